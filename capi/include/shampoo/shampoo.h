@@ -1,0 +1,1249 @@
+/*
+ * Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SHAMPOO_H
+#define SHAMPOO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * @file
+ * shampoo.h - the public C API of libshampoo.
+ *
+ * ====================================================================================================================
+ * Introduction
+ * ====================================================================================================================
+ *
+ * libshampoo computes the steps of Shampoo-family optimizers on raw buffers. It knows nothing of layers, autograd or
+ * frameworks: the caller says once what the parameters look like, hands over pointers to parameters and gradients, and
+ * asks for a step. Shampoo keeps, for every dimension of a block of a parameter, one symmetric factor matrix that sums
+ * up the gradients seen so far, and multiplies the gradient from every side with an inverse root of its factor.
+ *
+ * This version works in one process, on the CPU. No function below is collective: none waits for another process.
+ *
+ * Source of the method:
+ * - Distributed Shampoo, arXiv 2309.06497: blocking, merging of dimensions, grafting, and the order of a step.
+ * - Shampoo itself, arXiv 1802.09568: factor matrices and the exponent -1 / (2 * order).
+ *
+ * --------------------------------------------------------------------------------------------------------------------
+ * The way: config -> plan -> optimizer -> step
+ * --------------------------------------------------------------------------------------------------------------------
+ *
+ * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
+ * 2. A *plan* takes a config and the shapes of the parameters, and works out the blocks, who owns them, and how many
+ *    bytes they cost. It sees no pointer and touches no device, so it is cheap to make one only to ask what a choice
+ *    would cost.
+ * 3. An *optimizer* is made from a finished plan. It allocates all state, workspace and threads at once. Buffers of
+ *    parameters and gradients are then bound to it.
+ * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
+ *
+ * A whole program, which shrinks a 4x3 matrix by following the gradient of half its squared norm:
+ *
+ * @code{.c}
+ * #include <shampoo/shampoo.h>
+ * #include <stdio.h>
+ *
+ * #define TRY(call) do { if ((call) != SHAMPOO_OK) { puts(shampoo_last_error()); return 1; } } while (0)
+ *
+ * int main(void) {
+ *   float weight[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, gradient[12];
+ *   shampoo_config* config;
+ *   shampoo_plan* plan;
+ *   shampoo_optimizer* optimizer;
+ *   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+ *   shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+ *   shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+ *   shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+ *   int32_t index;
+ *   int i, step;
+ *
+ *   TRY(shampoo_config_create(&config));
+ *   TRY(shampoo_config_set_f64(config, "lr", 0.5));
+ *   TRY(shampoo_config_set_str(config, "grafting", "adam"));
+ *   TRY(shampoo_plan_create(&plan, config, &place));
+ *   param.name = "weight", param.ndim = 2, param.shape[0] = 4, param.shape[1] = 3;
+ *   TRY(shampoo_plan_add_param(plan, &param, &index));
+ *   TRY(shampoo_plan_finish(plan));
+ *   TRY(shampoo_optimizer_create(&optimizer, plan, &device));
+ *
+ *   buffers.param = weight, buffers.grad = gradient, buffers.out = weight;
+ *   TRY(shampoo_optimizer_bind(optimizer, index, 1, &buffers));
+ *   for (step = 0; step < 50; ++step) {
+ *     for (i = 0; i < 12; ++i) gradient[i] = weight[i];
+ *     TRY(shampoo_optimizer_step(optimizer, NULL));
+ *   }
+ *   printf("weight[11] is %g\n", weight[11]);
+ *
+ *   shampoo_optimizer_destroy(optimizer);
+ *   shampoo_plan_destroy(plan);
+ *   shampoo_config_destroy(config);
+ *   return 0;
+ * }
+ * @endcode
+ *
+ * --------------------------------------------------------------------------------------------------------------------
+ * Rules of the whole file
+ * --------------------------------------------------------------------------------------------------------------------
+ *
+ * Language. The header is C89 with <stdint.h>, and C++98. No enum, bool, unsigned 64-bit integer, variable argument
+ * list or struct by value stands in a signature, so that every foreign-function interface can call it. Platforms are
+ * 64-bit; dtypes and flags are int32_t, element counts and indices of elements int64_t, byte sizes of memory size_t.
+ *
+ * Ownership.
+ * - An object delivered through a first argument `T** out` belongs to the caller, who ends it with the destroy
+ *   function of its type. On failure *out is left as it was.
+ * - Every destroy function accepts NULL, works on any thread, and waits for work of that object to end.
+ * - Everything else that a function hands out (a string, a pointer) belongs to the library. Its lifetime is told at
+ *   the function or field; never free it.
+ * - Strings passed in are UTF-8, end with a zero byte, and are copied. Structs passed in are copied before the call
+ *   returns. Buffers of parameters, gradients and state that are *bound* are kept as pointers: they must live until
+ *   they are bound anew or the optimizer is destroyed.
+ * - Objects are independent once made: a config may be destroyed after the plan, a plan after the optimizer.
+ *
+ * Structs and struct_size. Every struct begins with struct_size, the plain sizeof of the struct that the caller was
+ * compiled with; the _INIT macro of the struct sets it, and all other fields to their defaults. Always begin with the
+ * macro. This lets old callers run with new libraries, and new callers with old ones:
+ * - the library reads (or, where it fills the struct, writes) the smaller of the caller's size and its own;
+ * - fields that the caller's struct does not have yet count as 0, so 0 always means what it meant before;
+ * - a size below that of version 0.1 is SHAMPOO_E_INVALID: most often a forgotten _INIT macro;
+ * - nonzero bytes beyond what the library knows are SHAMPOO_E_UNSUPPORTED: the caller asks for something that this
+ *   library is too old for.
+ * Fields are only ever added at the end, and never into tail padding.
+ *
+ * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. On failure the thread's last error
+ * (shampoo_last_error) tells which argument or key was wrong, its value, what was expected and what to do next. Only a
+ * failing call changes it. A call that fails changes nothing, unless its text says so. SHAMPOO_E_NOMEM can come from
+ * every function that returns a status and SHAMPOO_E_INTERNAL, a bug of the library, from all: they are listed only
+ * where there is something particular to do. No exception leaves the library.
+ *
+ * Threads. Four rules, referred to below by name:
+ * - "any": callable at every time from every thread, whatever other threads do;
+ * - "config": one config is used by one thread at a time, where a function that takes a const config only reads it, so
+ *   that any number of such calls may overlap;
+ * - "plan": until shampoo_plan_finish one thread at a time; a finished plan is read by any number of threads;
+ * - "optimizer": one optimizer is used by one thread at a time (not always the same one). Distinct optimizers may be
+ *   used from distinct threads at once.
+ *
+ * Blocking. Calls are synchronous on the CPU: when a function returns, its work is done. "Blocks: no" below means that
+ * the call does not wait for other threads and takes time in proportion to its arguments at most.
+ *
+ * Streams. Arguments named stream are for devices with queues of work. On the CPU there is none: stream must be NULL,
+ * anything else is SHAMPOO_E_INVALID.
+ *
+ * Processes. Nothing starts when the library is loaded: no thread, no device call. It sets no environment variable and
+ * depends on none (the private BLAS inside reads its own, to choose its kernels); it changes no locale, no signal
+ * handler and no floating-point mode. Create optimizers after fork, not before: threads do not live on in a child.
+ * dlclose is harmless: the library stays mapped.
+ *
+ * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU.
+ *
+ * Marked "since": the version of libshampoo in which a function first appeared. Names beginning with shampoo_ or
+ * SHAMPOO_ belong to the library.
+ */
+
+/* ====================================================================================================================
+ * Version
+ * ================================================================================================================= */
+
+/**
+ * Version of this header; shampoo_version() tells that of the library that was loaded. Before 1.0 a new minor version
+ * may change the API; a patch version never does.
+ */
+#define SHAMPOO_VERSION_MAJOR 0
+#define SHAMPOO_VERSION_MINOR 1
+#define SHAMPOO_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ====================================================================================================================
+ * Status
+ * ================================================================================================================= */
+
+/** Result of a call: SHAMPOO_OK, or one of the SHAMPOO_E_ codes. Codes are never renumbered; new ones may appear. */
+typedef int32_t shampoo_status;
+
+enum {
+  /** Success. */
+  SHAMPOO_OK = 0,
+  /** An argument or a value of a config is wrong: fix the call. Repeating it as it is fails again. */
+  SHAMPOO_E_INVALID = 1,
+  /** The call is right and the moment is wrong, such as a step before bind: fix the order of the calls. */
+  SHAMPOO_E_STATE = 2,
+  /** This version, build or machine cannot do it: another build, backend or device may. */
+  SHAMPOO_E_UNSUPPORTED = 3,
+  /** Memory or another resource of the system ran out: free some, or ask for less (smaller blocks, fewer threads). */
+  SHAMPOO_E_NOMEM = 4,
+  /** NaN or infinity was met: look at gradients, learning rate, epsilon and loss scale. The caller may go on. */
+  SHAMPOO_E_NUMERIC = 5,
+  /** A collective failed: tear the job down. Not returned by this version, which has no communicators. */
+  SHAMPOO_E_COMM = 6,
+  /** A device or its runtime failed. Not returned by this version, which works on the CPU alone. */
+  SHAMPOO_E_DEVICE = 7,
+  /** A file is missing, unreadable or damaged, or the disk is full. Not returned by this version. */
+  SHAMPOO_E_IO = 8,
+  /** A bug of the library: please report it, with the text of shampoo_last_error() and shampoo_build_info(). */
+  SHAMPOO_E_INTERNAL = 9
+};
+
+/* ====================================================================================================================
+ * Types that every section uses
+ * ================================================================================================================= */
+
+/**
+ * Types of elements (dtypes). Parameters and gradients are of one of the four floating-point types; integers occur only
+ * in entries of the state. Values are stored in the byte order of the machine, without padding between elements.
+ */
+enum {
+  /** IEEE 754 binary32, 4 bytes. In keys: "f32". */
+  SHAMPOO_F32 = 1,
+  /** IEEE 754 binary64, 8 bytes. In keys: "f64". */
+  SHAMPOO_F64 = 2,
+  /** IEEE 754 binary16, 2 bytes. In keys: "f16". */
+  SHAMPOO_F16 = 3,
+  /** The upper half of a binary32, 2 bytes. In keys: "bf16". */
+  SHAMPOO_BF16 = 4,
+  /** Signed integer, 4 bytes. */
+  SHAMPOO_I32 = 5,
+  /** Signed integer, 8 bytes. */
+  SHAMPOO_I64 = 6,
+  /** Unsigned integer, 1 byte. Not used by this version. */
+  SHAMPOO_U8 = 7
+};
+
+/** Types of devices, numbered as in DLPack. */
+enum {
+  /** Host memory, and computation on the host's processors. */
+  SHAMPOO_CPU = 1
+};
+
+/** Hyper-parameters by name: see the section Config. */
+typedef struct shampoo_config shampoo_config;
+/** Parameters cut into blocks, with owners and byte counts: see the section Plan. */
+typedef struct shampoo_plan shampoo_plan;
+/** A group of ranks. This version has no function that makes one: pointers of this type must be NULL. */
+typedef struct shampoo_comm shampoo_comm;
+/** State and the machinery that steps it: see the section Optimizer. */
+typedef struct shampoo_optimizer shampoo_optimizer;
+
+/* ====================================================================================================================
+ * Library: version, errors, log, backends
+ * ================================================================================================================= */
+
+/**
+ * Version of the library that is loaded, to be compared with the SHAMPOO_VERSION_ macros of the header.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @return major * 10000 + minor * 100 + patch: 100 for 0.1.0.
+ * @since 0.1
+ */
+int32_t shampoo_version(void);
+
+/**
+ * What this build is, for logs and bug reports.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @return one JSON object as text: version, compiler, the BLAS and the kernel of it that runs on this CPU, and
+ *     features. Readers skip members that they do not know. Never NULL; it lives as long as the library.
+ * @since 0.1
+ */
+const char* shampoo_build_info(void);
+
+/**
+ * Name of a status code.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param status any number.
+ * @return its spelling in this header, such as "SHAMPOO_E_STATE"; "unknown status" for a number that is none. Never
+ *     NULL; it lives as long as the library.
+ * @since 0.1
+ */
+const char* shampoo_status_name(shampoo_status status);
+
+/**
+ * Text of the last failure of a call on this thread. Success does not clear it, so look at it only after a failure.
+ * For the failures of one optimizer, whatever the thread, see shampoo_optimizer_error().
+ *
+ * Blocks: no. Threads: any; each has a text of its own.
+ *
+ * @return the text, in English, without a newline at its end; "" where no call has failed yet. Never NULL. It is valid
+ *     until this thread's next call of the library: copy it to keep it.
+ * @since 0.1
+ */
+const char* shampoo_last_error(void);
+
+/**
+ * Receives messages of the library. It is called only on a thread that is inside a call of the library, possibly on
+ * several such threads at once. It must return (no exception, no longjmp) and must not call the library with an object
+ * that the interrupted call is using; shampoo_set_log() is allowed.
+ *
+ * @param user the pointer given to shampoo_set_log().
+ * @param level 0 error, 1 warning, 2 information, 3 debugging.
+ * @param message one message, without a newline at its end; valid during the call only.
+ */
+typedef void (*shampoo_log_callback)(void* user, int32_t level, const char* message);
+
+/**
+ * Sets the one log callback of the process. Without one, which is how the library starts, messages are dropped:
+ * nothing is ever printed. A message that is being delivered on another thread meanwhile may still reach the earlier
+ * callback shortly after this function has returned.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param callback called for each message; NULL: silence.
+ * @param user handed to the callback as it is; the library never looks behind it.
+ * @param max_level messages above this level are not delivered: 0 errors only ... 3 everything.
+ * @retval SHAMPOO_OK done.
+ * @retval SHAMPOO_E_INVALID max_level is not in [0, 3].
+ * @since 0.1
+ */
+shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level);
+
+/**
+ * Number of backends that this library knows, usable or not: 1 in this version, the CPU.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @return the number, at least 1. It does not fall while the library is loaded.
+ * @since 0.1
+ */
+int32_t shampoo_backend_count(void);
+
+/** One backend, as filled by shampoo_backend_describe(). Begin with SHAMPOO_BACKEND_INFO_INIT. */
+typedef struct shampoo_backend_info {
+  /** sizeof(shampoo_backend_info); set by the _INIT macro. */
+  size_t struct_size;
+  /** Name of the backend: "cpu". It lives as long as the library. */
+  const char* name;
+  /** Why the backend cannot be used here, as a sentence; "" where it can. It lives as long as the library. */
+  const char* why_not;
+  /** 1: optimizers can be made on it; 0: not, for the reason in why_not. */
+  int32_t usable;
+  /** Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. */
+  int32_t device_count;
+} shampoo_backend_info;
+
+/** The size set, all else empty. */
+#define SHAMPOO_BACKEND_INFO_INIT \
+  { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
+
+/**
+ * Describes a backend.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param index in [0, shampoo_backend_count()).
+ * @param info filled; struct_size must be set before. Must not be NULL.
+ * @retval SHAMPOO_OK info is filled.
+ * @retval SHAMPOO_E_INVALID index is out of range, or info is NULL or has a wrong struct_size.
+ * @since 0.1
+ */
+shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* info);
+
+/* ====================================================================================================================
+ * Config: hyper-parameters by name
+ *
+ * A config maps every key to a value; a new one holds the defaults. A value is checked when it is set: type, range,
+ * spelling. What spans several keys (the first preconditioned step must not lie before the first refresh of the roots,
+ * epsilon must be above 0) is checked when a plan takes the config.
+ *
+ * The table of keys, with type, default, range and meaning of each, is part of the library, so that it never differs
+ * from what the library does: shampoo_config_key_count() and shampoo_config_describe_key() enumerate it, and
+ * docs/keys.md is made from it. The key most often set is "lr", the learning rate; then "grafting", which takes the
+ * length of each block's step from a method whose learning rate is known, "precondition_frequency", steps between two
+ * computations of the inverse roots, and "max_preconditioner_dim", the largest dimension of a block.
+ *
+ * Values as text are spelt alike in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
+ * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" take "auto"
+ * back. NaN and infinity are in no range.
+ * ================================================================================================================= */
+
+/**
+ * Makes a config in which every key has its default.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param out receives the config, which the caller ends with shampoo_config_destroy(). Must not be NULL.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID out is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_create(shampoo_config** out);
+
+/**
+ * Makes a config with the values of another, such as for a second parameter group that differs in two keys.
+ *
+ * Blocks: no. Threads: config, which is only read.
+ *
+ * @param out receives the new config, which the caller ends with shampoo_config_destroy(). Must not be NULL.
+ * @param config whose values are copied; the two are independent afterwards. Must not be NULL.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID out or config is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_clone(shampoo_config** out, const shampoo_config* config);
+
+/**
+ * Ends a config. Plans that were made from it have copied its values and are not affected.
+ *
+ * Blocks: no. Threads: config.
+ *
+ * @param config to be ended, with all strings that shampoo_config_get() returned for it; NULL is allowed.
+ * @since 0.1
+ */
+void shampoo_config_destroy(shampoo_config* config);
+
+/**
+ * Sets a key of type "f64".
+ *
+ * Blocks: no. Threads: config.
+ *
+ * @param config to be changed. Must not be NULL.
+ * @param key name of a key of type "f64".
+ * @param value within the range of the key.
+ * @retval SHAMPOO_OK the value is set.
+ * @retval SHAMPOO_E_INVALID there is no such key (the error proposes a near name), it is of another type (the error
+ *     names the function to use), the value is out of range, or a pointer is NULL. The value is as before.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_set_f64(shampoo_config* config, const char* key, double value);
+
+/**
+ * Sets a key of type "i64", "bool" or "f64" from an integer.
+ *
+ * Blocks: no. Threads: config.
+ *
+ * @param config to be changed. Must not be NULL.
+ * @param key name of a key of type "i64", "bool" or "f64".
+ * @param value within the range of the key; of a "bool" 0 is false and 1 is true.
+ * @retval SHAMPOO_OK the value is set.
+ * @retval SHAMPOO_E_INVALID there is no such key, it is of another type, the value is out of range (of a "bool":
+ *     neither 0 nor 1), or a pointer is NULL. The value is as before.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, int64_t value);
+
+/**
+ * Sets a key of any type from text: what a command line or a settings file gives can be handed on as it is.
+ *
+ * Blocks: no. Threads: config.
+ *
+ * @param config to be changed. Must not be NULL.
+ * @param key name of any key.
+ * @param value the value in the spelling given at the head of this section; blanks and tabs around it are skipped. Must
+ *     not be NULL.
+ * @retval SHAMPOO_OK the value is set.
+ * @retval SHAMPOO_E_INVALID there is no such key, the text cannot be read as its type, the value is out of range, or a
+ *     pointer is NULL. The value is as before.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
+
+/**
+ * Value of a key as text, in a spelling that shampoo_config_set_str() reads back to the same value: numbers are in
+ * their shortest exact form.
+ *
+ * Blocks: no. Threads: config, which is only read.
+ *
+ * @param config to be read. Must not be NULL.
+ * @param key name of any key.
+ * @return the value; it belongs to the config and is valid until the config is changed or destroyed. NULL: there is no
+ *     such key, or an argument is NULL; shampoo_last_error() tells.
+ * @since 0.1
+ */
+const char* shampoo_config_get(const shampoo_config* config, const char* key);
+
+/** One row of the table of keys. Begin with SHAMPOO_KEY_INFO_INIT. All strings live as long as the library. */
+typedef struct shampoo_key_info {
+  /** sizeof(shampoo_key_info); set by the _INIT macro. */
+  size_t struct_size;
+  /** The key, such as "lr". Names and meanings of keys are part of the API. */
+  const char* name;
+  /** "f64", "i64", "bool", "choice", "dtype" or "list" (of integers). */
+  const char* value_type;
+  /** The default as text; "auto": worked out from other keys or from the parameter, as doc tells. */
+  const char* default_value;
+  /** The allowed values, for people: an interval such as "[0, 1)", or the names of choices. */
+  const char* range;
+  /** What the key does, in one or a few sentences. */
+  const char* doc;
+  /** 0: of the whole optimizer, and read from the plan's own config. 1: of a parameter group. */
+  int32_t scope;
+  /** 1: shampoo_optimizer_set() may change it while the optimizer lives; 0: fixed when the plan takes the config. */
+  int32_t changeable;
+} shampoo_key_info;
+
+/** The size set, all else empty. */
+#define SHAMPOO_KEY_INFO_INIT \
+  { sizeof(shampoo_key_info), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+
+/**
+ * Number of keys.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @return the number; constant while the library is loaded.
+ * @since 0.1
+ */
+int32_t shampoo_config_key_count(void);
+
+/**
+ * Describes a key. The order of keys is that of docs/keys.md; it may change between versions, names do not.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param index in [0, shampoo_config_key_count()).
+ * @param info filled; struct_size must be set before. Must not be NULL.
+ * @retval SHAMPOO_OK info is filled.
+ * @retval SHAMPOO_E_INVALID index is out of range, or info is NULL or has a wrong struct_size.
+ * @since 0.1
+ */
+shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info);
+
+/* ====================================================================================================================
+ * Plan: shapes in; blocks, owners and byte counts out
+ *
+ * A plan is filled (shampoo_plan_create, shampoo_plan_add_group, shampoo_plan_add_param), then finished, then read. It
+ * touches no device and allocates nothing but its own tables. Plans made from equal arguments are equal, in every
+ * process: they do not depend on the machine, except for the number of threads where that is left open.
+ *
+ * From a parameter to its blocks, in this order:
+ * 1. Stack. The first stack_dims dims enumerate separate tensors; each is treated alone.
+ * 2. Shard. Of a flat shard the largest dense pieces are recovered: whole slices along the first dim as one tensor, and
+ *    the remainders on both sides in the same way, one dim deeper. A rectangular shard is one tensor, of local_shape.
+ * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped; then, from left to right, the next dim is multiplied into the
+ *    current one while the product is at most max_preconditioner_dim.
+ * 4. Split. Every dim is cut into chunks of max_preconditioner_dim, of which the last may be short.
+ * Blocks are strided views of the parameter: nothing is copied to make them. A parameter with a dim of 0 is accepted
+ * and has no blocks; a scalar is one block of shape (1).
+ * ================================================================================================================= */
+
+/** One parameter: what shampoo_plan_add_param() needs. Begin with SHAMPOO_PARAM_DESC_INIT. */
+typedef struct shampoo_param_desc {
+  /** sizeof(shampoo_param_desc); set by the _INIT macro. */
+  size_t struct_size;
+  /** Unique within the plan and the same in every run: keys of the state begin with it. Copied. Default: NULL, which
+   * is refused. */
+  const char* name;
+  /** Number of dims, 0..8; 0 is a scalar. Default: 0. */
+  int32_t ndim;
+  /** How many leading dims only stack separate tensors, 0..ndim: 1 for weights of L layers kept as one array of shape
+   * (L, m, n). Default: 0. */
+  int32_t stack_dims;
+  /** The shape in elements, outermost dim first; the parameter is row-major and dense. Of the whole parameter, even
+   * where this rank holds a shard of it. Each of the first ndim entries is >= 0, the others are not read. */
+  int64_t shape[8];
+  /** Dtype of shampoo_buffers.param: SHAMPOO_F32 (default), F64, F16 or BF16. */
+  int32_t param_dtype;
+  /** Dtype of shampoo_buffers.grad: SHAMPOO_F32 (default), F64, F16 or BF16. */
+  int32_t grad_dtype;
+  /** A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config. */
+  int32_t group;
+  /** What of the parameter this rank holds, and so what its buffers contain.
+   * 0 (default): all of it.
+   * 1: a flat shard, elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter.
+   * 2: a rectangle of shape local_shape whose first element is at local_offset, contiguous row-major.
+   * Each shard is treated as a tensor of its own: nothing is gathered from other ranks. */
+  int32_t shard_form;
+  /** Form 1: first element, in elements of the flattened parameter. Otherwise 0. */
+  int64_t flat_offset;
+  /** Form 1: number of elements; 0: this rank holds nothing of the parameter. Otherwise 0. */
+  int64_t flat_count;
+  /** Form 2: first index along each dim, in elements; ndim entries. Otherwise 0. */
+  int64_t local_offset[8];
+  /** Form 2: extent along each dim, in elements; ndim entries. Otherwise 0. */
+  int64_t local_shape[8];
+  /** Dtype of shampoo_buffers.out: F32, F64, F16 or BF16. Default: 0, the same as param_dtype. */
+  int32_t out_dtype;
+  /** Dtype of shampoo_buffers.copy: F32, F64, F16 or BF16. Default: 0, the same as param_dtype. */
+  int32_t copy_dtype;
+} shampoo_param_desc;
+
+/** A float32 scalar without a name, whole, in group 0: set name, ndim and shape at least. */
+#define SHAMPOO_PARAM_DESC_INIT                                                                             \
+  {                                                                                                         \
+    sizeof(shampoo_param_desc), NULL, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, SHAMPOO_F32, SHAMPOO_F32, 0, 0, 0, 0, \
+        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0                                            \
+  }
+
+/** One preconditioned block, as filled by shampoo_plan_block(). Begin with SHAMPOO_BLOCK_INFO_INIT. */
+typedef struct shampoo_block_info {
+  /** sizeof(shampoo_block_info); set by the _INIT macro. */
+  size_t struct_size;
+  /** Index of the parameter that it is a part of. */
+  int32_t param;
+  /** Replica rank that keeps its state and computes its update, in [0, replica_world). Blocks are dealt out by size,
+   * the largest first, each to the rank with the least so far. */
+  int32_t owner;
+  /** Shard rank that keeps it: always this rank's own in this version. */
+  int32_t shard_owner;
+  /** 0: of a whole tensor; 1: of a piece of a local shard. */
+  int32_t form;
+  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices. */
+  int32_t ndim;
+  /** Not used: 0. */
+  int32_t reserved;
+  /** Shape in elements; ndim entries, the others are 0. Factor k is shape[k] x shape[k]. */
+  int64_t shape[8];
+  /** From one index to the next along each dim, in elements of the row-major flattened parameter; of a shard, in
+   * elements of this rank's buffer. ndim entries, the others are 0. */
+  int64_t stride[8];
+  /** First element of the block, counted in the same way. */
+  int64_t flat_offset;
+  /** Bytes of its state, as kept by its owner. */
+  int64_t state_bytes;
+} shampoo_block_info;
+
+/** The size set, all else 0. */
+#define SHAMPOO_BLOCK_INFO_INIT \
+  { sizeof(shampoo_block_info), 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
+
+/** Where a plan is to be carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process, on the CPU. */
+typedef struct shampoo_plan_desc {
+  /** sizeof(shampoo_plan_desc); set by the _INIT macro. */
+  size_t struct_size;
+  /** Device that the byte counts are for: SHAMPOO_CPU, the default and the only one in this version. */
+  int32_t device_type;
+  /** Threads that work on a step, the caller's among them, >= 0. 0 (default): as the key "threads" says, whose 0
+   * means all processors that the process may use by its affinity mask and the CPU quota of its control group. */
+  int32_t threads;
+  /** This process among those that hold the same parameters, in [0, replica_world). Default: 0. */
+  int32_t replica_rank;
+  /** Number of processes that hold the same parameters, >= 1. Default: 1. A plan can be made for any number, to see
+   * owners and bytes; an optimizer of this version needs 1. */
+  int32_t replica_world;
+  /** This process among those that hold the shards of one copy of the parameters, in [0, shard_world). Default: 0.
+   * Only recorded in this version. */
+  int32_t shard_rank;
+  /** Number of shards of one copy, >= 1. Default: 1. Only recorded in this version. */
+  int32_t shard_world;
+} shampoo_plan_desc;
+
+/** One process, on the CPU, with as many threads as the key "threads" says. */
+#define SHAMPOO_PLAN_DESC_INIT \
+  { sizeof(shampoo_plan_desc), SHAMPOO_CPU, 0, 0, 1, 0, 1 }
+
+/**
+ * Begins a plan.
+ *
+ * Blocks: no. Threads: any; config is only read.
+ *
+ * @param out receives the plan, which the caller ends with shampoo_plan_destroy(). Must not be NULL.
+ * @param config hyper-parameters of group 0, and of the optimizer as a whole (keys of scope 0); its values are copied.
+ *     Must not be NULL.
+ * @param desc where the plan is to be carried out; copied. Must not be NULL.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other or epsilon is 0; a rank is not below its world;
+ *     desc has a wrong struct_size; or a pointer is NULL.
+ * @retval SHAMPOO_E_UNSUPPORTED device_type is not SHAMPOO_CPU, or desc has fields that this version does not know.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* config, const shampoo_plan_desc* desc);
+
+/**
+ * Ends a plan. Optimizers that were made from it have copied what they need.
+ *
+ * Blocks: no. Threads: plan, and nobody may be reading it.
+ *
+ * @param plan to be ended; NULL is allowed.
+ * @since 0.1
+ */
+void shampoo_plan_destroy(shampoo_plan* plan);
+
+/**
+ * Adds a parameter group: parameters that share hyper-parameters and a step counter of their own.
+ *
+ * Blocks: no. Threads: plan; config is only read.
+ *
+ * @param plan not finished yet. Must not be NULL.
+ * @param config hyper-parameters of the group; its values are copied. Keys of scope 0 are read from the config given
+ *     to shampoo_plan_create(), not from this one. Must not be NULL.
+ * @param group_out receives the number of the group: 1 for the first that is added, then 2, ... Must not be NULL.
+ * @retval SHAMPOO_OK the group is there.
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is finished: add groups before, or begin another plan.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* config, int32_t* group_out);
+
+/**
+ * Adds a parameter.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan not finished yet. Must not be NULL.
+ * @param desc name, shape, dtypes and group of the parameter; copied. Must not be NULL.
+ * @param index_out receives the index of the parameter, counted from 0 in the order of adding: the number by which
+ *     shampoo_optimizer_bind() knows it. Must not be NULL.
+ * @retval SHAMPOO_OK the parameter is there.
+ * @retval SHAMPOO_E_INVALID the name is NULL, empty or already taken; a dim, dtype, group or shard is out of range; the
+ *     number of elements exceeds what int64_t holds; desc has a wrong struct_size; or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is finished: add parameters before, or begin another plan.
+ * @retval SHAMPOO_E_UNSUPPORTED desc has fields that this version does not know.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_desc* desc, int32_t* index_out);
+
+/**
+ * Works out blocks, owners and bytes. Afterwards the plan does not change any more: nothing can be added, the functions
+ * below can be called, from any number of threads, and optimizers can be made from it, any number.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan not finished yet. Must not be NULL.
+ * @retval SHAMPOO_OK the plan is finished.
+ * @retval SHAMPOO_E_INVALID plan is NULL, or the blocks or their bytes are more than int64_t counts.
+ * @retval SHAMPOO_E_STATE the plan is finished already.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_finish(shampoo_plan* plan);
+
+/**
+ * Number of blocks of the plan, of all owners together.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan finished. Must not be NULL.
+ * @param count_out receives the number. Must not be NULL.
+ * @retval SHAMPOO_OK *count_out is set.
+ * @retval SHAMPOO_E_INVALID a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is not finished.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count_out);
+
+/**
+ * Describes a block. Blocks are in the order of the plan: by parameter, then by stacked tensor, then by piece of the
+ * shard as it lies in memory, then by chunk, the chunks of the first dim outermost.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan finished. Must not be NULL.
+ * @param index in [0, number of blocks).
+ * @param info filled; struct_size must be set before. Must not be NULL.
+ * @retval SHAMPOO_OK info is filled.
+ * @retval SHAMPOO_E_INVALID index is out of range, info has a wrong struct_size, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is not finished.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
+
+/**
+ * Bytes that an optimizer made from the plan will allocate on one rank, true to within 1 %.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan finished. Must not be NULL.
+ * @param rank replica rank, in [0, replica_world).
+ * @param what "state": the arena of all state, exact, and so the size that shampoo_optimizer_desc.state and
+ *     shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum.
+ * @param bytes_out receives the number of bytes. Must not be NULL.
+ * @retval SHAMPOO_OK *bytes_out is set.
+ * @retval SHAMPOO_E_INVALID rank is out of range, what is not one of the three, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is not finished.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const char* what, int64_t* bytes_out);
+
+/* ====================================================================================================================
+ * Optimizer
+ *
+ * What one step computes, for each group. W is the parameter, G its gradient times gradient_scale, t the group's step
+ * counted from 1; the names in quotes are keys. s is the first preconditioned step ("start_preconditioning_step"), f
+ * the number of steps between two refreshes of the roots ("precondition_frequency").
+ *
+ *  1. Weight decay of type "coupled": G <- G + "weight_decay" W, in workspace: the caller's gradient is never written.
+ *  2. Factor matrices, for each dim k of a block: F_k <- "beta2" F_k + w C_k, where C_k is G contracted with itself
+ *     over all dims but k (of a matrix: G G^T and G^T G), and w is 1 if beta2 is 1, else 1 - beta2.
+ *  3. Second moment of the grafting method (adagrad, rmsprop, adam): V <- b V + w G G elementwise, b "grafting_beta2".
+ *  4. Inverse roots X_k, at step s and at later steps that f divides: (F_k, bias-corrected, + "epsilon" I) to the power
+ *     -"exponent_multiplier" / root; the root is twice the order of the block, or as "inverse_root_override" says.
+ *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected where asked.
+ *     D is the grafting method's direction: H for sgd, else H / (sqrt(V) + "grafting_epsilon") elementwise, where adam
+ *     corrects the bias of V first. From s on, P is H contracted with X_k in every dim (of a matrix: X_0 H X_1); with
+ *     grafting P is then multiplied, block by block, by |D| / (|P| + 1e-16), Frobenius norms. Before s, P is D; without
+ *     grafting it is H contracted with the initial X_k ("initial_inverse").
+ *  6. Weight decay of type "decoupled": P <- P + "weight_decay" W.
+ *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
+ *  8. The update is U = -"lr" P. W + U is formed in the computation dtype and rounded once to the dtype of the output.
+ *
+ * A group in which no parameter has a gradient is skipped whole, and its t does not advance. Arithmetic is in
+ * "computation_dtype": float32, or float64 for float64 parameters, unless the key says otherwise. Each state has its
+ * own dtype; it is used unrounded throughout a step, and rounded once at its end.
+ * ================================================================================================================= */
+
+/**
+ * Optional: the memory of the host in place of the library's own. Begin with SHAMPOO_ALLOCATOR_INIT, and set both
+ * allocate and deallocate. On the CPU it serves the arena of the state (unless that is given) and the workspace; small
+ * tables of the library stay on the C++ heap. It is called only inside shampoo_optimizer_create() and
+ * shampoo_optimizer_destroy(), on the thread that calls them; never by a step.
+ */
+typedef struct shampoo_allocator {
+  /** sizeof(shampoo_allocator); set by the _INIT macro. */
+  size_t struct_size;
+  /** Handed to the callbacks as it is. Default: NULL. */
+  void* user;
+  /** Returns bytes (> 0) of memory aligned to align (a power of two), or NULL, which makes the caller fail with
+   * SHAMPOO_E_NOMEM. device_type is SHAMPOO_CPU, device_id 0 and stream NULL in this version. */
+  void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
+  /** Takes back what allocate returned, with the same bytes. Must not fail. */
+  void (*deallocate)(void* user, void* ptr, size_t bytes, int32_t device_type, int32_t device_id, void* stream);
+  /** Called once, after the last use: for runtimes that count references to user. Not called where
+   * shampoo_optimizer_create() fails: user is then still the caller's. Default: NULL, nothing to do. */
+  void (*release)(void* user);
+} shampoo_allocator;
+
+/** The size set, no callbacks. */
+#define SHAMPOO_ALLOCATOR_INIT \
+  { sizeof(shampoo_allocator), NULL, NULL, NULL, NULL }
+
+/**
+ * Optional: the threads of the host in place of the library's pool. Begin with SHAMPOO_EXECUTOR_INIT, and set threads
+ * and parallel_for. Results are the same bits with every executor.
+ */
+typedef struct shampoo_executor {
+  /** sizeof(shampoo_executor); set by the _INIT macro. */
+  size_t struct_size;
+  /** Handed to the callbacks as it is. Default: NULL. */
+  void* user;
+  /** The most tasks that parallel_for is asked to run in one call, >= 1: workspace is allocated for as many. */
+  int32_t threads;
+  /** Not used: 0. */
+  int32_t reserved;
+  /** Runs task(argument, i) once for every i in [0, count), on any threads, in any order, at once or one after another,
+   * and returns when all have returned. count is at most threads. task must see what the calling thread wrote before,
+   * and the other way round, as every lock or join guarantees. It is called on a thread that is inside a call with the
+   * optimizer, and must not throw or end the thread. */
+  void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
+  /** Called once, after the last use: for runtimes that count references to user. Not called where
+   * shampoo_optimizer_create() fails: user is then still the caller's. Default: NULL, nothing to do. */
+  void (*release)(void* user);
+} shampoo_executor;
+
+/** The size set, no callbacks. */
+#define SHAMPOO_EXECUTOR_INIT \
+  { sizeof(shampoo_executor), NULL, 0, 0, NULL, NULL }
+
+/** What an optimizer is made on. Begin with SHAMPOO_OPTIMIZER_DESC_INIT: the CPU, with memory and threads made here. */
+typedef struct shampoo_optimizer_desc {
+  /** sizeof(shampoo_optimizer_desc); set by the _INIT macro. */
+  size_t struct_size;
+  /** SHAMPOO_CPU, the default and the only one in this version. */
+  int32_t device_type;
+  /** Which device of that type. Default: 0, the only one on the CPU. */
+  int32_t device_id;
+  /** Ranks that hold the same parameters. Must be NULL (default, one rank) in this version. */
+  shampoo_comm* replica_comm;
+  /** Ranks that hold the shards of one copy. Must be NULL (default) in this version. */
+  shampoo_comm* shard_comm;
+  /** Where memory comes from; copied. NULL (default): the library's own. */
+  const shampoo_allocator* allocator;
+  /** Where parallel work runs; copied. NULL (default): the library's pool, one per process, whose threads start with
+   * the first optimizer that needs them and end with the last. */
+  const shampoo_executor* executor;
+  /** Must be NULL (default) on the CPU. */
+  void* stream;
+  /** NULL (default): the arena of the state is allocated here. Otherwise memory of the host, aligned to 256 bytes; it
+   * is initialised here, stays the host's, and must live until the optimizer is destroyed or another arena is bound. */
+  void* state;
+  /** Size of state in bytes, at least what shampoo_plan_bytes() gives for "state". Default: 0; not read where state is
+   * NULL. */
+  size_t state_bytes;
+} shampoo_optimizer_desc;
+
+/** The CPU, one rank, memory and threads made by the library. */
+#define SHAMPOO_OPTIMIZER_DESC_INIT \
+  { sizeof(shampoo_optimizer_desc), SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+
+/**
+ * Makes an optimizer and initialises its state. All state, workspace and threads are made here, so that later calls of
+ * shampoo_optimizer_step() allocate nothing. Call it after fork, never before: a child has none of the threads.
+ *
+ * Blocks: while memory is allocated and set. Threads: plan; two creates may run at once.
+ *
+ * @param out receives the optimizer, which the caller ends with shampoo_optimizer_destroy(). Must not be NULL.
+ * @param plan finished, with a replica_world of 1. What is needed of it is copied. Must not be NULL.
+ * @param desc device, memory and threads; copied, with the structs that it points to. Must not be NULL.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID a pointer is NULL; state is misaligned or state_bytes too small; a callback of the
+ *     allocator or executor is missing, or executor->threads below 1; stream is not NULL; device_id is not 0; or a
+ *     struct_size is wrong.
+ * @retval SHAMPOO_E_STATE the plan is not finished.
+ * @retval SHAMPOO_E_UNSUPPORTED the plan is for several replicas, a communicator is given, device_type is not
+ *     SHAMPOO_CPU, or a struct has fields that this version does not know.
+ * @retval SHAMPOO_E_NOMEM memory or threads ran out; the error tells the bytes or the number. Ask shampoo_plan_bytes()
+ *     before, and try smaller blocks ("max_preconditioner_dim"), narrower states ("factor_dtype", ...) or fewer
+ *     "threads".
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_plan* plan,
+                                        const shampoo_optimizer_desc* desc);
+
+/**
+ * Ends an optimizer: frees what it allocated, then calls the release callbacks. Bound buffers and an arena of the host
+ * are not touched.
+ *
+ * Blocks: until threads of the pool that nobody else needs have ended. Threads: optimizer.
+ *
+ * @param opt to be ended, with all strings that it returned; NULL is allowed.
+ * @since 0.1
+ */
+void shampoo_optimizer_destroy(shampoo_optimizer* opt);
+
+/**
+ * Memory of one parameter: host addresses, each aligned for its dtype, dense and row-major in the shape of the
+ * parameter, or of the shard where this rank holds one. Begin with SHAMPOO_BUFFERS_INIT. out may be the same address as
+ * param; any other overlap between the four buffers of one parameter is refused.
+ */
+typedef struct shampoo_buffers {
+  /** sizeof(shampoo_buffers); set by the _INIT macro. */
+  size_t struct_size;
+  /** Read by a step: the parameter, in param_dtype. May be NULL only where grad and out are NULL, too. */
+  const void* param;
+  /** Read by a step: the gradient, in grad_dtype. NULL: none; the parameter is not moved, not even by weight decay or
+   * momentum, and its state is frozen; out and copy, where given, still receive the value of param (out receives zeros
+   * with the key "output" set to updates), so that outputs are always whole. */
+  const void* grad;
+  /** Written by a step: the new parameter in out_dtype, or with the key "output" set to updates the update that is to
+   * be added to it. */
+  void* out;
+  /** Written by a step: the new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master
+   * weights. NULL: no such copy. */
+  void* copy;
+} shampoo_buffers;
+
+/** The size set, all pointers NULL. */
+#define SHAMPOO_BUFFERS_INIT \
+  { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
+
+/**
+ * Says where parameters and gradients are. It holds until the same parameters are bound anew, so a host whose arrays
+ * stay in place calls it once, and one whose arrays move calls it before each step. Only addresses are looked at here:
+ * contents are read and written by the steps.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt whose parameters are bound. Must not be NULL.
+ * @param first index of the first parameter.
+ * @param count number of parameters, >= 0: first .. first + count - 1 are bound, all or, on failure, none.
+ * @param buffers one element per parameter, buffers[0].struct_size bytes apart, all with the same struct_size. Copied;
+ *     the memory behind the pointers stays the caller's. May be NULL only if count is 0.
+ * @retval SHAMPOO_OK all are bound.
+ * @retval SHAMPOO_E_INVALID a parameter is out of range, a pointer that is needed is NULL, an address is misaligned for
+ *     its dtype, buffers of a parameter overlap other than by out == param, or a struct_size is wrong.
+ * @retval SHAMPOO_E_UNSUPPORTED buffers has fields that this version does not know.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int32_t count,
+                                      const shampoo_buffers* buffers);
+
+/**
+ * Binds a hyper-parameter to a number in the host's memory, which every step reads when it begins: for hosts whose
+ * learning rate or loss scale is itself computed. While bound, it takes precedence over shampoo_optimizer_set().
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be changed. Must not be NULL.
+ * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param key "lr" or "gradient_scale".
+ * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Not looked at where value is NULL.
+ * @param value one number, aligned for its dtype, which must live until it is bound anew, unbound or the optimizer is
+ *     destroyed; a step checks it as shampoo_config_set_f64() would. NULL unbinds: the last value set counts again.
+ * @retval SHAMPOO_OK done.
+ * @retval SHAMPOO_E_INVALID there is no such group, the key is another, dtype is another, value is misaligned, or opt
+ *     or key is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
+                                             const void* value);
+
+/**
+ * Steps from one arena of state into another, so that a step is a pure function of its inputs. All state, the step
+ * counters included, lies in one arena whose layout depends on the plan alone: a snapshot is a copy of its bytes.
+ *
+ * It holds until it is called again: where the arenas are distinct, each further step reads the same state_in again
+ * unless others are bound. The functions of the section State use the last state_out.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be changed. Must not be NULL.
+ * @param state_in read by steps: an arena with the bytes of an optimizer of an equal plan. It is not initialised here.
+ * @param state_out written by steps. The same address as state_in is the ordinary case, a step in place; otherwise the
+ *     two must not overlap. Both are aligned to 256 bytes, have the bytes that shampoo_plan_bytes() gives for "state",
+ *     stay the host's, and must live until others are bound or the optimizer is destroyed. Both NULL: back to the arena
+ *     that the optimizer was created with.
+ * @retval SHAMPOO_OK bound.
+ * @retval SHAMPOO_E_INVALID one of the two is NULL, an address is misaligned, the arenas overlap in part, or opt is
+ *     NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* state_in, void* state_out);
+
+/**
+ * Changes a hyper-parameter of a group from the next step on: learning-rate schedules, loss scaling.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be changed. Must not be NULL.
+ * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "momentum", "weight_decay",
+ *     "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+ * @param value within the range of the key; epsilon above 0.
+ * @retval SHAMPOO_OK the value is set.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, the value is out of range, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the key is fixed once a plan is made; or beta1 or momentum is 0 in the plan, so that no state
+ *     was allocated for it, and cannot become another number: make the plan with a number above 0.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
+
+/**
+ * Value of a hyper-parameter of a group: the one set last by the config or by shampoo_optimizer_set(), with "auto"
+ * worked out.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be read. Must not be NULL.
+ * @param group a group of the plan; 0 is that of the plan's own config.
+ * @param key one that shampoo_optimizer_set() takes.
+ * @param value_out receives the value. Must not be NULL.
+ * @retval SHAMPOO_OK *value_out is set.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, the key has no number to give, or a pointer is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out);
+
+/**
+ * One step of all groups, as told at the head of this section.
+ *
+ * First everything is checked, before anything is written: that all parameters are bound, and that no gradient has a
+ * NaN, an infinity, or a magnitude whose factor matrix would overflow the computation dtype. So a step that fails has
+ * changed neither parameters nor state nor step counters, and the caller may go on: skip the batch, lower the loss
+ * scale, and call again. A step allocates nothing.
+ *
+ * An inverse root whose solver fails is tried again in float64, then with the other driver; at the end of that ladder
+ * the previous one is kept, with a warning in the log, and counted ("root_retried", "root_reused").
+ *
+ * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
+ *
+ * @param opt to be stepped. Must not be NULL.
+ * @param stream must be NULL on the CPU.
+ * @retval SHAMPOO_OK parameters, copies and state are written.
+ * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range.
+ * @retval SHAMPOO_E_STATE a parameter has not been bound; the error names it. Call shampoo_optimizer_bind().
+ * @retval SHAMPOO_E_NUMERIC a gradient or a factor matrix is not finite, or would overflow. The error names the
+ *     parameter, the block and the element, or the factor, and what to try. Nothing has changed.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
+
+/**
+ * Text of the last failure of a call with this optimizer, whatever the thread: for hosts that move an optimizer from
+ * thread to thread, such as task runtimes.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be asked.
+ * @return the text; "" where no call with it has failed. Never NULL. It belongs to the optimizer and is valid until the
+ *     next call with it.
+ * @since 0.1
+ */
+const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
+
+/**
+ * A counter of the optimizer, since it was created.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be asked. Must not be NULL.
+ * @param key "steps": calls of shampoo_optimizer_step() that succeeded. "root_computed": inverse roots computed.
+ *     "root_reused": previous roots kept because the solver failed. "root_retried": rungs of the ladder of
+ *     shampoo_optimizer_step() that were used.
+ * @param value_out receives the number. Must not be NULL.
+ * @retval SHAMPOO_OK *value_out is set.
+ * @retval SHAMPOO_E_INVALID there is no such key, or a pointer is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out);
+
+/* ====================================================================================================================
+ * State: named entries
+ *
+ * All that an optimizer remembers between steps, as a list of arrays with names that stay the same in every run of the
+ * same plan: what a checkpoint needs. Writing every entry of one optimizer into another of an equal plan makes the
+ * second continue as the first would, bit for bit. Keys, where parameter is the name, block counts the blocks of the
+ * parameter from 0, k is a dim of the block and g a group:
+ *
+ *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
+ *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
+ *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
+ *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
+ *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
+ *   "parameter/block/momentum"       momentum, in the shape of the block; if momentum is not 0
+ *   "group.g/step"                   one I64: steps that the group has made
+ * ================================================================================================================= */
+
+/** One entry of the state, as filled by shampoo_state_describe(). Begin with SHAMPOO_STATE_ENTRY_INIT. */
+typedef struct shampoo_state_entry {
+  /** sizeof(shampoo_state_entry); set by the _INIT macro. */
+  size_t struct_size;
+  /** Its name, unique within the optimizer. It lives as long as the optimizer. */
+  const char* key;
+  /** Shape in elements, outermost dim first; ndim entries, the others are 0. */
+  int64_t shape[8];
+  /** Of an entry in the shape of its block: the first element of the block within the whole flattened parameter, in
+   * elements. -1: an entry that does not lie over elements of the parameter. */
+  int64_t flat_offset;
+  /** Bytes as kept in the arena; a symmetric entry may keep one triangle only. To read or write the whole entry takes
+   * the number of its elements times the size of its dtype, whatever is kept. */
+  int64_t stored_bytes;
+  /** Number of dims. */
+  int32_t ndim;
+  /** Dtype of the elements that are read and written. */
+  int32_t dtype;
+  /** Replica rank that holds it: 0 in this version. */
+  int32_t owner;
+  /** 1: a symmetric matrix; read and write show it in full. 0: anything else. */
+  int32_t symmetric;
+} shampoo_state_entry;
+
+/** The size set, all else 0. */
+#define SHAMPOO_STATE_ENTRY_INIT \
+  { sizeof(shampoo_state_entry), NULL, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0 }
+
+/**
+ * Number of entries. It depends on the plan alone.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be asked. Must not be NULL.
+ * @param count_out receives the number. Must not be NULL.
+ * @retval SHAMPOO_OK *count_out is set.
+ * @retval SHAMPOO_E_INVALID a pointer is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_out);
+
+/**
+ * Describes an entry. The order of entries depends on the plan alone.
+ *
+ * Blocks: no. Threads: optimizer.
+ *
+ * @param opt to be asked. Must not be NULL.
+ * @param index in [0, number of entries).
+ * @param entry filled; struct_size must be set before. Must not be NULL.
+ * @retval SHAMPOO_OK entry is filled.
+ * @retval SHAMPOO_E_INVALID index is out of range, entry has a wrong struct_size, or a pointer is NULL.
+ * @since 0.1
+ */
+shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
+
+/**
+ * Copies elements of an entry out of the state, out of the last state_out where arenas are bound.
+ *
+ * Blocks: until the copy is done. Threads: optimizer.
+ *
+ * @param opt to be read. Must not be NULL.
+ * @param index in [0, number of entries).
+ * @param first first element, in row-major order of the shape of the entry; of a symmetric entry, of the full matrix.
+ * @param count number of elements; first + count is at most the number of elements of the entry.
+ * @param dst receives count elements of the dtype of the entry, dense; memory of the caller.
+ * @param dst_bytes size of dst in bytes, at least count times the size of the dtype.
+ * @param dst_device_type where dst is: SHAMPOO_CPU.
+ * @param stream must be NULL on the CPU.
+ * @retval SHAMPOO_OK dst is filled.
+ * @retval SHAMPOO_E_INVALID index or elements are out of range, dst_bytes is too small, a pointer that is needed is
+ *     NULL, or stream is not NULL.
+ * @retval SHAMPOO_E_UNSUPPORTED dst_device_type is not SHAMPOO_CPU.
+ * @since 0.1
+ */
+shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, void* dst,
+                                  size_t dst_bytes, int32_t dst_device_type, void* stream);
+
+/**
+ * Copies elements into an entry of the state, that of the last state_out where arenas are bound.
+ *
+ * Blocks: until the copy is done. Threads: optimizer.
+ *
+ * @param opt to be changed. Must not be NULL.
+ * @param index in [0, number of entries).
+ * @param first first element, in row-major order of the shape of the entry; of a symmetric entry, of the full matrix,
+ *     of which the elements on and below the diagonal count.
+ * @param count number of elements; first + count is at most the number of elements of the entry.
+ * @param src count elements of the dtype of the entry, dense; memory of the caller.
+ * @param src_bytes size of src in bytes, at least count times the size of the dtype.
+ * @param src_device_type where src is: SHAMPOO_CPU.
+ * @param stream must be NULL on the CPU.
+ * @retval SHAMPOO_OK the elements are written.
+ * @retval SHAMPOO_E_INVALID index or elements are out of range, src_bytes is too small, a pointer that is needed is
+ *     NULL, or stream is not NULL.
+ * @retval SHAMPOO_E_UNSUPPORTED src_device_type is not SHAMPOO_CPU.
+ * @since 0.1
+ */
+shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, const void* src,
+                                   size_t src_bytes, int32_t src_device_type, void* stream);
+
+/* ====================================================================================================================
+ * Matrix functions: the roots that the optimizer uses, on host memory, for tests and for building other methods
+ * ================================================================================================================= */
+
+/** How a root was computed. Begin with SHAMPOO_ROOT_INFO_INIT. */
+typedef struct shampoo_root_info {
+  /** sizeof(shampoo_root_info); set by the _INIT macro. */
+  size_t struct_size;
+  /** What was used: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2 eigendecomposition;
+   * 3 and 4 are kept for iterative methods. */
+  int32_t method;
+  /** Iterations of an iterative method; 0 with the others. */
+  int32_t iterations;
+  /** 1: converged; 0: the maximum of iterations was reached; -1: stopped early. Always 1 with methods 0 to 2. */
+  int32_t converged;
+  /** Rungs of the recovery ladder that were used; 0: the first attempt succeeded. */
+  int32_t retried;
+  /** max |A x^(root_num / root_den) - I|, elementwise, where A is the matrix whose root was taken, epsilon included. */
+  double residual;
+} shampoo_root_info;
+
+/** The size set, all else 0. */
+#define SHAMPOO_ROOT_INFO_INIT \
+  { sizeof(shampoo_root_info), 0, 0, 0, 0, 0.0 }
+
+/**
+ * Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier * root_den / root_num).
+ *
+ * By eigendecomposition: where the smallest eigenvalue is negative, all are raised until it is 0; then epsilon is added
+ * to all. A 1x1 matrix and a diagonal one are computed element by element, without that first raise. This is what a
+ * step does with a factor matrix.
+ *
+ * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
+ *
+ * @param config of which it reads "root_method", "root_dtype", "epsilon" and "exponent_multiplier"; epsilon may be 0
+ *     here. Must not be NULL.
+ * @param n order of the matrix, >= 1.
+ * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
+ * @param a n * n elements, row-major, symmetric. Read.
+ * @param x n * n elements, row-major. Written, and exactly symmetric. May be a, and must not overlap it otherwise.
+ * @param root_num numerator of the root, >= 1: 4 for the inverse fourth root.
+ * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
+ * @param info filled; struct_size must be set before. NULL: not wanted.
+ * @retval SHAMPOO_OK x and info are written.
+ * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, a pointer that is needed is NULL, or info has a wrong
+ *     struct_size.
+ * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, the root is not finite (an eigenvalue that is not above 0 with
+ *     an epsilon of 0), or the solver failed on every rung. x is as before.
+ * @since 0.1
+ */
+shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,
+                                           void* x, int32_t root_num, int32_t root_den, shampoo_root_info* info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SHAMPOO_H */

@@ -1,0 +1,44 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace shampoo {
+
+// This thread's last failure, and its code as the return value.
+shampoo_status ReportFailure(Code code, const char* message) noexcept;
+
+// A Status as the return value of the API; copy_to, if given, keeps the text, too.
+inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
+  if (status.ok()) return SHAMPOO_OK;
+  if (copy_to != nullptr) *copy_to = status.message();
+  return ReportFailure(status.code(), status.message().c_str());
+}
+
+// Every function of the API runs its body in here: no exception leaves the library.
+template <typename Body>
+shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
+  try {
+    return Report(body(), copy_to);
+  } catch (const std::bad_alloc&) {
+    return ReportFailure(Code::kNoMemory, "out of host memory");
+  } catch (const std::exception& failure) {
+    return ReportFailure(Code::kInternal, failure.what());
+  } catch (...) {
+    return ReportFailure(Code::kInternal, "an unknown exception: please report it");
+  }
+}
+
+inline Status RequireArgument(const void* argument, const char* name) {
+  if (argument != nullptr) return {};
+  return Invalid(name, " is NULL: expected a pointer");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <memory>
+#include <string>
+
+#include "core/config/config.h"
+#include "core/optimizer/optimizer.h"
+#include "core/plan/plan.h"
+
+// What the opaque handles of the public header are.
+
+struct shampoo_config {
+  shampoo::Config config;
+};
+
+struct shampoo_plan {
+  std::unique_ptr<shampoo::Plan> plan;
+};
+
+struct shampoo_optimizer {
+  std::unique_ptr<shampoo::Optimizer> optimizer;
+  std::string last_error;
+  void (*release_allocator)(void*) = nullptr;
+  void* allocator_user = nullptr;
+};

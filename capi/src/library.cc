@@ -1,0 +1,79 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+
+#include "capi/src/guard.h"
+#include "capi/src/struct_size.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/blas/blas.h"
+
+namespace shampoo {
+namespace {
+
+thread_local std::string last_error;  // NOLINT: one per thread is the contract
+thread_local const char* last_error_text = "";
+
+std::string MakeBuildInfo() {
+  const blas::Identity blas = blas::Identify();
+  return Cat("{\"version\": \"", SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH,
+             "\", \"compiler\": \"", __VERSION__, "\", \"blas\": {\"library\": \"", blas.library, "\", \"kernel\": \"",
+             blas.kernel, "\", \"private\": ", blas.is_private,
+             "}, \"backends\": [\"cpu\"], \"root_methods\": [\"eigen\"]}");
+}
+
+}  // namespace
+
+shampoo_status ReportFailure(Code code, const char* message) noexcept {
+  try {
+    last_error = message;
+    last_error_text = last_error.c_str();
+  } catch (...) {
+    last_error_text = "out of host memory, and so much so that the text of an error could not be kept";
+  }
+  return static_cast<shampoo_status>(code);
+}
+
+}  // namespace shampoo
+
+using shampoo::Guard;
+using shampoo::Status;
+
+int32_t shampoo_version(void) {
+  return SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
+}
+
+const char* shampoo_build_info(void) {
+  static const std::string* const info = []() -> const std::string* {
+    try {
+      return new std::string(shampoo::MakeBuildInfo());
+    } catch (...) {
+      return nullptr;
+    }
+  }();
+  return info == nullptr ? "{}" : info->c_str();
+}
+
+const char* shampoo_status_name(shampoo_status status) { return shampoo::CodeName(static_cast<shampoo::Code>(status)); }
+
+const char* shampoo_last_error(void) { return shampoo::last_error_text; }
+
+shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level) {
+  return Guard([&]() -> Status {
+    if (max_level < 0 || max_level > 3) {
+      return shampoo::Invalid("max_level is ", max_level, ": expected 0 (errors) to 3 (debug)");
+    }
+    shampoo::SetLog(callback, user, static_cast<shampoo::LogLevel>(max_level));
+    return {};
+  });
+}
+
+int32_t shampoo_backend_count(void) { return 1; }
+
+shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* info) {
+  return Guard([&]() -> Status {
+    if (index != 0) return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_backend_count() - 1);
+    const shampoo_backend_info cpu = {sizeof(shampoo_backend_info), "cpu", "", 1, 1};
+    return shampoo::WriteStruct(cpu, sizeof cpu, "info", info);
+  });
+}

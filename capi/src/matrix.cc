@@ -1,0 +1,46 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/src/guard.h"
+#include "capi/src/handles.h"
+#include "capi/src/struct_size.h"
+#include "core/plan/layout.h"
+#include "core/roots/inverse_root.h"
+
+using shampoo::Guard;
+using shampoo::RequireArgument;
+using shampoo::Status;
+
+shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,
+                                           void* x, int32_t root_num, int32_t root_den, shampoo_root_info* info) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(config, "config"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(a, "a"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(x, "x"));
+    if (n < 1 || n > shampoo::kLargestBlockDim) {
+      return shampoo::Invalid("n is ", n, ": expected 1 to ", shampoo::kLargestBlockDim);
+    }
+    if (root_num < 1) return shampoo::Invalid("root_num is ", root_num, ": expected at least 1");
+    if (root_den < 1) return shampoo::Invalid("root_den is ", root_den, ": expected at least 1");
+    if (dtype != SHAMPOO_F32 && dtype != SHAMPOO_F64) {
+      return shampoo::Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
+    }
+    shampoo_root_info own = SHAMPOO_ROOT_INFO_INIT;
+    if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::WriteStruct(own, sizeof own, "info", info));
+    shampoo::Settings settings;
+    SHAMPOO_RETURN_IF_ERROR(config->config.Resolve(&settings));
+    const shampoo::RootRequest request = {n, root_num, root_den, settings.epsilon, settings.exponent_multiplier};
+    shampoo::RootResult result;
+    if (dtype == SHAMPOO_F32) {
+      SHAMPOO_RETURN_IF_ERROR(
+          shampoo::InverseRoot(request, static_cast<const float*>(a), static_cast<float*>(x), &result));
+    } else {
+      SHAMPOO_RETURN_IF_ERROR(
+          shampoo::InverseRoot(request, static_cast<const double*>(a), static_cast<double*>(x), &result));
+    }
+    own.method = static_cast<int32_t>(result.method);
+    own.converged = 1;
+    own.residual = result.residual;
+    if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::WriteStruct(own, sizeof own, "info", info));
+    return {};
+  });
+}

@@ -1,0 +1,166 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/src/guard.h"
+#include "capi/src/handles.h"
+#include "capi/src/struct_size.h"
+
+namespace shampoo {
+namespace {
+
+Status ReadAllocator(const shampoo_allocator* given, HostAllocator* allocator, void (**release)(void*)) {
+  if (given == nullptr) return {};
+  shampoo_allocator own;
+  SHAMPOO_RETURN_IF_ERROR(ReadStruct(given, sizeof own, "allocator", &own));
+  if (own.allocate == nullptr || own.deallocate == nullptr) {
+    return Invalid("allocator.", own.allocate == nullptr ? "allocate" : "deallocate",
+                   " is NULL: expected both functions");
+  }
+  *allocator = {own.user, own.allocate, own.deallocate};
+  *release = own.release;
+  return {};
+}
+
+Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor) {
+  if (given == nullptr) return {};
+  shampoo_executor own;
+  SHAMPOO_RETURN_IF_ERROR(ReadStruct(given, sizeof own, "executor", &own));
+  if (own.parallel_for == nullptr) return Invalid("executor.parallel_for is NULL: expected a function");
+  if (own.threads < 1) return Invalid("executor.threads is ", own.threads, ": expected at least 1");
+  *executor = {own.user, own.threads, own.parallel_for, own.release};
+  return {};
+}
+
+Status CheckDevice(const shampoo_optimizer_desc& desc) {
+  if (desc.device_type != SHAMPOO_CPU) {
+    return Unsupported("desc.device_type is ", desc.device_type, ": this version knows SHAMPOO_CPU (1) alone");
+  }
+  if (desc.replica_comm != nullptr || desc.shard_comm != nullptr) {
+    return Unsupported("desc.", desc.replica_comm != nullptr ? "replica_comm" : "shard_comm",
+                       " is not NULL: this version runs on one rank, without communicators");
+  }
+  return {};
+}
+
+Status CheckStream(const void* stream) {
+  if (stream == nullptr) return {};
+  return Invalid("stream is not NULL: on the CPU there is none, and calls return when they are done");
+}
+
+}  // namespace
+}  // namespace shampoo
+
+using shampoo::Guard;
+using shampoo::RequireArgument;
+using shampoo::Status;
+
+shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_plan* plan,
+                                        const shampoo_optimizer_desc* desc) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(out, "out"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(plan, "plan"));
+    shampoo_optimizer_desc own;
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(desc, sizeof own, "desc", &own));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(own.stream));
+    SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
+    shampoo::OptimizerDesc inner;
+    void (*release_allocator)(void*) = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadExecutor(own.executor, &inner.executor));
+    inner.state = own.state;
+    inner.state_bytes = own.state_bytes;
+    auto made = std::make_unique<shampoo_optimizer>();
+    SHAMPOO_RETURN_IF_ERROR(shampoo::Optimizer::Create(plan->plan->data(), inner, &made->optimizer));
+    made->release_allocator = release_allocator;
+    made->allocator_user = inner.allocator.user;
+    *out = made.release();
+    return {};
+  });
+}
+
+void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
+  if (opt == nullptr) return;
+  opt->optimizer.reset();  // its memory goes back before the allocator is released
+  if (opt->release_allocator != nullptr) opt->release_allocator(opt->allocator_user);
+  delete opt;
+}
+
+namespace {
+
+// The body with the optimizer, its last error kept beside the thread's.
+template <typename Body>
+shampoo_status With(shampoo_optimizer* opt, Body&& body) {
+  return Guard(
+      [&]() -> Status {
+        SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+        return body(*opt->optimizer);
+      },
+      opt == nullptr ? nullptr : &opt->last_error);
+}
+
+}  // namespace
+
+shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int32_t count,
+                                      const shampoo_buffers* buffers) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+    if (count < 0) return shampoo::Invalid("count is ", count, ": expected at least 0");
+    if (count == 0) return {};
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(buffers, "buffers"));
+    std::vector<shampoo::Buffers> own;
+    own.reserve(static_cast<size_t>(count));
+    const size_t distance = buffers->struct_size;
+    for (int32_t i = 0; i < count; ++i) {
+      const auto* const element = reinterpret_cast<const shampoo_buffers*>(reinterpret_cast<const char*>(buffers) +
+                                                                           static_cast<size_t>(i) * distance);
+      if (i > 0 && element->struct_size != distance) {
+        return shampoo::Invalid("buffers[", i, "].struct_size is ", element->struct_size,
+                                " and buffers[0].struct_size ", distance, ": expected the same in every element");
+      }
+      shampoo_buffers one;
+      SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(element, sizeof one, "buffers", &one));
+      own.push_back({one.param, one.grad, one.out, one.copy});
+    }
+    return optimizer.Bind(first, own);
+  });
+}
+
+shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
+                                             const void* value) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.BindScalar(group, key, dtype, value); });
+}
+
+shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* state_in, void* state_out) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.BindState(state_in, state_out); });
+}
+
+shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.Set(group, key, value); });
+}
+
+shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(value_out, "value_out"));
+    return opt->optimizer->Get(group, key, value_out);
+  });
+}
+
+shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(stream));
+    return optimizer.Step();
+  });
+}
+
+const char* shampoo_optimizer_error(const shampoo_optimizer* opt) {
+  return opt == nullptr ? "" : opt->last_error.c_str();
+}
+
+shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(key, "key"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(value_out, "value_out"));
+    return opt->optimizer->Stat(key, value_out);
+  });
+}

@@ -1,0 +1,80 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "capi/src/guard.h"
+#include "capi/src/handles.h"
+#include "capi/src/struct_size.h"
+
+namespace shampoo {
+namespace {
+
+Status CheckHostTransfer(int32_t device_type, const void* stream) {
+  if (device_type != SHAMPOO_CPU) {
+    return Unsupported("the device type of the buffer is ", device_type, ": this version knows SHAMPOO_CPU (1) alone");
+  }
+  if (stream != nullptr) return Invalid("stream is not NULL: on the CPU there is none");
+  return {};
+}
+
+}  // namespace
+}  // namespace shampoo
+
+using shampoo::Guard;
+using shampoo::RequireArgument;
+using shampoo::Status;
+
+shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_out) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(count_out, "count_out"));
+    *count_out = static_cast<int64_t>(opt->optimizer->entries().size());
+    return {};
+  });
+}
+
+shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+    const shampoo::StateEntry* found = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &found));
+    shampoo_state_entry own = SHAMPOO_STATE_ENTRY_INIT;
+    own.key = found->key.c_str();
+    std::copy(found->shape.dims.begin(), found->shape.dims.end(), own.shape);
+    own.flat_offset = found->flat_offset;
+    own.stored_bytes = found->stored_bytes;
+    own.ndim = found->shape.ndim;
+    own.dtype = static_cast<int32_t>(found->dtype);
+    own.owner = found->owner;
+    own.symmetric = found->symmetric ? 1 : 0;
+    return shampoo::WriteStruct(own, sizeof own, "entry", entry);
+  });
+}
+
+shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, void* dst,
+                                  size_t dst_bytes, int32_t dst_device_type, void* stream) {
+  return Guard(
+      [&]() -> Status {
+        SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+        SHAMPOO_RETURN_IF_ERROR(RequireArgument(dst, "dst"));
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckHostTransfer(dst_device_type, stream));
+        const shampoo::StateEntry* entry = nullptr;
+        SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &entry));
+        return shampoo::ReadEntry(*entry, opt->optimizer->arena(), first, count, dst, dst_bytes);
+      },
+      opt == nullptr ? nullptr : &opt->last_error);
+}
+
+shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, const void* src,
+                                   size_t src_bytes, int32_t src_device_type, void* stream) {
+  return Guard(
+      [&]() -> Status {
+        SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
+        SHAMPOO_RETURN_IF_ERROR(RequireArgument(src, "src"));
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckHostTransfer(src_device_type, stream));
+        const shampoo::StateEntry* entry = nullptr;
+        SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &entry));
+        return shampoo::WriteEntry(*entry, opt->optimizer->arena(), first, count, src, src_bytes);
+      },
+      opt == nullptr ? nullptr : &opt->last_error);
+}

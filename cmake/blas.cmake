@@ -1,0 +1,37 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# shampoo_blas: headers and archives of BLAS and LAPACKE.
+#
+# The default is a private copy: OpenBLAS's serial static archive and LAPACKE's, hidden by the version script, so that a
+# host's BLAS, its threads and its environment are never touched. The serial archive shares one scratch allocator among
+# all threads and then gives wrong results without an error; --wrap puts core/backend/cpu/blas_scratch.cc in its place.
+add_library(shampoo_blas INTERFACE)
+
+if(SHAMPOO_SYSTEM_BLAS)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(SYSTEM_BLAS REQUIRED IMPORTED_TARGET openblas)
+  pkg_check_modules(SYSTEM_LAPACKE REQUIRED IMPORTED_TARGET lapacke)
+  target_link_libraries(shampoo_blas INTERFACE PkgConfig::SYSTEM_LAPACKE PkgConfig::SYSTEM_BLAS)
+  target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
+else()
+  set(arch_dir ${CMAKE_LIBRARY_ARCHITECTURE})
+  find_path(SHAMPOO_CBLAS_INCLUDE_DIR cblas.h
+            PATHS /usr/include/${arch_dir}/openblas-serial NO_DEFAULT_PATH)
+  find_library(SHAMPOO_OPENBLAS_ARCHIVE libopenblas.a
+               PATHS /usr/lib/${arch_dir}/openblas-serial NO_DEFAULT_PATH)
+  find_path(SHAMPOO_LAPACKE_INCLUDE_DIR lapacke.h)
+  find_library(SHAMPOO_LAPACKE_ARCHIVE liblapacke.a)
+  foreach(piece SHAMPOO_CBLAS_INCLUDE_DIR SHAMPOO_OPENBLAS_ARCHIVE SHAMPOO_LAPACKE_INCLUDE_DIR SHAMPOO_LAPACKE_ARCHIVE)
+    if(NOT ${piece})
+      message(FATAL_ERROR "${piece} was not found: install libopenblas-serial-dev and liblapacke-dev, "
+                          "or configure with -DSHAMPOO_SYSTEM_BLAS=ON")
+    endif()
+  endforeach()
+  target_include_directories(shampoo_blas SYSTEM INTERFACE
+    ${SHAMPOO_CBLAS_INCLUDE_DIR} ${SHAMPOO_LAPACKE_INCLUDE_DIR})
+  target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
+  target_link_options(shampoo_blas INTERFACE
+    LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
+    # Asked for by OpenBLAS's archive only, which comes last: take it from ours when that is read.
+    LINKER:--undefined=_gfortran_concat_string)
+endif()

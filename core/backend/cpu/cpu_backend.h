@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/backend/cpu/block_step.h"
+#include "core/base/executor.h"
+#include "core/base/memory.h"
+
+namespace shampoo {
+
+// Blocks are spread over threads, each block on one thread from its gradient to its update, so that it stays in that
+// thread's cache and its bits do not depend on how many threads there are.
+class CpuBackend : public Backend {
+ public:
+  // Allocates all workspace for these blocks.
+  static Status Create(std::span<const Block> blocks, int threads, const HostExecutor& executor,
+                       const HostAllocator& allocator, std::unique_ptr<Backend>* out);
+
+  void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) override;
+  void LargestMagnitudes(std::span<const GradientStretch> stretches, double* largest) override;
+  void Step(std::span<const StepItem> items, char* arena, StepReport* report) override;
+
+ private:
+  CpuBackend() = default;
+
+  std::unique_ptr<Executor> executor_;
+  SlotLayout layout_;
+  Allocation workspace_;
+  std::vector<blas::Scratch> scratch_;    // by slot
+  std::vector<SlotReport> slot_reports_;  // by slot
+};
+
+}  // namespace shampoo

@@ -1,0 +1,83 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/cpu_count.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+namespace shampoo {
+namespace {
+
+int AffinityCpus() {
+  // The kernel's mask can be longer than cpu_set_t's 1024 bits: grow until it fits.
+  for (int bits = 1024; bits <= (1 << 20); bits *= 2) {
+    cpu_set_t* mask = CPU_ALLOC(static_cast<size_t>(bits));
+    if (mask == nullptr) return 1;
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(bits));
+    const bool known = sched_getaffinity(0, bytes, mask) == 0;
+    const int count = known ? CPU_COUNT_S(bytes, mask) : 0;
+    CPU_FREE(mask);
+    if (known) return std::max(count, 1);
+  }
+  return 1;
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+// The path of the process in the unified (v2) hierarchy, from lines such as "0::/user.slice/app".
+std::string CgroupPath() {
+  const std::string groups = ReadText("/proc/self/cgroup");
+  const size_t at = groups.rfind("0::", 0) == 0 ? 0 : groups.find("\n0::");
+  if (at == std::string::npos) return "";
+  const size_t start = groups.find("::", at) + 2;
+  return groups.substr(start, groups.find('\n', start) - start);
+}
+
+// A limit holds for all groups below it, so the smallest one from the leaf to the root counts.
+int QuotaCpus() {
+  int least = 0;
+  std::string path = CgroupPath();
+  while (true) {
+    const int cpus = CpusFromQuota(ReadText("/sys/fs/cgroup" + path + "/cpu.max"));
+    if (cpus > 0 && (least == 0 || cpus < least)) least = cpus;
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) break;
+    path.resize(slash);
+  }
+  if (least == 0) {
+    const std::string quota = ReadText("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    if (!quota.empty()) least = CpusFromQuota(quota + " " + ReadText("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+  }
+  return least;
+}
+
+}  // namespace
+
+int CpusFromQuota(const std::string& cpu_max) {
+  const char* const end = cpu_max.data() + cpu_max.size();
+  auto skip_blanks = [end](const char* at) {
+    return std::find_if(at, end, [](char c) { return c != ' ' && c != '\n'; });
+  };
+  long long quota = 0;
+  long long period = 0;
+  const auto first = std::from_chars(skip_blanks(cpu_max.data()), end, quota);
+  if (first.ec != std::errc() || quota <= 0) return 0;
+  const auto second = std::from_chars(skip_blanks(first.ptr), end, period);
+  if (second.ec != std::errc() || period <= 0) return 0;
+  return static_cast<int>(std::min<long long>((quota + period - 1) / period, 1 << 20));
+}
+
+int UsableCpus() {
+  const int quota = QuotaCpus();
+  const int affinity = AffinityCpus();
+  return quota > 0 ? std::min(quota, affinity) : affinity;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,22 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace shampoo {
+
+// The values are those of SHAMPOO_F32 ... in the public header.
+enum class Dtype : int32_t { kF32 = 1, kF64 = 2, kF16 = 3, kBf16 = 4, kI32 = 5, kI64 = 6 };
+
+size_t SizeOf(Dtype dtype);
+const char* NameOf(Dtype dtype);                               // "f32", "f64", "f16", "bf16", "i32", "i64"
+bool FloatDtypeFromName(std::string_view name, Dtype* dtype);  // false: not one of the four float types
+bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
+
+// Largest finite value: 65504 for f16.
+double LargestFinite(Dtype dtype);
+
+}  // namespace shampoo

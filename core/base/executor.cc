@@ -1,0 +1,40 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/executor.h"
+
+#include <algorithm>
+#include <system_error>
+
+namespace shampoo {
+
+Status Executor::Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out) {
+  const bool own = host.parallel_for == nullptr;
+  std::unique_ptr<Executor> executor(new Executor(own ? threads : std::min(threads, host.threads), HostExecutor{}));
+  if (own && threads > 1) {
+    try {
+      executor->pool_ = ThreadPool::Acquire(threads - 1);
+    } catch (const std::system_error& failure) {
+      return NoMemory("starting ", threads - 1, " worker threads failed (", failure.what(),
+                      "): set a smaller value of the key threads, or raise the limit of the process");
+    }
+  }
+  executor->host_ = host;  // only now: a failed create must not release what the caller still owns
+  *out = std::move(executor);
+  return {};
+}
+
+Executor::~Executor() {
+  if (host_.release != nullptr) host_.release(host_.user);
+}
+
+void Executor::Run(ThreadPool::Task task, void* argument, int64_t slots) {
+  if (slots <= 1) {
+    if (slots == 1) task(argument, 0);
+  } else if (host_.parallel_for != nullptr) {
+    host_.parallel_for(host_.user, task, argument, slots);
+  } else {
+    pool_->Run(task, argument, slots);
+  }
+}
+
+}  // namespace shampoo

@@ -1,0 +1,61 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/base/status.h"
+#include "core/base/thread_pool.h"
+
+namespace shampoo {
+
+// A host's own way to run tasks in parallel (shampoo_executor of the public header).
+struct HostExecutor {
+  void* user = nullptr;
+  int32_t threads = 0;
+  void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) = nullptr;
+  void (*release)(void* user) = nullptr;
+};
+
+// Where parallel work of one optimizer runs. A slot is a worker's place: it has workspace of its own, and at most one
+// thread is in it at a time. Which thread takes which item changes from run to run; results never depend on it.
+class Executor {
+ public:
+  // host.parallel_for == nullptr: the library's pool. At most `threads` slots: workspace was planned for so many.
+  static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  int slots() const { return slots_; }
+
+  // work(slot, item) for every item of [0, count), handed out in rising order; work must not throw.
+  template <typename Work>
+  void ForEach(int64_t count, Work&& work) {
+    struct Shared {
+      std::atomic<int64_t> next{0};
+      int64_t count;
+      Work* work;
+    } shared{{}, count, &work};
+    auto slot_loop = [](void* argument, int64_t slot) {
+      auto* mine = static_cast<Shared*>(argument);
+      for (int64_t item; (item = mine->next.fetch_add(1, std::memory_order_relaxed)) < mine->count;) {
+        (*mine->work)(static_cast<int>(slot), item);
+      }
+    };
+    Run(slot_loop, &shared, count < slots_ ? count : slots_);
+  }
+
+ private:
+  Executor(int slots, const HostExecutor& host) : slots_(slots), host_(host) {}
+  void Run(ThreadPool::Task task, void* argument, int64_t slots);
+
+  int slots_;
+  HostExecutor host_;
+  std::shared_ptr<ThreadPool> pool_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,18 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace shampoo {
+
+enum class LogLevel : int { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
+using LogCallback = void (*)(void* user, int level, const char* message);
+
+// One callback for the process; nullptr: silence. It runs on the thread that is inside a call of the library.
+void SetLog(LogCallback callback, void* user, LogLevel max_level);
+// Whether a message of this level would be delivered: check before building an expensive text.
+bool LogEnabled(LogLevel level);
+void Log(LogLevel level, const std::string& message);
+
+}  // namespace shampoo

@@ -1,0 +1,49 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/memory.h"
+
+#include <cstdlib>
+
+namespace shampoo {
+namespace {
+constexpr size_t kAlignment = 256;
+constexpr int32_t kCpu = 1;
+}  // namespace
+
+Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out) {
+  Allocation made;
+  if (bytes == 0) {
+    *out = std::move(made);
+    return {};
+  }
+  const auto size = static_cast<size_t>(bytes);
+  const bool own = allocator.allocate == nullptr;
+  // aligned_alloc wants a multiple of the alignment.
+  void* memory = own ? std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment)
+                     : allocator.allocate(allocator.user, size, kAlignment, kCpu, 0, nullptr);
+  if (memory == nullptr) {
+    return NoMemory("allocating ", bytes, " bytes of ", what, own ? "" : " by the host's allocator",
+                    " failed: "
+                    "shampoo_plan_bytes tells what is needed beforehand; a smaller max_preconditioner_dim, a narrower "
+                    "dtype of the states or fewer threads need less");
+  }
+  made.data_ = static_cast<char*>(memory);
+  made.bytes_ = bytes;
+  made.allocator_ = allocator;
+  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
+    return Invalid("the host's allocator gave a pointer that is not aligned to the ", kAlignment, " bytes asked for");
+  }
+  *out = std::move(made);
+  return {};
+}
+
+Allocation::~Allocation() {
+  if (data_ == nullptr) return;
+  if (allocator_.allocate == nullptr) {
+    std::free(data_);
+  } else {
+    allocator_.deallocate(allocator_.user, data_, static_cast<size_t>(bytes_), kCpu, 0, nullptr);
+  }
+}
+
+}  // namespace shampoo

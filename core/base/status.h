@@ -1,0 +1,86 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace shampoo {
+
+// The values are those of shampoo_status in the public header.
+enum class Code : int {
+  kOk = 0,
+  kInvalid = 1,
+  kState = 2,
+  kUnsupported = 3,
+  kNoMemory = 4,
+  kNumeric = 5,
+  kComm = 6,
+  kDevice = 7,
+  kIo = 8,
+  kInternal = 9,
+};
+
+const char* CodeName(Code code);
+
+// Success, or a code with a text. An error that travels up gains context: "outer: inner: cause".
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : failure_(std::make_unique<Failure>(Failure{code, std::move(message)})) {}
+
+  bool ok() const { return failure_ == nullptr; }
+  Code code() const { return ok() ? Code::kOk : failure_->code; }
+  const std::string& message() const;
+
+  // The same failure, seen from one level further out.
+  Status Within(const std::string& context) && {
+    if (!ok()) failure_->message = Cat(context, ": ", failure_->message);
+    return std::move(*this);
+  }
+
+ private:
+  struct Failure {
+    Code code;
+    std::string message;
+  };
+  std::unique_ptr<Failure> failure_;
+};
+
+template <typename... Pieces>
+Status Invalid(const Pieces&... pieces) {
+  return Status(Code::kInvalid, Cat(pieces...));
+}
+template <typename... Pieces>
+Status WrongState(const Pieces&... pieces) {
+  return Status(Code::kState, Cat(pieces...));
+}
+template <typename... Pieces>
+Status Unsupported(const Pieces&... pieces) {
+  return Status(Code::kUnsupported, Cat(pieces...));
+}
+template <typename... Pieces>
+Status NoMemory(const Pieces&... pieces) {
+  return Status(Code::kNoMemory, Cat(pieces...));
+}
+template <typename... Pieces>
+Status Numeric(const Pieces&... pieces) {
+  return Status(Code::kNumeric, Cat(pieces...));
+}
+template <typename... Pieces>
+Status Internal(const Pieces&... pieces) {
+  return Status(Code::kInternal, Cat(pieces...));
+}
+
+}  // namespace shampoo
+
+// An early return is control flow, which no function can do for its caller.
+#define SHAMPOO_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                           \
+    if (::shampoo::Status status_of_call = (expression); !status_of_call.ok()) { \
+      return status_of_call;                                                     \
+    }                                                                            \
+  } while (false)

@@ -1,0 +1,35 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace shampoo {
+
+namespace text_internal {
+inline void Append(std::string& out, std::string_view piece) { out.append(piece); }
+inline void Append(std::string& out, const char* piece) { out.append(piece == nullptr ? "NULL" : piece); }
+inline void Append(std::string& out, const std::string& piece) { out.append(piece); }
+inline void Append(std::string& out, char piece) { out.push_back(piece); }
+inline void Append(std::string& out, bool piece) { out.append(piece ? "true" : "false"); }
+// std::to_chars, and not printf or a stream: a host's locale must not put a comma into a number.
+template <typename Number>
+requires(std::is_arithmetic_v<Number>) void Append(std::string& out, Number piece) {
+  char digits[40];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, piece).ptr);
+}
+}  // namespace text_internal
+
+// The pieces one after the other; numbers in their shortest form that reads back exactly.
+template <typename... Pieces>
+std::string Cat(const Pieces&... pieces) {
+  std::string out;
+  (text_internal::Append(out, pieces), ...);
+  return out;
+}
+
+}  // namespace shampoo

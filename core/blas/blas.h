@@ -1,0 +1,49 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace shampoo::blas {
+
+// Thin overloads for float and double. Matrices are row-major; extents must fit in 31 bits (the plan sees to it).
+// Every thread that calls one of these must be inside a ScratchUse (scratch.h).
+
+// C <- alpha A A^T + beta C (A: n x k), or with transposed alpha A^T A + beta C (A: k x n). Only the lower triangle of
+// C (n x n) is read and written.
+void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float beta, float* c,
+          int64_t ldc);
+void Syrk(bool transposed, int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double beta, double* c,
+          int64_t ldc);
+
+// C (m x n) <- A (m x k) B (k x n).
+void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+          int64_t ldc);
+void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
+          int64_t ldc);
+
+// y <- A x for a symmetric A (n x n) of which both triangles are stored.
+void Gemv(int64_t n, const float* a, const float* x, float* y);
+void Gemv(int64_t n, const double* a, const double* x, double* y);
+
+// Sizes of Syevd's workspaces, in elements, for matrices up to n x n.
+int64_t SyevdWork(int64_t n);
+int64_t SyevdIntWork(int64_t n);
+// Eigendecomposition of a symmetric matrix by divide and conquer; the lower triangle of `a` is read. On success w holds
+// the eigenvalues in rising order and row i of `a` the eigenvector of w[i]. Returns LAPACK's info.
+int Syevd(int64_t n, float* a, float* w, float* work, int32_t* int_work);
+int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
+
+// Largest extent for which the workspace size of Syevd fits the 32-bit integers of LAPACK.
+inline constexpr int64_t kLargestEigenproblem = 32750;
+
+// Name, version and the kernel that runs on this CPU: {"OpenBLAS 0.3.21", "SkylakeX"}.
+struct Identity {
+  std::string library;
+  std::string kernel;
+  bool is_private;
+};
+Identity Identify();
+
+}  // namespace shampoo::blas

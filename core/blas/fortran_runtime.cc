@@ -1,0 +1,20 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The one function of the Fortran runtime that the parts of LAPACK in use call: having it here keeps libgfortran, and
+// with it libquadmath, out of the library's dependencies.
+#ifndef SHAMPOO_SYSTEM_BLAS
+
+#include <algorithm>
+#include <cstddef>
+
+// target = left // right, cut or padded with blanks to target_length (?ormtr builds "LN" and the like with it).
+extern "C" void _gfortran_concat_string(size_t target_length, char* target,  // NOLINT(bugprone-reserved-identifier)
+                                        size_t left_length, const char* left, size_t right_length, const char* right) {
+  const size_t from_left = std::min(left_length, target_length);
+  std::copy_n(left, from_left, target);
+  const size_t from_right = std::min(right_length, target_length - from_left);
+  std::copy_n(right, from_right, target + from_left);
+  std::fill(target + from_left + from_right, target + target_length, ' ');
+}
+
+#endif

@@ -1,0 +1,132 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/config/config.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace shampoo {
+namespace {
+
+// How many letters must change to make one text of the other (Levenshtein), to name the key that was meant.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+Status UnknownKey(std::string_view name) {
+  const Key* nearest = nullptr;
+  size_t least = 4;  // further away is no spelling mistake
+  for (const Key& key : Keys()) {
+    const size_t distance = EditDistance(name, key.name);
+    if (distance < least) {
+      least = distance;
+      nearest = &key;
+    }
+  }
+  return Invalid("there is no key \"", name, "\"", nearest == nullptr ? "" : Cat(": did you mean ", nearest->name, "?"),
+                 "; shampoo_config_describe_key lists all keys");
+}
+
+}  // namespace
+
+Config::Config() : values_(Keys().size()), set_(Keys().size(), false) {
+  for (const Key& key : Keys()) {
+    // The table's own defaults pass their own checks: a test asserts it.
+    (void)ParseValue(key, key.default_text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
+  }
+}
+
+template <typename Make>
+Status Config::Set(const char* name, Make&& make) {
+  if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
+  const Key* key = FindKey(name);
+  if (key == nullptr) return UnknownKey(name);
+  Value value;
+  SHAMPOO_RETURN_IF_ERROR(make(*key, &value));
+  values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
+  set_[static_cast<size_t>(IndexOf(*key))] = true;
+  return {};
+}
+
+Status Config::SetNumber(const char* name, double number) {
+  return Set(name, [number](const Key& key, Value* value) { return MakeNumber(key, number, value); });
+}
+
+Status Config::SetInteger(const char* name, int64_t integer) {
+  return Set(name, [integer](const Key& key, Value* value) { return MakeInteger(key, integer, value); });
+}
+
+Status Config::SetText(const char* name, const char* text) {
+  return Set(name, [text](const Key& key, Value* value) {
+    if (text == nullptr) return Invalid("key ", key.name, ": the value is NULL: expected a text, ", RangeText(key));
+    return ParseValue(key, text, value);
+  });
+}
+
+const std::string* Config::Text(std::string_view name) const {
+  const Key* key = FindKey(name);
+  return key == nullptr ? nullptr : &ValueOf(*key).text;
+}
+
+Status Config::Resolve(Settings* settings) const {
+  Settings made;
+  for (const Key& key : Keys()) {
+    const Value& value = ValueOf(key);
+    if (key.number != nullptr) made.*key.number = value.number;
+    if (key.integer != nullptr) made.*key.integer = value.integer;
+    if (key.flag != nullptr) made.*key.flag = value.integer != 0;
+    if (key.dtype != nullptr && !value.is_auto) {
+      Dtype dtype;
+      if (FloatDtypeFromName(value.text, &dtype)) made.*key.dtype = dtype;
+    }
+  }
+  made.grafting = static_cast<Grafting>(Choice("grafting"));
+  made.weight_decay_type = static_cast<WeightDecayType>(Choice("weight_decay_type"));
+  made.initial_inverse = static_cast<InitialInverse>(Choice("initial_inverse"));
+  made.output = static_cast<Output>(Choice("output"));
+
+  const Key& override_key = *FindKey("inverse_root_override");
+  SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));
+
+  if (ValueOf(*FindKey("grafting_beta2")).is_auto) {
+    made.grafting_beta2 = made.grafting == Grafting::kRmsprop ? 0.99 : 0.999;
+  }
+  // Adagrad is the unweighted sum of the same recurrence.
+  if (made.grafting == Grafting::kAdagrad) made.grafting_beta2 = 1.0;
+  if (ValueOf(*FindKey("grafting_epsilon")).is_auto) {
+    made.grafting_epsilon = made.grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
+  }
+
+  const int64_t frequency = made.precondition_frequency;
+  int64_t& start = made.start_preconditioning_step;
+  if (start == -1) start = frequency;
+  if (start == 0 && frequency == 1) start = 1;
+  if (start < frequency) {
+    return Invalid("start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
+                   ": the start must not lie before the first refresh of the roots; use -1 (the same as the frequency) "
+                   "or a value of at least ",
+                   frequency);
+  }
+  *settings = std::move(made);
+  return {};
+}
+
+int64_t Settings::RootFor(int order) const {
+  const size_t index = inverse_root_override.size() == 1 ? 0 : static_cast<size_t>(order);
+  const int64_t chosen = index < inverse_root_override.size() ? inverse_root_override[index] : 0;
+  return chosen == 0 ? 2 * int64_t{order} : chosen;
+}
+
+}  // namespace shampoo

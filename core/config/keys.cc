@@ -1,0 +1,177 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/config/keys.h"
+
+#include <array>
+
+#include "core/base/text.h"
+
+namespace shampoo {
+namespace {
+
+constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
+constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
+constexpr const char* kInitialNames[] = {"identity", "zero"};
+constexpr const char* kOutputNames[] = {"parameters", "updates"};
+constexpr const char* kMethodNames[] = {"eigen"};
+constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
+constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
+
+constexpr double kNoLimit = std::numeric_limits<double>::max();
+constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a double, too
+
+// clang-format off
+const Key kKeys[] = {
+    {.name = "lr", .type = KeyType::kF64, .default_text = "0.01",
+     .doc = "Learning rate: the update is -lr times the direction.",
+     .least = 0, .number = &Settings::lr, .changeable = true},
+    {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
+     .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. "
+            "0: the gradient itself, and no state for it.",
+     .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
+    {.name = "beta2", .type = KeyType::kF64, .default_text = "1",
+     .doc = "Decay of the factor matrices. 1: an unweighted sum, as in the original Shampoo.",
+     .least = 0, .most = 1, .least_open = true, .number = &Settings::beta2, .changeable = true},
+    {.name = "epsilon", .type = KeyType::kF64, .default_text = "1e-12",
+     .doc = "Added to the eigenvalues of a factor matrix before its inverse root. An optimizer needs a value above 0.",
+     .least = 0, .number = &Settings::epsilon, .changeable = true},
+    {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Momentum on the direction, after preconditioning and grafting, without dampening. 0: none, and no state.",
+     .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum, .changeable = true},
+    {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Nesterov's form of momentum. Without momentum it has no effect, and a warning says so.",
+     .flag = &Settings::use_nesterov},
+    {.name = "weight_decay", .type = KeyType::kF64, .default_text = "0",
+     .doc = "Weight decay; how it enters is chosen by weight_decay_type.",
+     .least = 0, .number = &Settings::weight_decay, .changeable = true},
+    {.name = "weight_decay_type", .type = KeyType::kChoice, .default_text = "decoupled",
+     .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW. coupled: it is added "
+            "to the gradient, and so enters every state (L2 regularization).",
+     .choices = kDecayNames},
+    {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
+     .doc = "Largest dimension of a block: larger dimensions are split into blocks, each with factor matrices of its "
+            "own. Larger is closer to full Shampoo, and costs more time and memory.",
+     .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
+    {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
+     .doc = "Merge neighbouring dimensions, from left to right, while their product is at most max_preconditioner_dim.",
+     .flag = &Settings::use_merge_dims},
+    {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "1",
+     .doc = "Steps between two computations of the inverse roots. Factor matrices are updated at every step.",
+     .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
+    {.name = "start_preconditioning_step", .type = KeyType::kI64, .default_text = "-1",
+     .doc = "First step with preconditioning; before it the grafting method alone is used. -1: equal to "
+            "precondition_frequency. Otherwise at least precondition_frequency, and 0 with a frequency of 1 acts as 1.",
+     .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
+    {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "0",
+     .doc = "Root of the inverse instead of 2 * order. One number: for blocks of every order. A list (0,2,4): indexed "
+            "by the order, entry 1 for vectors, 2 for matrices. 0, or an order past the end of the list: 2 * order.",
+     .least = 0, .most = kLargestInteger},
+    {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
+     .doc = "Multiplies the exponent of the inverse root: factor^(-exponent_multiplier / root).",
+     .number = &Settings::exponent_multiplier},
+    {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
+     .doc = "Divide the filtered gradient by 1 - beta1^t and the factor matrices by 1 - beta2^t (beta2 < 1).",
+     .flag = &Settings::use_bias_correction},
+    {.name = "grafting", .type = KeyType::kChoice, .default_text = "none",
+     .doc = "The method whose step length is taken over, block by block, and that is used alone before "
+            "start_preconditioning_step.",
+     .choices = kGraftingNames},
+    {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. "
+            "Has no effect with other grafting methods.",
+     .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2, .changeable = true},
+    {.name = "grafting_epsilon", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Added to the root of the grafting method's second moment. auto: 1e-10 for adagrad, else 1e-8.",
+     .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true},
+    {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
+     .doc = "Inverse roots before the first refresh. identity: without grafting the filtered gradient is the direction "
+            "until then. zero: nothing moves until then but by weight decay and momentum, as in the reference release.",
+     .choices = kInitialNames},
+    {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
+     .doc = "How inverse roots are computed. eigen: by eigendecomposition.",
+     .choices = kMethodNames},
+    {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type of the arithmetic of a step. auto: f64 for f64 parameters, else f32.",
+     .choices = kComputationDtypes, .dtype = &Settings::computation_dtype},
+    {.name = "root_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which inverse roots are computed. auto: computation_dtype.",
+     .choices = kComputationDtypes, .dtype = &Settings::root_dtype},
+    {.name = "factor_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which factor matrices are kept between steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::factor_dtype},
+    {.name = "inverse_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which inverse roots are kept between steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::inverse_dtype},
+    {.name = "filtered_grad_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which the filtered gradient is kept between steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::filtered_grad_dtype},
+    {.name = "momentum_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which the momentum is kept between steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::momentum_dtype},
+    {.name = "grafting_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which the grafting method's second moment is kept between steps. auto: computation_dtype.",
+     .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+    {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
+     .doc = "Every gradient is read as gradient_scale times its value (loss scaling, averaging over a batch).",
+     .number = &Settings::gradient_scale, .changeable = true},
+    {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
+     .doc = "What a step writes to out. parameters: the new parameter. updates: the update to be added to it.",
+     .choices = kOutputNames},
+    {.name = "threads", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Threads that work on a step, the caller's among them. 0: all processors that the process may use.",
+     .scope = Scope::kOptimizer, .least = 0, .most = 4096, .integer = &Settings::threads},
+};
+// clang-format on
+
+constexpr size_t kKeyCount = std::size(kKeys);
+
+std::string DescribeRange(const Key& key) {
+  if (!key.choices.empty()) {
+    std::string names;
+    for (const char* name : key.choices) names += Cat(names.empty() ? "" : ", ", name);
+    return names;
+  }
+  if (key.type == KeyType::kBool) return "true, false";
+  const bool limited_above = key.most < kLargestInteger;
+  const bool limited_below = key.least > -kNoLimit;
+  std::string range;
+  if (limited_above) {
+    range = Cat(key.least_open ? "(" : "[", key.least, ", ", key.most, key.most_open ? ")" : "]");
+  } else if (limited_below) {
+    range = Cat(key.least_open ? "> " : ">= ", key.least);
+  } else {
+    range = "finite";
+  }
+  if (key.type == KeyType::kList) range += ", or a list of such, separated by commas";
+  if (std::string_view(key.default_text) == "auto") range = "auto, or " + range;
+  return range;
+}
+
+}  // namespace
+
+std::span<const Key> Keys() { return kKeys; }
+
+const Key* FindKey(std::string_view name) {
+  for (const Key& key : kKeys) {
+    if (name == key.name) return &key;
+  }
+  return nullptr;
+}
+
+int IndexOf(const Key& key) { return static_cast<int>(&key - kKeys); }
+
+const char* TypeName(KeyType type) {
+  constexpr const char* kNames[] = {"f64", "i64", "bool", "choice", "dtype", "list"};
+  return kNames[static_cast<int>(type)];
+}
+
+const std::string& RangeText(const Key& key) {
+  static const auto* const texts = [] {
+    auto* made = new std::array<std::string, kKeyCount>;
+    for (size_t i = 0; i < kKeyCount; ++i) (*made)[i] = DescribeRange(kKeys[i]);
+    return made;
+  }();
+  return (*texts)[static_cast<size_t>(IndexOf(key))];
+}
+
+}  // namespace shampoo

@@ -1,0 +1,68 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList };
+enum class Scope { kOptimizer = 0, kGroup = 1 };
+
+// One row of the table of keys. Parsing, checking, error texts, the description in the C API and the page in docs/ are
+// all made from it.
+struct Key {
+  const char* name;
+  KeyType type;
+  const char* default_text;
+  const char* doc;
+  Scope scope = Scope::kGroup;
+
+  // Numbers: the range; NaN and infinity are outside of every range.
+  double least = -std::numeric_limits<double>::max();
+  double most = std::numeric_limits<double>::max();
+  bool least_open = false;
+  bool most_open = false;
+
+  std::span<const char* const> choices =
+      {};  // kChoice: the names, in the order of the enum's values; kDtype: the names
+
+  // Where the value goes. The one that fits the type is set; a choice is stored by ConfigValue's index in Resolve.
+  double Settings::*number = nullptr;
+  int64_t Settings::*integer = nullptr;
+  bool Settings::*flag = nullptr;
+  std::optional<Dtype> Settings::*dtype = nullptr;
+
+  bool changeable = false;  // shampoo_optimizer_set may change it after create
+};
+
+std::span<const Key> Keys();
+const Key* FindKey(std::string_view name);
+int IndexOf(const Key& key);
+const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"
+const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."
+
+// A value that has passed its row's check.
+struct Value {
+  double number = 0;    // kF64
+  int64_t integer = 0;  // kI64, kBool, kChoice (index)
+  bool is_auto = false;
+  std::string text;  // canonical
+};
+
+Status ParseValue(const Key& key, std::string_view text, Value* value);
+Status MakeNumber(const Key& key, double number, Value* value);
+Status MakeInteger(const Key& key, int64_t integer, Value* value);
+Status CheckNumber(const Key& key, double number);
+// Elements of a list key.
+Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);
+
+}  // namespace shampoo

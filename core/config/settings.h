@@ -1,0 +1,62 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/dtype.h"
+
+namespace shampoo {
+
+enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
+enum class WeightDecayType { kDecoupled, kCoupled };
+enum class InitialInverse { kIdentity, kZero };
+enum class Output { kParameters, kUpdates };
+
+// The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
+struct Settings {
+  double lr = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  double exponent_multiplier = 0;
+  double grafting_beta2 = 0;
+  double grafting_epsilon = 0;
+  double gradient_scale = 0;
+
+  int64_t max_preconditioner_dim = 0;
+  int64_t precondition_frequency = 0;
+  int64_t start_preconditioning_step = 0;  // resolved: never -1
+  int64_t threads = 0;                     // 0: all that the process may use
+
+  bool use_nesterov = false;
+  bool use_merge_dims = false;
+  bool use_bias_correction = false;
+
+  Grafting grafting = Grafting::kNone;
+  WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
+  InitialInverse initial_inverse = InitialInverse::kIdentity;
+  Output output = Output::kParameters;
+
+  std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
+
+  // Empty: auto.
+  std::optional<Dtype> computation_dtype;
+  std::optional<Dtype> root_dtype;
+  std::optional<Dtype> factor_dtype;
+  std::optional<Dtype> inverse_dtype;
+  std::optional<Dtype> filtered_grad_dtype;
+  std::optional<Dtype> momentum_dtype;
+  std::optional<Dtype> grafting_dtype;
+
+  bool has_grafting_moment() const { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
+  // The root r of a block of this order: 2 * order unless overridden (paper section 3; semantics of the override list:
+  // indexed by the order, 0 or past the end is the default).
+  int64_t RootFor(int order) const;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,131 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/config/keys.h"
+
+namespace shampoo {
+namespace {
+
+Status OutOfRange(const Key& key, std::string_view given) {
+  return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type), ", ",
+                 RangeText(key));
+}
+
+bool InRange(const Key& key, double number) {
+  // Written so that NaN fails; the limits are finite, so infinity fails, too.
+  const bool above = key.least_open ? number > key.least : number >= key.least;
+  const bool below = key.most_open ? number < key.most : number <= key.most;
+  return above && below;
+}
+
+std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+template <typename Number>
+bool ParseWhole(std::string_view text, Number* number) {
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, *number);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+}  // namespace
+
+Status CheckNumber(const Key& key, double number) {
+  return InRange(key, number) ? Status() : OutOfRange(key, Cat(number));
+}
+
+Status MakeNumber(const Key& key, double number, Value* value) {
+  if (key.type != KeyType::kF64) {
+    return Invalid("key ", key.name, " is of type ", TypeName(key.type), ", and a floating-point number (", number,
+                   ") was given: use ",
+                   key.type == KeyType::kI64 || key.type == KeyType::kBool
+                       ? "shampoo_config_set_i64 or shampoo_config_set_str"
+                       : "shampoo_config_set_str");
+  }
+  SHAMPOO_RETURN_IF_ERROR(CheckNumber(key, number));
+  *value = {number, 0, false, Cat(number)};
+  return {};
+}
+
+Status MakeInteger(const Key& key, int64_t integer, Value* value) {
+  switch (key.type) {
+    case KeyType::kF64:
+      return MakeNumber(key, static_cast<double>(integer), value);
+    case KeyType::kI64:
+      if (!InRange(key, static_cast<double>(integer))) return OutOfRange(key, Cat(integer));
+      *value = {0, integer, false, Cat(integer)};
+      return {};
+    case KeyType::kBool:
+      if (integer != 0 && integer != 1) return OutOfRange(key, Cat(integer));
+      *value = {0, integer, false, integer == 1 ? "true" : "false"};
+      return {};
+    default:
+      return Invalid("key ", key.name, " is of type ", TypeName(key.type), ", and an integer (", integer,
+                     ") was given: use shampoo_config_set_str with one of ", RangeText(key));
+  }
+}
+
+Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements) {
+  elements->clear();
+  for (size_t start = 0; start <= text.size();) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    int64_t element = 0;
+    if (!ParseWhole(Trim(text.substr(start, comma - start)), &element) || !InRange(key, static_cast<double>(element))) {
+      return OutOfRange(key, Cat("\"", text, "\""));
+    }
+    elements->push_back(element);
+    start = comma + 1;
+  }
+  return {};
+}
+
+Status ParseValue(const Key& key, std::string_view given, Value* value) {
+  const std::string_view text = Trim(given);
+  if (text == "auto" && std::string_view(key.default_text) == "auto") {
+    *value = {0, 0, true, "auto"};
+    return {};
+  }
+  const std::string quoted = Cat("\"", given, "\"");
+  switch (key.type) {
+    case KeyType::kF64: {
+      double number = 0;
+      if (!ParseWhole(text, &number) || !InRange(key, number)) return OutOfRange(key, quoted);
+      return MakeNumber(key, number, value);
+    }
+    case KeyType::kI64: {
+      int64_t integer = 0;
+      if (!ParseWhole(text, &integer) || !InRange(key, static_cast<double>(integer))) return OutOfRange(key, quoted);
+      return MakeInteger(key, integer, value);
+    }
+    case KeyType::kBool:
+      if (text == "true" || text == "1") return MakeInteger(key, 1, value);
+      if (text == "false" || text == "0") return MakeInteger(key, 0, value);
+      return OutOfRange(key, quoted);
+    case KeyType::kChoice:
+    case KeyType::kDtype:
+      for (size_t i = 0; i < key.choices.size(); ++i) {
+        if (text == key.choices[i]) {
+          *value = {0, static_cast<int64_t>(i), false, std::string(text)};
+          return {};
+        }
+      }
+      return OutOfRange(key, quoted);
+    case KeyType::kList: {
+      std::vector<int64_t> elements;
+      SHAMPOO_RETURN_IF_ERROR(ParseList(key, text, &elements));
+      std::string canonical;
+      for (int64_t element : elements) canonical += Cat(canonical.empty() ? "" : ",", element);
+      *value = {0, 0, false, canonical};
+      return {};
+    }
+  }
+  return Internal("key ", key.name, " has no type");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,80 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/optimizer/check_phase.h"
+#include "core/optimizer/optimizer.h"
+#include "core/plan/layout.h"
+
+namespace shampoo {
+
+Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
+                         std::unique_ptr<Optimizer>* out) {
+  if (plan->placement.replica_world != 1) {
+    return Unsupported("the plan's replica_world is ", plan->placement.replica_world,
+                       " and there is no communicator: make a plan with a replica_world of 1");
+  }
+  std::unique_ptr<Optimizer> optimizer(new Optimizer(std::move(plan)));
+  const PlanData& data = *optimizer->plan_;
+  SHAMPOO_RETURN_IF_ERROR(optimizer->AllocateState(desc));
+  for (const Settings& settings : data.groups)
+    optimizer->groups_.push_back(
+        {.settings = settings, .lr = {}, .gradient_scale = {}, .active = false, .program = {}});
+  optimizer->buffers_.resize(data.params.size());
+  optimizer->bound_.resize(data.params.size(), false);
+  optimizer->entries_ = ListEntries(data, data.placement.replica_rank);
+  optimizer->PrepareStep();
+  // Last, because a failure after it would release what the host still owns.
+  SHAMPOO_RETURN_IF_ERROR(
+      CpuBackend::Create(data.blocks, data.threads, desc.executor, desc.allocator, &optimizer->backend_));
+
+  std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
+  optimizer->backend_->InitializeState(data.blocks, data.groups, optimizer->state_out_);
+  if (LogEnabled(LogLevel::kInfo)) {
+    Log(LogLevel::kInfo, Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
+                             data.blocks.size(), " blocks, ", data.state_bytes_of_rank[0], " bytes of state, ",
+                             data.workspace_bytes_of_rank[0], " of workspace, ", data.threads, " threads"));
+  }
+  *out = std::move(optimizer);
+  return {};
+}
+
+Status Optimizer::AllocateState(const OptimizerDesc& desc) {
+  const int64_t needed = plan_->state_bytes_of_rank[static_cast<size_t>(plan_->placement.replica_rank)];
+  if (desc.state == nullptr) {
+    SHAMPOO_RETURN_IF_ERROR(Allocation::Create(desc.allocator, needed, "state", &own_state_));
+    created_state_ = own_state_.data();
+  } else {
+    if (desc.state_bytes < static_cast<size_t>(needed)) {
+      return Invalid("state_bytes is ", desc.state_bytes, ": the plan's \"state\" bytes are ", needed);
+    }
+    if (reinterpret_cast<uintptr_t>(desc.state) % kArenaAlignment != 0) {
+      return Invalid("state is not aligned: expected a multiple of ", kArenaAlignment, " bytes");
+    }
+    created_state_ = static_cast<char*>(desc.state);
+  }
+  state_in_ = created_state_;
+  state_out_ = created_state_;
+  return {};
+}
+
+void Optimizer::PrepareStep() {
+  const std::vector<Block>& blocks = plan_->blocks;
+  blocks_by_cost_.resize(blocks.size());
+  std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
+  std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(), [&](int64_t a, int64_t b) {
+    return StepCost(blocks[static_cast<size_t>(a)]) > StepCost(blocks[static_cast<size_t>(b)]);
+  });
+  items_.reserve(blocks.size());
+  int64_t stretches = 0;
+  for (const Param& param : plan_->params) stretches += StretchCount(param.elements);
+  stretches_.reserve(static_cast<size_t>(stretches));
+  stretch_param_.reserve(static_cast<size_t>(stretches));
+  stretch_largest_.resize(static_cast<size_t>(stretches));
+}
+
+}  // namespace shampoo

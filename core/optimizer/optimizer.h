@@ -1,0 +1,103 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/base/executor.h"
+#include "core/base/memory.h"
+#include "core/plan/plan.h"
+#include "core/state/entries.h"
+
+namespace shampoo {
+
+struct OptimizerDesc {
+  HostAllocator allocator;
+  HostExecutor executor;
+  void* state = nullptr;  // nullptr: allocated here
+  size_t state_bytes = 0;
+};
+
+// State, workspace and buffers of one rank, and the step over them.
+class Optimizer {
+ public:
+  static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
+                       std::unique_ptr<Optimizer>* out);
+
+  Status Bind(int first, std::span<const Buffers> buffers);
+  Status BindScalar(int group, const char* name, int dtype, const void* value);
+  Status BindState(const void* state_in, void* state_out);
+  Status Set(int group, const char* name, double value);
+  Status Get(int group, const char* name, double* value) const;
+  Status Step();
+  Status Stat(std::string_view name, double* value) const;
+
+  std::span<const StateEntry> entries() const { return entries_; }
+  Status EntryAt(int64_t index, const StateEntry** entry) const;
+  char* arena() const { return state_out_; }
+
+ private:
+  // A hyper-parameter that is read from the caller's memory at each step.
+  struct BoundScalar {
+    const void* value = nullptr;
+    Dtype dtype = Dtype::kF32;
+    double Read() const;
+  };
+  struct Group {
+    Settings settings;
+    BoundScalar lr;
+    BoundScalar gradient_scale;
+    bool active = false;  // some parameter has a gradient in this step
+    StepProgram program;
+  };
+
+  explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
+  Status AllocateState(const OptimizerDesc& desc);
+  void PrepareStep();
+
+  Status CheckGroup(int group) const;
+  Status CheckBuffers(const Param& param, const Buffers& buffers) const;
+
+  // The parts of a step, in their order.
+  Status CheckBound() const;
+  Status ReadScalars();
+  Status CheckGradients();
+  void CopyState();
+  void AdvanceGroups();
+  void StepBlocks();
+  void CompleteSkipped() const;
+  void ReportRoots(const StepReport& report);
+
+  bool HasGradient(const Param& param) const;
+  int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
+
+  std::shared_ptr<const PlanData> plan_;
+  std::vector<Group> groups_;
+  std::vector<Buffers> buffers_;  // by parameter
+  std::vector<bool> bound_;
+  Allocation own_state_;
+  char* created_state_ = nullptr;  // own_state_ or the host's, given at create
+  const char* state_in_ = nullptr;
+  char* state_out_ = nullptr;
+  std::unique_ptr<Backend> backend_;
+  std::vector<StateEntry> entries_;
+
+  // Made once, so that a step allocates nothing.
+  std::vector<int64_t> blocks_by_cost_;
+  std::vector<StepItem> items_;
+  std::vector<GradientStretch> stretches_;
+  std::vector<int> stretch_param_;
+  std::vector<double> stretch_largest_;
+
+  std::string root_error_;  // of the last refresh; raised by the next step's check phase
+  int64_t steps_ = 0;
+  int64_t roots_computed_ = 0;
+  int64_t roots_reused_ = 0;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,128 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+
+#include "core/base/text.h"
+#include "core/config/keys.h"
+#include "core/optimizer/optimizer.h"
+
+namespace shampoo {
+namespace {
+
+std::string ChangeableKeys() {
+  std::string names;
+  for (const Key& key : Keys()) {
+    if (key.changeable) names += Cat(names.empty() ? "" : ", ", key.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+double Optimizer::BoundScalar::Read() const {
+  if (dtype == Dtype::kF64) {
+    double number;
+    std::memcpy(&number, value, sizeof number);
+    return number;
+  }
+  float number;
+  std::memcpy(&number, value, sizeof number);
+  return static_cast<double>(number);
+}
+
+Status Optimizer::CheckGroup(int group) const {
+  const int groups = static_cast<int>(groups_.size());
+  if (group >= 0 && group < groups) return {};
+  return Invalid("group is ", group, ": expected 0 to ", groups - 1);
+}
+
+Status Optimizer::Set(int group, const char* name, double value) {
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected one of ", ChangeableKeys());
+  const Key* key = FindKey(name);
+  if (key == nullptr || !key->changeable) {
+    return Invalid("key \"", name, "\" ", key == nullptr ? "does not exist" : "is fixed once the optimizer is made",
+                   ": expected one of ", ChangeableKeys());
+  }
+  SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
+  Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  const Settings& planned = plan_->groups[static_cast<size_t>(group)];
+  if (key->number == &Settings::epsilon && value == 0) {
+    return Invalid("key epsilon: the value 0 is not allowed for an optimizer: expected > 0");
+  }
+  for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
+    if (key->number == with_state && planned.*with_state == 0 && value != 0) {
+      return WrongState("key ", name,
+                        " was 0 when the plan was made, so that there is no state for it: make the plan "
+                        "with a value above 0, and set it to 0 until it is wanted");
+    }
+  }
+  if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
+    return Invalid("key grafting_beta2: the value ", value,
+                   " is not allowed with grafting adagrad, which is an "
+                   "unweighted sum: use grafting rmsprop for a decaying one");
+  }
+  settings.*key->number = value;
+  return {};
+}
+
+Status Optimizer::Get(int group, const char* name, double* value) const {
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
+  const Key* key = FindKey(name);
+  if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
+  const Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  if (key->number != nullptr) {
+    *value = settings.*key->number;
+  } else if (key->scope == Scope::kOptimizer) {
+    *value = static_cast<double>(plan_->threads);  // resolved: never 0
+  } else if (key->integer != nullptr) {
+    *value = static_cast<double>(settings.*key->integer);
+  } else if (key->flag != nullptr) {
+    *value = settings.*key->flag ? 1 : 0;
+  } else {
+    return Invalid("key ", name, " is of type ", TypeName(key->type),
+                   ", which is no number: read it from the config "
+                   "with shampoo_config_get");
+  }
+  return {};
+}
+
+Status Optimizer::BindScalar(int group, const char* name, int dtype, const void* value) {
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  Group& target = groups_[static_cast<size_t>(group)];
+  const std::string_view key = name == nullptr ? "" : name;
+  BoundScalar* scalar = key == "lr" ? &target.lr : key == "gradient_scale" ? &target.gradient_scale : nullptr;
+  if (scalar == nullptr) return Invalid("key is \"", key, "\": expected lr or gradient_scale");
+  if (value == nullptr) {
+    *scalar = {};
+    return {};
+  }
+  if (dtype != static_cast<int>(Dtype::kF32) && dtype != static_cast<int>(Dtype::kF64)) {
+    return Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
+  }
+  *scalar = {value, static_cast<Dtype>(dtype)};
+  return {};
+}
+
+Status Optimizer::ReadScalars() {
+  const Key& lr = *FindKey("lr");
+  const Key& scale = *FindKey("gradient_scale");
+  // All are checked before the first is taken over.
+  for (const Group& group : groups_) {
+    if (group.lr.value != nullptr) {
+      SHAMPOO_RETURN_IF_ERROR(CheckNumber(lr, group.lr.Read()).Within("the bound scalar"));
+    }
+    if (group.gradient_scale.value != nullptr) {
+      SHAMPOO_RETURN_IF_ERROR(CheckNumber(scale, group.gradient_scale.Read()).Within("the bound scalar"));
+    }
+  }
+  for (Group& group : groups_) {
+    if (group.lr.value != nullptr) group.settings.lr = group.lr.Read();
+    if (group.gradient_scale.value != nullptr) group.settings.gradient_scale = group.gradient_scale.Read();
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,80 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/base/dtype.h"
+#include "core/plan/shape.h"
+
+namespace shampoo {
+
+enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
+
+// What a caller says of one parameter (shampoo_param_desc), checked.
+struct ParamDesc {
+  std::string name;
+  Shape shape;  // global
+  int stack_dims = 0;
+  Dtype param_dtype = Dtype::kF32;
+  Dtype grad_dtype = Dtype::kF32;
+  Dtype out_dtype = Dtype::kF32;
+  Dtype copy_dtype = Dtype::kF32;
+  int group = 0;
+  ShardForm form = ShardForm::kWhole;
+  int64_t flat_offset = 0;  // kFlat
+  int64_t flat_count = 0;
+  Shape local_offset;  // kRectangle
+  Shape local_shape;
+};
+
+// A parameter in the plan: its description and what follows from it.
+struct Param {
+  ParamDesc desc;
+  int64_t elements = 0;  // of the caller's buffers: the whole parameter, or this rank's shard
+  int64_t first_block = 0;
+  int64_t block_count = 0;  // 0: no elements, nothing to do
+};
+
+// Where one state of a block lies in the arena: bytes from its start. Absent states have offset -1.
+struct StateSlot {
+  int64_t offset = -1;
+  Dtype dtype = Dtype::kF32;
+  bool present() const { return offset >= 0; }
+};
+
+// One preconditioned block: a strided view of a parameter, with states of its own.
+struct Block {
+  int param = 0;
+  int index = 0;  // within the parameter: the number in its states' names
+  int group = 0;
+  int owner = 0;  // replica rank
+  bool piece_of_shard = false;
+
+  Shape shape;                             // after merging and splitting; order >= 1, no empty dim
+  std::array<int64_t, kMaxDims> stride{};  // in elements of the caller's buffer; the last is 1
+  int64_t offset = 0;                      // first element in the caller's buffer
+  int64_t global_offset = 0;               // first element in the flattened global parameter
+  int64_t elements = 0;
+
+  Dtype computation = Dtype::kF32;
+  Dtype root_dtype = Dtype::kF32;
+  int64_t root = 0;  // r of the exponent -exponent_multiplier / r
+
+  std::array<StateSlot, kMaxDims> factor;   // F_k: d_k x d_k, lower triangle
+  std::array<StateSlot, kMaxDims> inverse;  // X_k: d_k x d_k, full
+  StateSlot diagonal;                       // one flag per dim: every factor so far had exact zeros off its diagonal
+  StateSlot filtered_grad;                  // E
+  StateSlot grafting;                       // V
+  StateSlot momentum;                       // M
+  int64_t state_bytes = 0;
+
+  int order() const { return shape.ndim; }
+};
+
+// "<parameter>/<block>"
+std::string BlockName(const Param& param, const Block& block);
+
+}  // namespace shampoo

@@ -1,0 +1,76 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/check_param.h"
+
+namespace shampoo {
+namespace {
+
+Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
+  for (int k = 0; k < shape.ndim; ++k) {
+    if (shape[k] < 0) {
+      return Invalid(field, "[", k, "] is ", shape[k],
+                     ": expected at least 0 (a dim of 0 makes the parameter empty, and "
+                     "it is ignored)");
+    }
+  }
+  // 2^59 elements of 8 bytes are the end of what an offset in bytes can tell.
+  if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
+    return Invalid(field, " is ", ShapeText(shape),
+                   ": the number of elements is beyond 2^59; check the order and the "
+                   "units of the dims");
+  }
+  return {};
+}
+
+Status CheckFlat(const ParamDesc& desc, int64_t elements) {
+  if (desc.flat_offset < 0 || desc.flat_count < 0 || desc.flat_offset > elements ||
+      desc.flat_count > elements - desc.flat_offset) {
+    return Invalid("flat_offset is ", desc.flat_offset, " and flat_count ", desc.flat_count,
+                   ": the shard must lie within the ", elements, " elements of the shape ", ShapeText(desc.shape));
+  }
+  return {};
+}
+
+Status CheckRectangle(const ParamDesc& desc) {
+  for (int k = 0; k < desc.shape.ndim; ++k) {
+    const int64_t first = desc.local_offset[k];
+    const int64_t count = desc.local_shape[k];
+    if (first < 0 || count < 0 || first > desc.shape[k] || count > desc.shape[k] - first) {
+      return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] ", count,
+                     ": the rectangle must lie within dim ", k, " of the shape ", ShapeText(desc.shape));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string ShapeText(const Shape& shape) {
+  std::string text = "(";
+  for (int k = 0; k < shape.ndim; ++k) text += Cat(k == 0 ? "" : ", ", shape[k]);
+  return text + ")";
+}
+
+Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
+  if (desc.name.empty()) {
+    return Invalid(
+        "name is empty: expected a name that is unique and stays the same from run to run, as checkpoints "
+        "know a parameter by it");
+  }
+  const std::string context = Cat("parameter \"", desc.name, "\"");
+  SHAMPOO_RETURN_IF_ERROR(CheckShape("shape", desc.shape, elements).Within(context));
+  if (desc.stack_dims < 0 || desc.stack_dims > desc.shape.ndim) {
+    return Invalid("stack_dims is ", desc.stack_dims, ": expected 0 to ndim, which is ", desc.shape.ndim)
+        .Within(context);
+  }
+  if (desc.form == ShardForm::kFlat) {
+    SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements).Within(context));
+    *elements = desc.flat_count;
+  } else if (desc.form == ShardForm::kRectangle) {
+    SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc).Within(context));
+    (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape, which has passed
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/layout.h"
+
+#include "core/base/text.h"
+
+namespace shampoo {
+
+std::string BlockName(const Param& param, const Block& block) { return Cat(param.desc.name, "/", block.index); }
+
+void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
+  const Dtype automatic = param_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  block->computation = settings.computation_dtype.value_or(automatic);
+  block->root_dtype = settings.root_dtype.value_or(block->computation);
+  block->root = settings.RootFor(block->order());
+
+  int64_t end = 0;
+  auto place = [&end](StateSlot* slot, Dtype dtype, int64_t elements) {
+    *slot = {end, dtype};
+    end += RoundUp(elements * static_cast<int64_t>(SizeOf(dtype)), kStateAlignment);
+  };
+  const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
+  const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
+  for (int k = 0; k < block->order(); ++k) {
+    const int64_t d = block->shape[k];
+    place(&block->factor[static_cast<size_t>(k)], factor_dtype, d * d);
+    place(&block->inverse[static_cast<size_t>(k)], inverse_dtype, d * d);
+  }
+  place(&block->diagonal, Dtype::kI32, block->order());
+  if (settings.beta1 != 0) {
+    place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
+  }
+  if (settings.has_grafting_moment()) {
+    place(&block->grafting, settings.grafting_dtype.value_or(block->computation), block->elements);
+  }
+  if (settings.momentum != 0) {
+    place(&block->momentum, settings.momentum_dtype.value_or(block->computation), block->elements);
+  }
+  block->state_bytes = end;
+}
+
+void PlaceBlock(int64_t offset, Block* block) {
+  auto move = [offset](StateSlot* slot) {
+    if (slot->present()) slot->offset += offset;
+  };
+  for (int k = 0; k < block->order(); ++k) {
+    move(&block->factor[static_cast<size_t>(k)]);
+    move(&block->inverse[static_cast<size_t>(k)]);
+  }
+  for (StateSlot* slot : {&block->diagonal, &block->filtered_grad, &block->grafting, &block->momentum}) move(slot);
+}
+
+int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }
+
+}  // namespace shampoo

@@ -1,0 +1,187 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/plan.h"
+
+#include "core/base/cpu_count.h"
+#include "core/base/log.h"
+#include "core/plan/blocks.h"
+#include "core/plan/check_param.h"
+#include "core/plan/layout.h"
+#include "core/plan/owners.h"
+
+namespace shampoo {
+namespace {
+
+Status CheckRank(const char* kind, int rank, int world) {
+  if (world < 1) return Invalid(kind, "_world is ", world, ": expected at least 1");
+  if (rank < 0 || rank >= world) {
+    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Plan::Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
+                    std::unique_ptr<Plan>* out) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
+  if (placement.threads < 0 || placement.threads > 4096) {
+    return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
+  }
+  std::unique_ptr<Plan> plan(new Plan(config, workspace_bytes));
+  SHAMPOO_RETURN_IF_ERROR(plan->AddSettings(config));
+  plan->open_->placement = placement;
+  const int64_t wanted = placement.threads != 0 ? placement.threads : plan->open_->groups[0].threads;
+  plan->open_->threads = wanted != 0 ? static_cast<int>(wanted) : UsableCpus();
+  *out = std::move(plan);
+  return {};
+}
+
+Status Plan::CheckOpen() const {
+  if (!finished()) return {};
+  return WrongState(
+      "the plan is finished, and nothing can be added to it: add groups and parameters before "
+      "shampoo_plan_finish");
+}
+
+Status Plan::CheckFinished() const {
+  if (finished()) return {};
+  return WrongState("the plan is not finished: call shampoo_plan_finish first");
+}
+
+Status Plan::AddSettings(const Config& config) {
+  Settings settings;
+  SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
+  if (settings.epsilon <= 0) {
+    return Invalid("key epsilon: the value ", settings.epsilon,
+                   " is not allowed for an optimizer: expected > 0, as a "
+                   "factor matrix of low rank has no inverse root without it");
+  }
+  for (const Key& key : Keys()) {
+    if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
+      return Invalid("key ", key.name, " is ", config.ValueOf(key).text, " in the group's config and ",
+                     config_.ValueOf(key).text,
+                     " in the plan's: it holds for the whole optimizer, so set it in the "
+                     "plan's config alone");
+    }
+  }
+  open_->groups.push_back(std::move(settings));
+  return {};
+}
+
+Status Plan::AddGroup(const Config& config, int* group) {
+  SHAMPOO_RETURN_IF_ERROR(CheckOpen());
+  SHAMPOO_RETURN_IF_ERROR(AddSettings(config));
+  *group = static_cast<int>(open_->groups.size()) - 1;
+  return {};
+}
+
+Status Plan::AddParam(ParamDesc desc, int* index) {
+  SHAMPOO_RETURN_IF_ERROR(CheckOpen());
+  Param param;
+  SHAMPOO_RETURN_IF_ERROR(CheckParamDesc(desc, &param.elements));
+  const int groups = static_cast<int>(open_->groups.size());
+  if (desc.group < 0 || desc.group >= groups) {
+    return Invalid("parameter \"", desc.name, "\": group is ", desc.group, ": expected 0 to ", groups - 1,
+                   ", a number from shampoo_plan_add_group or 0 for the plan's own group");
+  }
+  const auto [place, is_new] = names_.insert(desc.name);
+  if (!is_new) {
+    return Invalid("parameter \"", desc.name,
+                   "\": the name is taken by an earlier parameter: names must be unique, as "
+                   "checkpoints know a parameter by its name");
+  }
+  param.desc = std::move(desc);
+  try {
+    open_->params.push_back(std::move(param));
+  } catch (...) {
+    names_.erase(place);  // a failing call changes nothing
+    throw;
+  }
+  *index = static_cast<int>(open_->params.size()) - 1;
+  return {};
+}
+
+Status Plan::MakeBlocks(PlanData* made) const {
+  for (size_t p = 0; p < made->params.size(); ++p) {
+    Param& param = made->params[p];
+    const Settings& settings = made->groups[static_cast<size_t>(param.desc.group)];
+    param.first_block = static_cast<int64_t>(made->blocks.size());
+    Status status = MakeBlocksOf(param, settings, &made->blocks);
+    if (!status.ok()) return std::move(status).Within(Cat("parameter \"", param.desc.name, "\""));
+    param.block_count = static_cast<int64_t>(made->blocks.size()) - param.first_block;
+    int64_t global_elements = 0;
+    (void)CheckedProduct(param.desc.shape, &global_elements);
+    for (int64_t i = 0; i < param.block_count; ++i) {
+      Block& block = made->blocks[static_cast<size_t>(param.first_block + i)];
+      block.param = static_cast<int>(p);
+      block.index = static_cast<int>(i);
+      block.group = param.desc.group;
+      block.piece_of_shard = param.elements != global_elements;
+      LayOutBlock(settings, param.desc.param_dtype, &block);
+    }
+  }
+  return {};
+}
+
+// Owners, and each rank's arena: its blocks in plan order behind the step counters.
+void Plan::PlaceStates(PlanData* made) const {
+  const int world = made->placement.replica_world;
+  std::vector<int64_t> update_bytes;
+  update_bytes.reserve(made->blocks.size());
+  for (const Block& block : made->blocks) {
+    update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.computation)));
+  }
+  const Ownership ownership = AssignOwners(update_bytes, world);
+
+  std::vector<std::vector<const Block*>> blocks_of_rank(static_cast<size_t>(world));
+  made->state_bytes_of_rank.assign(static_cast<size_t>(world), CounterBytes(static_cast<int64_t>(made->groups.size())));
+  for (size_t i = 0; i < made->blocks.size(); ++i) {
+    Block& block = made->blocks[i];
+    block.owner = ownership.owner[i];
+    int64_t& end = made->state_bytes_of_rank[static_cast<size_t>(block.owner)];
+    PlaceBlock(end, &block);
+    end += block.state_bytes;
+    blocks_of_rank[static_cast<size_t>(block.owner)].push_back(&block);
+  }
+  for (int64_t& bytes : made->state_bytes_of_rank) bytes = RoundUp(bytes, kArenaAlignment);
+  for (const auto& blocks : blocks_of_rank) {
+    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, made->threads));
+  }
+}
+
+Status Plan::Finish() {
+  if (finished()) return WrongState("the plan is finished already: finish it once");
+  auto made = std::make_shared<PlanData>(*open_);
+  SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
+  PlaceStates(made.get());
+  finished_ = std::move(made);
+  for (size_t g = 0; g < finished_->groups.size(); ++g) {
+    const Settings& settings = finished_->groups[g];
+    if (settings.use_nesterov && settings.momentum == 0) {
+      Log(LogLevel::kWarning, Cat("group ", g, ": use_nesterov has no effect, as momentum is 0"));
+    }
+  }
+  return {};
+}
+
+Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
+  SHAMPOO_RETURN_IF_ERROR(CheckFinished());
+  const int world = finished_->placement.replica_world;
+  if (rank < 0 || rank >= world) return Invalid("rank is ", rank, ": expected 0 to ", world - 1);
+  const int64_t state = finished_->state_bytes_of_rank[static_cast<size_t>(rank)];
+  const int64_t workspace = finished_->workspace_bytes_of_rank[static_cast<size_t>(rank)];
+  if (what == "state") {
+    *bytes = state;
+  } else if (what == "workspace") {
+    *bytes = workspace;
+  } else if (what == "total") {
+    *bytes = state + workspace;
+  } else {
+    return Invalid("what is \"", what, "\": expected state, workspace or total");
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,106 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/state/entries.h"
+
+#include <cstring>
+
+#include "core/base/text.h"
+#include "core/plan/layout.h"
+
+namespace shampoo {
+namespace {
+
+StateEntry EntryOf(std::string key, const Shape& shape, const StateSlot& slot) {
+  StateEntry entry;
+  entry.key = std::move(key);
+  entry.shape = shape;
+  entry.dtype = slot.dtype;
+  entry.arena_offset = slot.offset;
+  entry.stored_bytes = shape.Product() * static_cast<int64_t>(SizeOf(slot.dtype));
+  return entry;
+}
+
+void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntry>* entries) {
+  const std::string name = BlockName(plan.params[static_cast<size_t>(block.param)], block);
+  const auto first = entries->size();
+  for (int k = 0; k < block.order(); ++k) {
+    const Shape square = Shape::Of({block.shape[k], block.shape[k]});
+    entries->push_back(EntryOf(Cat(name, "/factor.", k), square, block.factor[static_cast<size_t>(k)]));
+    entries->back().symmetric = true;
+    entries->push_back(EntryOf(Cat(name, "/inverse.", k), square, block.inverse[static_cast<size_t>(k)]));
+  }
+  entries->push_back(EntryOf(name + "/diagonal", Shape::Of({int64_t{block.order()}}), block.diagonal));
+  auto elementwise = [&](const char* state, const StateSlot& slot) {
+    if (!slot.present()) return;
+    entries->push_back(EntryOf(Cat(name, "/", state), block.shape, slot));
+    entries->back().flat_offset = block.global_offset;
+  };
+  elementwise("filtered_grad", block.filtered_grad);
+  elementwise("grafting", block.grafting);
+  elementwise("momentum", block.momentum);
+  for (size_t i = first; i < entries->size(); ++i) (*entries)[i].owner = block.owner;
+}
+
+Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {
+  if (first < 0 || count < 0 || first > entry.elements() || count > entry.elements() - first) {
+    return Invalid("entry ", entry.key, ": first is ", first, " and count ", count, ": expected a range within its ",
+                   entry.elements(), " elements");
+  }
+  const size_t needed = static_cast<size_t>(count) * SizeOf(entry.dtype);
+  if (bytes < needed) {
+    return Invalid("entry ", entry.key, ": ", which, "_bytes is ", bytes, ": ", count, " elements of ",
+                   NameOf(entry.dtype), " need ", needed);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<StateEntry> ListEntries(const PlanData& plan, int rank) {
+  std::vector<StateEntry> entries;
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    entries.push_back(EntryOf(Cat("group.", g, "/step"), Shape{}, {static_cast<int64_t>(g) * 8, Dtype::kI64}));
+    entries.back().owner = rank;
+  }
+  for (const Block& block : plan.blocks) {
+    if (block.owner == rank) AppendBlock(plan, block, &entries);
+  }
+  return entries;
+}
+
+Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int64_t count, void* to, size_t to_bytes) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "dst", to_bytes));
+  const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
+  const char* const from = arena + entry.arena_offset;
+  if (!entry.symmetric) {
+    std::memcpy(to, from + first * size, static_cast<size_t>(count * size));
+    return {};
+  }
+  const int64_t n = entry.shape[0];
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = (first + i) / n;
+    const int64_t column = (first + i) % n;
+    const int64_t kept = row >= column ? row * n + column : column * n + row;
+    std::memcpy(static_cast<char*>(to) + i * size, from + kept * size, static_cast<size_t>(size));
+  }
+  return {};
+}
+
+Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t count, const void* from,
+                  size_t from_bytes) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "src", from_bytes));
+  const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
+  char* const to = arena + entry.arena_offset;
+  if (!entry.symmetric) {
+    std::memcpy(to + first * size, from, static_cast<size_t>(count * size));
+    return {};
+  }
+  const int64_t n = entry.shape[0];
+  for (int64_t i = first; i < first + count; ++i) {
+    if (i / n < i % n) continue;
+    std::memcpy(to + i * size, static_cast<const char*>(from) + (i - first) * size, static_cast<size_t>(size));
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,100 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/apply.h"
+
+#include "core/plan/runs.h"
+#include "core/precondition/stretch.h"
+
+namespace shampoo {
+namespace {
+
+template <typename Real>
+void Decay(Real decay, const Real* w, Real* p, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] += decay * w[i];
+}
+
+template <typename Real>
+void Momentum(Real momentum, bool nesterov, Real* m, Real* p, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) m[i] = momentum * m[i] + p[i];
+  if (nesterov) {
+    for (int64_t i = 0; i < n; ++i) p[i] += momentum * m[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) p[i] = m[i];
+  }
+}
+
+}  // namespace
+
+template <typename Real>
+void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
+                    const Real* p, double scale_down, double scale_up, char* arena) {
+  Operand<Real> parameter(buffers.param, param.desc.param_dtype);
+  MutableOperand<Real> out(buffers.out, param.desc.out_dtype);
+  MutableOperand<Real> copy(buffers.copy, param.desc.copy_dtype);
+  MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
+  const bool has_momentum = block.momentum.present() && program.momentum != 0;
+  const bool scaled = scale_down != 1 || scale_up != 1;
+  const Real down = static_cast<Real>(scale_down);
+  const Real up = static_cast<Real>(scale_up);
+  const Real lr = static_cast<Real>(program.lr);
+  Real direction[kStretch];
+  Real value[kStretch];
+
+  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) {
+      const int64_t at = dense + first;                   // in the block
+      const int64_t there = block.offset + from + first;  // in the caller's buffers
+      const Real* const w = parameter.Read(there, n);
+      if (scaled) {
+        for (int64_t i = 0; i < n; ++i) direction[i] = p[at + i] * down * up;
+      } else {
+        for (int64_t i = 0; i < n; ++i) direction[i] = p[at + i];
+      }
+      if (program.decoupled_decay != 0) Decay(static_cast<Real>(program.decoupled_decay), w, direction, n);
+      if (has_momentum) {
+        Momentum(static_cast<Real>(program.momentum), program.nesterov, momentum.Open(at, n), direction, n);
+        momentum.Close(at, n);
+      }
+      // W is read for the last time here; out may be the same memory.
+      for (int64_t i = 0; i < n; ++i) {
+        direction[i] *= -lr;
+        value[i] = w[i] + direction[i];
+      }
+      const Real* const result = program.output == Output::kUpdates ? direction : value;
+      Real* const target = out.OpenNew(there);
+      for (int64_t i = 0; i < n; ++i) target[i] = result[i];
+      out.Close(there, n);
+      if (buffers.copy != nullptr) {
+        Real* const copied = copy.OpenNew(there);
+        for (int64_t i = 0; i < n; ++i) copied[i] = value[i];
+        copy.Close(there, n);
+      }
+    });
+  });
+}
+
+template <typename Real>
+void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g) {
+  Operand<Real> gradient(buffers.grad, param.desc.grad_dtype);
+  Operand<Real> parameter(buffers.param, param.desc.param_dtype);
+  const Real scale = static_cast<Real>(program.gradient_scale);
+  const Real decay = static_cast<Real>(program.coupled_decay);
+  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) {
+      const int64_t there = block.offset + from + first;
+      const Real* const read = gradient.Read(there, n);
+      Real* const target = g + dense + first;
+      for (int64_t i = 0; i < n; ++i) target[i] = scale * read[i];
+      if (decay != 0) Decay(decay, parameter.Read(there, n), target, n);
+    });
+  });
+}
+
+template void ApplyDirection<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const float*,
+                                    double, double, char*);
+template void ApplyDirection<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*,
+                                     double, double, char*);
+template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, float*);
+template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, double*);
+
+}  // namespace shampoo

@@ -1,0 +1,57 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/program.h"
+
+#include <cmath>
+
+namespace shampoo {
+
+StepProgram MakeProgram(const Settings& settings, int64_t t) {
+  const double steps = static_cast<double>(t);
+  const int64_t start = settings.start_preconditioning_step;
+  StepProgram program;
+  program.t = t;
+
+  program.gradient_scale = settings.gradient_scale;
+  const bool coupled = settings.weight_decay_type == WeightDecayType::kCoupled;
+  program.coupled_decay = coupled ? settings.weight_decay : 0;
+
+  // A decay of 1 means a plain sum; otherwise an average. Adagrad's second moment is such a sum.
+  program.factor_keep = settings.beta2;
+  program.factor_add = settings.beta2 == 1 ? 1 : 1 - settings.beta2;
+  program.moment_keep = settings.grafting_beta2;
+  program.moment_add = settings.grafting_beta2 == 1 ? 1 : 1 - settings.grafting_beta2;
+
+  program.refresh_roots = t == start || (t > start && t % settings.precondition_frequency == 0);
+  if (settings.use_bias_correction && settings.beta2 < 1) {
+    program.factor_correction = 1 - std::pow(settings.beta2, steps);
+  }
+  program.epsilon = settings.epsilon;
+  program.exponent_multiplier = settings.exponent_multiplier;
+
+  program.filter_keep = settings.beta1;
+  if (settings.use_bias_correction) program.filter_correction = 1 - std::pow(settings.beta1, steps);
+
+  program.grafting = settings.grafting;
+  if (settings.grafting == Grafting::kAdam && settings.grafting_beta2 < 1) {
+    program.moment_correction = 1 - std::pow(settings.grafting_beta2, steps);
+  }
+  program.grafting_epsilon = settings.grafting_epsilon;
+  if (t >= start) {
+    program.rule = DirectionRule::kPrecondition;
+  } else if (settings.grafting != Grafting::kNone) {
+    program.rule = DirectionRule::kGraft;
+  } else {
+    program.rule =
+        settings.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
+  }
+
+  program.decoupled_decay = coupled ? 0 : settings.weight_decay;
+  program.momentum = settings.momentum;
+  program.nesterov = settings.use_nesterov;
+  program.lr = settings.lr;
+  program.output = settings.output;
+  return program;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,66 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+// What becomes of the filtered gradient H of a block.
+enum class DirectionRule {
+  kPrecondition,  // P = H contracted with the inverse roots, then grafted
+  kGraft,         // P = D, the grafting method's own direction
+  kFiltered,      // P = H: the inverse roots are still identities
+  kZero,          // P = 0: the inverse roots are still zero
+};
+
+// One step of one group with every scalar worked out: the list that a backend carries out for each block, in this
+// order. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2 with the options of its release.
+struct StepProgram {
+  int64_t t = 0;  // the group's step, counted from 1
+
+  // G <- gradient_scale * gradient + coupled_decay * W
+  double gradient_scale = 1;
+  double coupled_decay = 0;
+
+  // F_k <- factor_keep * F_k + factor_add * C_k
+  double factor_keep = 0;
+  double factor_add = 0;
+
+  // V <- moment_keep * V + moment_add * G * G, where there is a V
+  double moment_keep = 0;
+  double moment_add = 0;
+
+  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root)
+  bool refresh_roots = false;
+  double factor_correction = 1;
+  double epsilon = 0;
+  double exponent_multiplier = 1;
+
+  // E <- filter_keep * E + (1 - filter_keep) * G and H = E / filter_correction; H = G if filter_keep is 0
+  double filter_keep = 0;
+  double filter_correction = 1;
+
+  // P; with kPrecondition and grafting P <- P * |D| / (|P| + 1e-16), D = H or H / (sqrt(V / moment_correction) + eps)
+  DirectionRule rule = DirectionRule::kPrecondition;
+  Grafting grafting = Grafting::kNone;
+  double moment_correction = 1;
+  double grafting_epsilon = 0;
+
+  // P <- P + decoupled_decay * W
+  double decoupled_decay = 0;
+
+  // M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M
+  double momentum = 0;
+  bool nesterov = false;
+
+  // U = -lr P; out = W + U, or U
+  double lr = 0;
+  Output output = Output::kParameters;
+};
+
+StepProgram MakeProgram(const Settings& settings, int64_t t);
+
+}  // namespace shampoo
