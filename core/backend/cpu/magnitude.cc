@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "core/base/convert.h"
 
@@ -16,7 +17,7 @@ namespace {
 template <typename Bits>
 Bits LargestPattern(const void* data, int64_t n) {
   const auto* const bits = static_cast<const Bits*>(data);
-  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0} >> 1);
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() / 2;
   Bits largest = 0;
   for (int64_t i = 0; i < n; ++i) largest = std::max(largest, static_cast<Bits>(bits[i] & kMagnitude));
   return largest;

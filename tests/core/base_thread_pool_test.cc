@@ -1,0 +1,103 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "core/base/cpu_count.h"
+#include "core/base/executor.h"
+
+namespace shampoo {
+namespace {
+
+std::unique_ptr<Executor> Pool(int threads) {
+  std::unique_ptr<Executor> executor;
+  REQUIRE(Executor::Create(threads, {}, &executor).ok());
+  return executor;
+}
+
+TEST_CASE("every item runs once, and no slot is in two places at a time") {
+  for (int threads : {1, 2, 8, 33}) {
+    auto executor = Pool(threads);
+    for (int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(count));
+      std::vector<std::atomic<int>> inside(static_cast<size_t>(threads));
+      std::atomic<bool> shared_slot{false};
+      executor->ForEach(count, [&](int slot, int64_t item) {
+        if (inside[static_cast<size_t>(slot)].fetch_add(1) != 0) shared_slot = true;
+        runs[static_cast<size_t>(item)].fetch_add(1);
+        inside[static_cast<size_t>(slot)].fetch_sub(1);
+      });
+      CHECK(!shared_slot);
+      for (auto& run : runs) CHECK(run == 1);
+    }
+  }
+}
+
+TEST_CASE("two optimizers' worth of work runs at once from two threads") {
+  auto first = Pool(4);
+  auto second = Pool(3);
+  std::atomic<int64_t> total{0};
+  auto many = [&total](Executor* executor) {
+    for (int round = 0; round < 500; ++round) {
+      executor->ForEach(20, [&total](int, int64_t item) { total.fetch_add(item); });
+    }
+  };
+  std::thread other(many, first.get());
+  many(second.get());
+  other.join();
+  CHECK(total == 2 * 500 * 190);
+}
+
+TEST_CASE("workers help: more than one thread is inside a parallel call") {
+  auto executor = Pool(2);
+  std::atomic<int> arrived{0};
+  // Each of the two items waits for the other: one thread alone would never return.
+  executor->ForEach(2, [&arrived](int, int64_t) {
+    arrived.fetch_add(1);
+    while (arrived.load() < 2) std::this_thread::yield();
+  });
+  CHECK(arrived == 2);
+}
+
+struct HostCalls {
+  int64_t slots = 0;
+  int released = 0;
+};
+
+TEST_CASE("a host's executor gets at most the planned slots, and is released once") {
+  HostCalls calls;
+  HostExecutor host;
+  host.user = &calls;
+  host.threads = 64;
+  host.parallel_for = [](void* user, void (*task)(void*, int64_t), void* argument, int64_t count) {
+    static_cast<HostCalls*>(user)->slots = count;
+    for (int64_t i = count - 1; i >= 0; --i) task(argument, i);
+  };
+  host.release = [](void* user) { ++static_cast<HostCalls*>(user)->released; };
+  std::unique_ptr<Executor> executor;
+  REQUIRE(Executor::Create(3, host, &executor).ok());
+  std::vector<int> runs(100);
+  executor->ForEach(100, [&runs](int, int64_t item) { ++runs[static_cast<size_t>(item)]; });
+  for (int run : runs) CHECK(run == 1);
+  CHECK(calls.slots == 3);
+  executor.reset();
+  CHECK(calls.released == 1);
+}
+
+TEST_CASE("a CPU quota is read as whole processors, rounded up") {
+  CHECK(CpusFromQuota("max 100000\n") == 0);
+  CHECK(CpusFromQuota("200000 100000\n") == 2);
+  CHECK(CpusFromQuota("150000 100000\n") == 2);
+  CHECK(CpusFromQuota("1000 100000") == 1);
+  CHECK(CpusFromQuota("-1\n 100000\n") == 0);
+  CHECK(CpusFromQuota("") == 0);
+  CHECK(CpusFromQuota("12") == 0);
+  CHECK(CpusFromQuota("1 0") == 0);
+  CHECK(UsableCpus() >= 1);
+}
+
+}  // namespace
+}  // namespace shampoo
