@@ -18,7 +18,7 @@ inline constexpr int64_t kLargestBlockDim = 32750;
 // Most elements of a block: BLAS counts in 32 bits, too.
 inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
 // More blocks than this are a mistake in max_preconditioner_dim, not a model.
-inline constexpr int64_t kMostBlocks = int64_t{1} << 22;
+inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
 inline constexpr int64_t RoundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;

@@ -41,9 +41,9 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
     inverse = std::max(inverse, inverses);
     dense = std::max(dense, block->elements * real);
   }
-  auto place = [&layout](int64_t* offset, int64_t bytes) {
+  auto place = [&layout](int64_t* offset, int64_t size) {
     *offset = layout.bytes;
-    layout.bytes += RoundUp(bytes, kStateAlignment);
+    layout.bytes += RoundUp(size, kStateAlignment);
   };
   place(&layout.gradient, dense);
   place(&layout.filtered, dense);

@@ -1,0 +1,35 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# The long tier; sourced by run.sh, whose build_and_test and tally it uses.
+
+build_and_test dev
+build_and_test asan
+build_and_test tsan
+build_and_test system-blas --label-exclude private-blas
+
+printf '== clang-tidy\n'
+tidy_passed=0
+tidy_failed=0
+for source in $(git ls-files 'core/*.cc' 'capi/src/*.cc'); do
+  if clang-tidy -p build/dev --quiet "$source" 2>/dev/null; then
+    tidy_passed=$((tidy_passed + 1))
+  else
+    printf 'clang-tidy: %s\n' "$source"
+    tidy_failed=$((tidy_failed + 1))
+  fi
+done
+tally clang-tidy "$tidy_passed" "$tidy_failed"
+
+source tests/fuzz/run.sh
+
+# The record: what ran, when, on which commit and which kind of processor.
+{
+  sed '/^<!-- result -->$/q' docs/verification.md
+  printf '\nDate: %s. Commit: %s%s. Processor: %s, %s cores.\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD)" \
+    "$(git diff --quiet HEAD -- core capi tests cmake examples || printf ' with uncommitted changes')" \
+    "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
+  printf '| stage | passed | failed |\n|---|---|---|\n%s' "$table"
+  printf '| **all** | **%d** | **%d** |\n' "$passed" "$failed"
+} >docs/verification.md.new
+mv docs/verification.md.new docs/verification.md

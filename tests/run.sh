@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the library and runs its tests, on a plain Debian 12: what is missing is installed.
+#
+#   bash tests/run.sh          the short tier: at most 15 minutes on two cores
+#   bash tests/run.sh --full   everything: also long tests, sanitizers, the system's BLAS, clang-tidy, fuzzers;
+#                              its result goes to docs/verification.md
+#
+# The last line is "N passed, N failed"; the exit status is 0 only if nothing failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+full=false
+case "${1:-}" in
+  "") ;;
+  --full) full=true ;;
+  *) sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+
+packages=(g++ cmake ninja-build ccache pkg-config binutils
+  libopenblas-serial-dev liblapacke-dev
+  doctest-dev nlohmann-json3-dev python3 python3-numpy abigail-tools valgrind locales clang-format)
+if $full; then
+  packages+=(clang clang-tidy libclang-rt-14-dev libopenblas-pthread-dev)
+fi
+bash cmake/install_packages.sh "${packages[@]}"
+
+# A user's choice of BLAS kernels is not what is tested.
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
+passed=0
+failed=0
+table=""
+
+# Adds one stage's counts: name, passed, failed.
+tally() {
+  passed=$((passed + $2))
+  failed=$((failed + $3))
+  table+="| $1 | $2 | $3 |"$'\n'
+}
+
+# build_and_test PRESET [ctest arguments]: one stage, whose tests are counted from ctest's own report.
+build_and_test() {
+  local preset=$1 report
+  shift
+  report=$(mktemp)
+  printf '== %s: configure, build, test\n' "$preset"
+  if cmake --preset "$preset" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+    ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
+    local counts
+    counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)
+    if [ -n "$counts" ]; then
+      tally "$preset" $((${counts#* } - ${counts% *})) "${counts% *}"
+    else
+      tally "$preset" 0 1
+    fi
+  else
+    tail -n 60 "$report"
+    tally "$preset (build)" 0 1
+  fi
+  rm -f "$report"
+}
+
+if ! $full; then
+  build_and_test dev --label-exclude long
+else
+  source tests/full.sh
+fi
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
