@@ -8,10 +8,17 @@
 
 #include "core/plan/block.h"
 #include "core/roots/eigen.h"
-#include "core/step/apply.h"
 #include "core/step/program.h"
 
 namespace shampoo {
+
+// The caller's buffers of one parameter.
+struct Buffers {
+  const void* param = nullptr;
+  const void* grad = nullptr;
+  void* out = nullptr;
+  void* copy = nullptr;
+};
 
 // One block's part of a step.
 struct StepItem {
@@ -52,10 +59,17 @@ class Backend {
 
   // largest[i]: the largest magnitude in stretch i; NaN if it holds a NaN, infinity if an infinity.
   virtual void LargestMagnitudes(std::span<const GradientStretch> stretches, double* largest) = 0;
+  // The first element of the stretch that is NaN or infinite, and its value; there must be one.
+  virtual int64_t FindNonFinite(const GradientStretch& stretch, double* value) = 0;
+  // |G|^2 of a block's gradient.
+  virtual double SquaredNorm(const Param& param, const Block& block, const void* grad) = 0;
 
   // All of a step for the items, which are of distinct blocks, sorted by falling cost. Nothing in it can fail but
   // roots.
   virtual void Step(std::span<const StepItem> items, char* arena, StepReport* report) = 0;
+
+  // The outputs of a parameter that takes no part in a step: itself, or updates of zero.
+  virtual void PassThrough(const Param& param, const Buffers& buffers, Output output) = 0;
 };
 
 }  // namespace shampoo

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/backend/cpu/magnitude.h"
 #include "core/base/convert.h"
 #include "core/base/text.h"
 #include "core/optimizer/optimizer.h"
-#include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
@@ -30,11 +28,7 @@ bool Contains(const Block& block, int64_t at) {
   return rest == 0;
 }
 
-Status NonFiniteGradient(const PlanData& plan, const Param& param, const void* grad, int64_t first, int64_t count) {
-  const Dtype dtype = param.desc.grad_dtype;
-  const int64_t at = first + FindNonFinite(ElementAt(grad, dtype, first), dtype, count);
-  double value = 0;
-  Widen(ElementAt(grad, dtype, at), dtype, &value, 1);
+Status NonFiniteGradient(const PlanData& plan, const Param& param, int64_t at, double value) {
   std::string name = param.desc.name;
   for (int64_t i = 0; i < param.block_count; ++i) {
     const Block& block = plan.blocks[static_cast<size_t>(param.first_block + i)];
@@ -44,28 +38,16 @@ Status NonFiniteGradient(const PlanData& plan, const Param& param, const void* g
                  " at element ", at, " (block ", name, ")", kWhatToTry);
 }
 
-// |scale * G|^2 of a block, in float64.
-double SquaredNorm(const Param& param, const Block& block, const void* grad, double scale) {
-  double sum = 0;
-  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t, int64_t length) {
-    for (int64_t i = 0; i < length; ++i) {
-      double value = 0;
-      Widen(ElementAt(grad, param.desc.grad_dtype, block.offset + from + i), param.desc.grad_dtype, &value, 1);
-      sum += scale * value * (scale * value);
-    }
-  });
-  return sum;
-}
-
 // Every element of G G^T is at most |G|^2, so a block passes if that is finite in the computation dtype.
-Status CheckOverflow(const PlanData& plan, const Param& param, const void* grad, double scale, double largest) {
+Status CheckOverflow(Backend* backend, const PlanData& plan, const Param& param, const void* grad, double scale,
+                     double largest) {
   const double magnitude = std::fabs(scale) * largest;
   for (int64_t i = 0; i < param.block_count; ++i) {
     const Block& block = plan.blocks[static_cast<size_t>(param.first_block + i)];
     const double limit = LargestFinite(block.computation);
     // The cheap bound first; a margin for the rounding of sums in the computation dtype.
     if (magnitude * magnitude * static_cast<double>(block.elements) < 0.5 * limit) continue;
-    const double square = SquaredNorm(param, block, grad, scale);
+    const double square = scale * scale * backend->SquaredNorm(param, block, grad);
     if (square < 0.5 * limit) continue;
     return Numeric("the gradient of parameter \"", param.desc.name,
                    "\" is too large: its factor matrices would overflow ", NameOf(block.computation), " (block ",
@@ -98,12 +80,14 @@ Status Optimizer::CheckGradients() {
     for (int64_t first = 0; i < stretches_.size() && stretch_param_[i] == static_cast<int>(p);
          ++i, first += kScanStretch) {
       if (!std::isfinite(stretch_largest_[i])) {
-        return NonFiniteGradient(*plan_, param, grad, first, stretches_[i].elements);
+        double value = 0;
+        const int64_t at = first + backend_->FindNonFinite(stretches_[i], &value);
+        return NonFiniteGradient(*plan_, param, at, value);
       }
       largest = std::max(largest, stretch_largest_[i]);
     }
     const double scale = groups_[static_cast<size_t>(param.desc.group)].settings.gradient_scale;
-    SHAMPOO_RETURN_IF_ERROR(CheckOverflow(*plan_, param, grad, scale, largest));
+    SHAMPOO_RETURN_IF_ERROR(CheckOverflow(backend_.get(), *plan_, param, grad, scale, largest));
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/optimizer/check_phase.h"
 #include "core/optimizer/optimizer.h"
+#include "core/plan/cost.h"
 #include "core/plan/layout.h"
 
 namespace shampoo {

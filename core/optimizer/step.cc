@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/convert.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/optimizer/optimizer.h"
-#include "core/precondition/stretch.h"
 
 namespace shampoo {
 
@@ -98,23 +96,8 @@ void Optimizer::ReportRoots(const StepReport& report) {
 void Optimizer::CompleteSkipped() const {
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
-    const ParamDesc& desc = param.desc;
-    const Buffers& buffers = buffers_[p];
-    if (HasGradient(param) || param.block_count == 0 || buffers.param == nullptr) continue;
-    const bool updates = groups_[static_cast<size_t>(desc.group)].settings.output == Output::kUpdates;
-    const bool in_place = buffers.out == buffers.param;
-    if ((in_place && !updates) && buffers.copy == nullptr) continue;
-    double value[kStretch];
-    const double zeros[kStretch] = {};
-    ForEachStretch(param.elements, [&](int64_t first, int64_t n) {
-      Widen(ElementAt(buffers.param, desc.param_dtype, first), desc.param_dtype, value, n);
-      if (buffers.copy != nullptr) {
-        Narrow(value, ElementAt(buffers.copy, desc.copy_dtype, first), desc.copy_dtype, n);
-      }
-      if (buffers.out != nullptr && (!in_place || updates)) {
-        Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);
-      }
-    });
+    if (HasGradient(param) || param.block_count == 0 || buffers_[p].param == nullptr) continue;
+    backend_->PassThrough(param, buffers_[p], groups_[static_cast<size_t>(param.desc.group)].settings.output);
   }
 }
 

@@ -6,12 +6,13 @@
 #include <array>
 #include <cmath>
 
+#include "core/backend/cpu/apply_pass.h"
+#include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/root_refresh.h"
+#include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/plan/layout.h"
-#include "core/precondition/filter.h"
 #include "core/precondition/kronecker.h"
-#include "core/precondition/stretch.h"
 
 namespace shampoo {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/base/convert.h"
 
@@ -58,6 +59,20 @@ void CpuBackend::LargestMagnitudes(std::span<const GradientStretch> stretches, d
     const GradientStretch& stretch = stretches[static_cast<size_t>(i)];
     largest[i] = LargestMagnitude(stretch.data, stretch.dtype, stretch.elements);
   });
+}
+
+int64_t CpuBackend::FindNonFinite(const GradientStretch& stretch, double* value) {
+  const int64_t at = shampoo::FindNonFinite(stretch.data, stretch.dtype, stretch.elements);
+  Widen(ElementAt(stretch.data, stretch.dtype, at), stretch.dtype, value, 1);
+  return at;
+}
+
+double CpuBackend::SquaredNorm(const Param& param, const Block& block, const void* grad) {
+  return shampoo::SquaredNorm(block, grad, param.desc.grad_dtype);
+}
+
+void CpuBackend::PassThrough(const Param& param, const Buffers& buffers, Output output) {
+  WriteUnchanged(param, buffers, output);
 }
 
 void CpuBackend::Step(std::span<const StepItem> items, char* arena, StepReport* report) {

@@ -22,7 +22,10 @@ class CpuBackend : public Backend {
 
   void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) override;
   void LargestMagnitudes(std::span<const GradientStretch> stretches, double* largest) override;
+  int64_t FindNonFinite(const GradientStretch& stretch, double* value) override;
+  double SquaredNorm(const Param& param, const Block& block, const void* grad) override;
   void Step(std::span<const StepItem> items, char* arena, StepReport* report) override;
+  void PassThrough(const Param& param, const Buffers& buffers, Output output) override;
 
  private:
   CpuBackend() = default;

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/base/convert.h"
+#include "core/backend/cpu/stretch.h"
+#include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
@@ -47,6 +48,17 @@ int64_t FindNonFinite(const void* data, Dtype dtype, int64_t n) {
     if (!std::isfinite(value)) return i;
   }
   return -1;
+}
+
+double SquaredNorm(const Block& block, const void* data, Dtype dtype) {
+  Operand<double> operand(data, dtype);
+  double sum = 0;
+  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) {
+      sum += SumOfSquares(operand.Read(block.offset + from + first, n), n);
+    });
+  });
+  return sum;
 }
 
 }  // namespace shampoo

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/base/dtype.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 
@@ -13,5 +13,8 @@ double LargestMagnitude(const void* data, Dtype dtype, int64_t n);
 
 // The first element that is NaN or infinite, or -1.
 int64_t FindNonFinite(const void* data, Dtype dtype, int64_t n);
+
+// The sum of squares, in float64, of the block's elements in the buffer of its parameter.
+double SquaredNorm(const Block& block, const void* data, Dtype dtype);
 
 }  // namespace shampoo

@@ -58,16 +58,6 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
   return layout;
 }
 
-double StepCost(const Block& block) {
-  double cost = 0;
-  const auto elements = static_cast<double>(block.elements);
-  for (int k = 0; k < block.order(); ++k) {
-    const auto d = static_cast<double>(block.shape[k]);
-    cost += 3 * elements * d + 10 * d * d * d;  // factor, contraction, root
-  }
-  return cost + 20 * elements;
-}
-
 int64_t SlotsFor(int64_t blocks, int threads) { return std::min<int64_t>(blocks, threads); }
 
 int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int threads) {

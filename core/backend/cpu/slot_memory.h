@@ -28,9 +28,6 @@ struct SlotLayout {
   static SlotLayout For(const std::vector<const Block*>& blocks);
 };
 
-// Estimated time of a block's step, in arbitrary units: to hand out the longest first.
-double StepCost(const Block& block);
-
 // Bytes that the CPU backend allocates for these blocks: a Plan::WorkspaceBytes.
 int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int threads);
 

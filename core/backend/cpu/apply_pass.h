@@ -2,18 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/plan/block.h"
-#include "core/step/program.h"
+#include "core/backend/backend.h"
 
 namespace shampoo {
-
-// The caller's buffers of one parameter.
-struct Buffers {
-  const void* param = nullptr;
-  const void* grad = nullptr;
-  void* out = nullptr;
-  void* copy = nullptr;
-};
 
 // The second elementwise pass of a block: decoupled weight decay, momentum, update, and the writes to out and copy.
 // p: the direction, dense; scale_down and scale_up: it is read as p * scale_down * scale_up (grafting; 1 and 1: none).
@@ -25,5 +16,9 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
 // G <- gradient_scale * gradient + coupled_decay * W, as a dense block.
 template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g);
+
+// The outputs of a parameter that takes no part in a step: out is the parameter itself, or updates of zero; copy is the
+// parameter.
+void WriteUnchanged(const Param& param, const Buffers& buffers, Output output);
 
 }  // namespace shampoo

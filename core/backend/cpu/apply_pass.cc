@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/step/apply.h"
+#include "core/backend/cpu/apply_pass.h"
 
+#include "core/backend/cpu/stretch.h"
 #include "core/plan/runs.h"
-#include "core/precondition/stretch.h"
 
 namespace shampoo {
 namespace {
@@ -87,6 +87,21 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
       for (int64_t i = 0; i < n; ++i) target[i] = scale * read[i];
       if (decay != 0) Decay(decay, parameter.Read(there, n), target, n);
     });
+  });
+}
+
+void WriteUnchanged(const Param& param, const Buffers& buffers, Output output) {
+  const ParamDesc& desc = param.desc;
+  const bool updates = output == Output::kUpdates;
+  const bool write_out = buffers.out != nullptr && (updates || buffers.out != buffers.param);
+  if (!write_out && buffers.copy == nullptr) return;
+  // float64 holds every value of every dtype, so each is rounded once.
+  Operand<double> parameter(buffers.param, desc.param_dtype);
+  const double zeros[kStretch] = {};
+  ForEachStretch(param.elements, [&](int64_t first, int64_t n) {
+    const double* const value = parameter.Read(first, n);
+    if (buffers.copy != nullptr) Narrow(value, ElementAt(buffers.copy, desc.copy_dtype, first), desc.copy_dtype, n);
+    if (write_out) Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);
   });
 }
 

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/precondition/filter.h"
+#include "core/backend/cpu/filter_pass.h"
 
 #include <cmath>
 
-#include "core/precondition/stretch.h"
+#include "core/backend/cpu/stretch.h"
 
 namespace shampoo {
 namespace {

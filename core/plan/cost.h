@@ -1,0 +1,21 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/plan/block.h"
+
+namespace shampoo {
+
+// Modelled time of a block's step in arbitrary units, the flops of its factors, contractions and roots: to hand out the
+// longest work first.
+inline double StepCost(const Block& block) {
+  const auto elements = static_cast<double>(block.elements);
+  double cost = 20 * elements;
+  for (int k = 0; k < block.order(); ++k) {
+    const auto d = static_cast<double>(block.shape[k]);
+    cost += 3 * elements * d + 10 * d * d * d;
+  }
+  return cost;
+}
+
+}  // namespace shampoo
