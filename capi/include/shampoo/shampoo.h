@@ -70,7 +70,7 @@
  *
  *   buffers.param = weight, buffers.grad = gradient, buffers.out = weight;
  *   TRY(shampoo_optimizer_bind(optimizer, index, 1, &buffers));
- *   for (step = 0; step < 50; ++step) {
+ *   for (step = 0; step < 200; ++step) {
  *     for (i = 0; i < 12; ++i) gradient[i] = weight[i];
  *     TRY(shampoo_optimizer_step(optimizer, NULL));
  *   }
@@ -108,8 +108,8 @@
  * - the library reads (or, where it fills the struct, writes) the smaller of the caller's size and its own;
  * - fields that the caller's struct does not have yet count as 0, so 0 always means what it meant before;
  * - a size below that of version 0.1 is SHAMPOO_E_INVALID: most often a forgotten _INIT macro;
- * - nonzero bytes beyond what the library knows are SHAMPOO_E_UNSUPPORTED: the caller asks for something that this
- *   library is too old for.
+ * - nonzero bytes beyond what the library knows, in a struct that it reads, are SHAMPOO_E_UNSUPPORTED: the caller asks
+ *   for something that this library is too old for.
  * Fields are only ever added at the end, and never into tail padding.
  *
  * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. On failure the thread's last error
@@ -454,7 +454,7 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
  * @param config to be read. Must not be NULL.
  * @param key name of any key.
  * @return the value; it belongs to the config and is valid until the config is changed or destroyed. NULL: there is no
- *     such key, or an argument is NULL; shampoo_last_error() tells.
+ *     such key, or an argument is NULL. This is an answer and no failure: the last error stays as it was.
  * @since 0.1
  */
 const char* shampoo_config_get(const shampoo_config* config, const char* key);
@@ -583,7 +583,7 @@ typedef struct shampoo_block_info {
   int32_t owner;
   /** Shard rank that keeps it: always this rank's own in this version. */
   int32_t shard_owner;
-  /** 0: of a whole tensor; 1: of a piece of a local shard. */
+  /** 0: of a whole parameter; 1: of a shard that is less than that. */
   int32_t form;
   /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices. */
   int32_t ndim;
@@ -610,7 +610,7 @@ typedef struct shampoo_plan_desc {
   size_t struct_size;
   /** Device that the byte counts are for: SHAMPOO_CPU, the default and the only one in this version. */
   int32_t device_type;
-  /** Threads that work on a step, the caller's among them, >= 0. 0 (default): as the key "threads" says, whose 0
+  /** Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says, whose 0
    * means all processors that the process may use by its affinity mask and the CPU quota of its control group. */
   int32_t threads;
   /** This process among those that hold the same parameters, in [0, replica_world). Default: 0. */
@@ -640,7 +640,7 @@ typedef struct shampoo_plan_desc {
  * @param desc where the plan is to be carried out; copied. Must not be NULL.
  * @retval SHAMPOO_OK *out is set.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other or epsilon is 0; a rank is not below its world;
- *     desc has a wrong struct_size; or a pointer is NULL.
+ *     threads is out of range; desc has a wrong struct_size; or a pointer is NULL.
  * @retval SHAMPOO_E_UNSUPPORTED device_type is not SHAMPOO_CPU, or desc has fields that this version does not know.
  * @since 0.1
  */
@@ -662,11 +662,12 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  * Blocks: no. Threads: plan; config is only read.
  *
  * @param plan not finished yet. Must not be NULL.
- * @param config hyper-parameters of the group; its values are copied. Keys of scope 0 are read from the config given
- *     to shampoo_plan_create(), not from this one. Must not be NULL.
- * @param group_out receives the number of the group: 1 for the first that is added, then 2, ... Must not be NULL.
+ * @param config hyper-parameters of the group; its values are copied. Keys of scope 0 belong into the config given to
+ *     shampoo_plan_create(); one that is set here must be set to the same. Must not be NULL.
+ * @param group_out receives the number of the group: 1 for the first that is added, then 2, ... NULL: not wanted.
  * @retval SHAMPOO_OK the group is there.
- * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0, or a pointer is NULL.
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0, a key of scope 0 differs from the
+ *     plan's, or plan or config is NULL.
  * @retval SHAMPOO_E_STATE the plan is finished: add groups before, or begin another plan.
  * @since 0.1
  */
@@ -680,10 +681,10 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
  * @param plan not finished yet. Must not be NULL.
  * @param desc name, shape, dtypes and group of the parameter; copied. Must not be NULL.
  * @param index_out receives the index of the parameter, counted from 0 in the order of adding: the number by which
- *     shampoo_optimizer_bind() knows it. Must not be NULL.
+ *     shampoo_optimizer_bind() knows it. NULL: not wanted.
  * @retval SHAMPOO_OK the parameter is there.
- * @retval SHAMPOO_E_INVALID the name is NULL, empty or already taken; a dim, dtype, group or shard is out of range; the
- *     number of elements exceeds what int64_t holds; desc has a wrong struct_size; or a pointer is NULL.
+ * @retval SHAMPOO_E_INVALID the name is NULL, empty or already taken; a dim, dtype, group or shard is out of range;
+ *     there are more than 2^59 elements; desc has a wrong struct_size; or plan or desc is NULL.
  * @retval SHAMPOO_E_STATE the plan is finished: add parameters before, or begin another plan.
  * @retval SHAMPOO_E_UNSUPPORTED desc has fields that this version does not know.
  * @since 0.1
@@ -698,7 +699,8 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  *
  * @param plan not finished yet. Must not be NULL.
  * @retval SHAMPOO_OK the plan is finished.
- * @retval SHAMPOO_E_INVALID plan is NULL, or the blocks or their bytes are more than int64_t counts.
+ * @retval SHAMPOO_E_INVALID plan is NULL, a block has a dim above 32750 or more than 2^31 - 1 elements, or there are
+ *     more than 2^20 blocks: choose another "max_preconditioner_dim".
  * @retval SHAMPOO_E_STATE the plan is finished already.
  * @since 0.1
  */
@@ -781,8 +783,8 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
 /**
  * Optional: the memory of the host in place of the library's own. Begin with SHAMPOO_ALLOCATOR_INIT, and set both
  * allocate and deallocate. On the CPU it serves the arena of the state (unless that is given) and the workspace; small
- * tables of the library stay on the C++ heap. It is called only inside shampoo_optimizer_create() and
- * shampoo_optimizer_destroy(), on the thread that calls them; never by a step.
+ * tables and the scratch memory of the solver stay on the library's heap. It is called only inside
+ * shampoo_optimizer_create() and shampoo_optimizer_destroy(), on the thread that calls them; never by a step.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator); set by the _INIT macro. */
@@ -812,12 +814,13 @@ typedef struct shampoo_executor {
   size_t struct_size;
   /** Handed to the callbacks as it is. Default: NULL. */
   void* user;
-  /** The most tasks that parallel_for is asked to run in one call, >= 1: workspace is allocated for as many. */
+  /** The most tasks that parallel_for is asked to run in one call, >= 1. The threads of the plan are a limit, too,
+   * since workspace is allocated for as many. */
   int32_t threads;
   /** Not used: 0. */
   int32_t reserved;
   /** Runs task(argument, i) once for every i in [0, count), on any threads, in any order, at once or one after another,
-   * and returns when all have returned. count is at most threads. task must see what the calling thread wrote before,
+   * and returns when all have returned. count is at most threads. A task must see what the calling thread wrote before,
    * and the other way round, as every lock or join guarantees. It is called on a thread that is inside a call with the
    * optimizer, and must not throw or end the thread. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
@@ -899,19 +902,19 @@ void shampoo_optimizer_destroy(shampoo_optimizer* opt);
 /**
  * Memory of one parameter: host addresses, each aligned for its dtype, dense and row-major in the shape of the
  * parameter, or of the shard where this rank holds one. Begin with SHAMPOO_BUFFERS_INIT. out may be the same address as
- * param; any other overlap between the four buffers of one parameter is refused.
+ * param where both have the same dtype; otherwise what is written (out, copy) must overlap none of the others.
  */
 typedef struct shampoo_buffers {
   /** sizeof(shampoo_buffers); set by the _INIT macro. */
   size_t struct_size;
-  /** Read by a step: the parameter, in param_dtype. May be NULL only where grad and out are NULL, too. */
+  /** Read by a step: the parameter, in param_dtype. May be NULL only where the other three are NULL, too. */
   const void* param;
   /** Read by a step: the gradient, in grad_dtype. NULL: none; the parameter is not moved, not even by weight decay or
    * momentum, and its state is frozen; out and copy, where given, still receive the value of param (out receives zeros
    * with the key "output" set to updates), so that outputs are always whole. */
   const void* grad;
   /** Written by a step: the new parameter in out_dtype, or with the key "output" set to updates the update that is to
-   * be added to it. */
+   * be added to it. May be NULL only where grad is NULL, too. */
   void* out;
   /** Written by a step: the new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master
    * weights. NULL: no such copy. */
@@ -936,7 +939,8 @@ typedef struct shampoo_buffers {
  *     the memory behind the pointers stays the caller's. May be NULL only if count is 0.
  * @retval SHAMPOO_OK all are bound.
  * @retval SHAMPOO_E_INVALID a parameter is out of range, a pointer that is needed is NULL, an address is misaligned for
- *     its dtype, buffers of a parameter overlap other than by out == param, or a struct_size is wrong.
+ *     its dtype, out or copy overlaps another buffer of its parameter (other than by out == param), or a struct_size is
+ *     wrong or differs between elements.
  * @retval SHAMPOO_E_UNSUPPORTED buffers has fields that this version does not know.
  * @since 0.1
  */
@@ -953,11 +957,11 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key "lr" or "gradient_scale".
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Not looked at where value is NULL.
- * @param value one number, aligned for its dtype, which must live until it is bound anew, unbound or the optimizer is
- *     destroyed; a step checks it as shampoo_config_set_f64() would. NULL unbinds: the last value set counts again.
+ * @param value one number, of any alignment, which must live until another is bound, it is unbound, or the optimizer is
+ *     destroyed; a step checks it as shampoo_config_set_f64() would. NULL unbinds: the value read last stays in force,
+ *     until shampoo_optimizer_set() changes it.
  * @retval SHAMPOO_OK done.
- * @retval SHAMPOO_E_INVALID there is no such group, the key is another, dtype is another, value is misaligned, or opt
- *     or key is NULL.
+ * @retval SHAMPOO_E_INVALID there is no such group, the key or dtype is another, or opt or key is NULL.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
@@ -994,24 +998,25 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "momentum", "weight_decay",
  *     "grafting_beta2", "grafting_epsilon" or "gradient_scale".
- * @param value within the range of the key; epsilon above 0.
+ * @param value within the range of the key; epsilon above 0; grafting_beta2 is 1 with the grafting method adagrad.
  * @retval SHAMPOO_OK the value is set.
- * @retval SHAMPOO_E_INVALID there is no such group or key, the value is out of range, or a pointer is NULL.
- * @retval SHAMPOO_E_STATE the key is fixed once a plan is made; or beta1 or momentum is 0 in the plan, so that no state
- *     was allocated for it, and cannot become another number: make the plan with a number above 0.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, the key is fixed once a plan is made, the value is out of
+ *     range, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE beta1 or momentum is 0 in the plan, so that it has no state, and cannot become another
+ *     number: make the plan with a number above 0, and set it to 0 until it is wanted.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value);
 
 /**
- * Value of a hyper-parameter of a group: the one set last by the config or by shampoo_optimizer_set(), with "auto"
- * worked out.
+ * Value of a hyper-parameter of a group: the one set last, by the config, by shampoo_optimizer_set() or by a step that
+ * read a bound scalar. "auto", -1 of "start_preconditioning_step" and 0 of "threads" are worked out.
  *
  * Blocks: no. Threads: optimizer.
  *
  * @param opt to be read. Must not be NULL.
  * @param group a group of the plan; 0 is that of the plan's own config.
- * @param key one that shampoo_optimizer_set() takes.
+ * @param key one of type "f64", "i64" or "bool" (0 or 1).
  * @param value_out receives the value. Must not be NULL.
  * @retval SHAMPOO_OK *value_out is set.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key has no number to give, or a pointer is NULL.
@@ -1027,8 +1032,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * changed neither parameters nor state nor step counters, and the caller may go on: skip the batch, lower the loss
  * scale, and call again. A step allocates nothing.
  *
- * An inverse root whose solver fails is tried again in float64, then with the other driver; at the end of that ladder
- * the previous one is kept, with a warning in the log, and counted ("root_retried", "root_reused").
+ * An inverse root that cannot be computed does not fail the step in which it was due: the block goes on with its
+ * previous one, with a warning in the log, and it is counted ("root_reused"). Where the reason is a factor matrix with
+ * a NaN or an infinity, the next step reports that once, as SHAMPOO_E_NUMERIC, before it writes anything.
  *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
@@ -1036,21 +1042,23 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @param stream must be NULL on the CPU.
  * @retval SHAMPOO_OK parameters, copies and state are written.
  * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range.
- * @retval SHAMPOO_E_STATE a parameter has not been bound; the error names it. Call shampoo_optimizer_bind().
- * @retval SHAMPOO_E_NUMERIC a gradient or a factor matrix is not finite, or would overflow. The error names the
- *     parameter, the block and the element, or the factor, and what to try. Nothing has changed.
+ * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
+ *     grad NULL where it has no gradient.
+ * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or its factor matrices would overflow: the error names the
+ *     parameter, the block and the element, and what to try; or the step before met a factor matrix that is not finite:
+ *     the error names it. This step has changed nothing.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 
 /**
- * Text of the last failure of a call with this optimizer, whatever the thread: for hosts that move an optimizer from
- * thread to thread, such as task runtimes.
+ * Text of the last failure of a call that may change this optimizer (those that do not take it as const), whatever the
+ * thread: for hosts that move an optimizer from thread to thread, such as task runtimes.
  *
  * Blocks: no. Threads: optimizer.
  *
- * @param opt to be asked.
- * @return the text; "" where no call with it has failed. Never NULL. It belongs to the optimizer and is valid until the
+ * @param opt to be asked; NULL gives "".
+ * @return the text; "" where no such call has failed. Never NULL. It belongs to the optimizer and is valid until the
  *     next call with it.
  * @since 0.1
  */
@@ -1063,8 +1071,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *
  * @param opt to be asked. Must not be NULL.
  * @param key "steps": calls of shampoo_optimizer_step() that succeeded. "root_computed": inverse roots computed.
- *     "root_reused": previous roots kept because the solver failed. "root_retried": rungs of the ladder of
- *     shampoo_optimizer_step() that were used.
+ *     "root_reused": previous roots kept because a new one could not be computed.
  * @param value_out receives the number. Must not be NULL.
  * @retval SHAMPOO_OK *value_out is set.
  * @retval SHAMPOO_E_INVALID there is no such key, or a pointer is NULL.
@@ -1081,7 +1088,7 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  * parameter from 0, k is a dim of the block and g a group:
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
- *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
+ *   "parameter/block/inverse.k"      inverse root X_k, shape[k] x shape[k]; kept, read and written in full
  *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
@@ -1109,7 +1116,7 @@ typedef struct shampoo_state_entry {
   int32_t dtype;
   /** Replica rank that holds it: 0 in this version. */
   int32_t owner;
-  /** 1: a symmetric matrix; read and write show it in full. 0: anything else. */
+  /** 1: a symmetric matrix of which one triangle counts; read and write show it in full. 0: anything else. */
   int32_t symmetric;
 } shampoo_state_entry;
 
@@ -1204,9 +1211,10 @@ typedef struct shampoo_root_info {
   int32_t iterations;
   /** 1: converged; 0: the maximum of iterations was reached; -1: stopped early. Always 1 with methods 0 to 2. */
   int32_t converged;
-  /** Rungs of the recovery ladder that were used; 0: the first attempt succeeded. */
+  /** Further attempts after the first failed: 0 in this version, which makes one. */
   int32_t retried;
-  /** max |A x^(root_num / root_den) - I|, elementwise, where A is the matrix whose root was taken, epsilon included. */
+  /** max |A x^p - I|, elementwise, in float64: A is the matrix whose root was taken, epsilon included, and p undoes the
+   * exponent, root_num / (root_den * exponent_multiplier). NaN where x has no such power; 0 where the exponent is 0. */
   double residual;
 } shampoo_root_info;
 
@@ -1218,25 +1226,25 @@ typedef struct shampoo_root_info {
  * Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier * root_den / root_num).
  *
  * By eigendecomposition: where the smallest eigenvalue is negative, all are raised until it is 0; then epsilon is added
- * to all. A 1x1 matrix and a diagonal one are computed element by element, without that first raise. This is what a
- * step does with a factor matrix.
+ * to all. A 1x1 matrix and a diagonal one are computed element by element, without that first raise (unless the result
+ * would not be finite without it). This is what a step does with a factor matrix.
  *
  * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
  *
- * @param config of which it reads "root_method", "root_dtype", "epsilon" and "exponent_multiplier"; epsilon may be 0
- *     here. Must not be NULL.
- * @param n order of the matrix, >= 1.
+ * @param config of which it reads "root_method", "epsilon" and "exponent_multiplier"; epsilon may be 0 here. The
+ *     computation is in dtype, whatever "root_dtype" says. Must not be NULL.
+ * @param n order of the matrix, 1..32750.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
- * @param a n * n elements, row-major, symmetric. Read.
+ * @param a n * n elements, row-major, symmetric, of which those on and below the diagonal are read.
  * @param x n * n elements, row-major. Written, and exactly symmetric. May be a, and must not overlap it otherwise.
  * @param root_num numerator of the root, >= 1: 4 for the inverse fourth root.
  * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
  * @param info filled; struct_size must be set before. NULL: not wanted.
  * @retval SHAMPOO_OK x and info are written.
- * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, a pointer that is needed is NULL, or info has a wrong
- *     struct_size.
+ * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, values of the config contradict each other, a pointer
+ *     that is needed is NULL, or info has a wrong struct_size.
  * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, the root is not finite (an eigenvalue that is not above 0 with
- *     an epsilon of 0), or the solver failed on every rung. x is as before.
+ *     an epsilon of 0), or the solver failed. x is as before.
  * @since 0.1
  */
 shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,

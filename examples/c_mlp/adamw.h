@@ -1,0 +1,25 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdamW, the yardstick: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
+#ifndef C_MLP_ADAMW_H
+#define C_MLP_ADAMW_H
+
+#include "mlp.h"
+
+typedef struct {
+  double lr, beta1, beta2, epsilon, weight_decay;
+  int step;
+  int count;     // number of parameter values
+  real* first;   // [count], moving average of the gradient
+  real* second;  // [count], moving average of its square
+} AdamW;
+
+// beta1 0.9, beta2 0.999, epsilon 1e-8.
+void adamw_create(AdamW* adamw, int count, double lr, double weight_decay);
+void adamw_free(AdamW* adamw);
+
+// One step: reads grads [count] and moves params [count].
+void adamw_step(AdamW* adamw, real* params, const real* grads);
+
+#endif

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Trains as recorded cases did and compares the loss of every step with theirs.
+
+    python3 check_reference.py --trainer build/train_digits_f64 ../../tests/golden/data/training/*.safetensors
+
+A case gives first weights, batches, settings of the optimizer, the losses that the reference implementation had, and
+how far another float64 implementation may lie from them at every step (loss_atol). It also has the losses of an AdamW
+without weight decay, which are compared in the same way. Where data.safetensors lies among the cases, the images are
+compared with it. Needs NumPy. Ends with status 1 if anything differs.
+"""
+import argparse
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+DTYPES = {"F64": "<f8", "F32": "<f4", "I32": "<i4", "U8": "u1"}
+WEIGHTS = [f"init/{i}" for i in range(6)]
+TRAIN = 1437
+
+
+def read_safetensors(path):
+    """The tensors of a file by name, and the JSON text under `case` in its metadata."""
+    raw = path.read_bytes()
+    begin = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:begin])
+    case = json.loads(header.pop("__metadata__")["case"])
+    tensors = {}
+    for name, entry in header.items():
+        first, last = (begin + offset for offset in entry["data_offsets"])
+        tensors[name] = np.frombuffer(raw[first:last], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors, case
+
+
+def to_settings(case):
+    """What the trainer is told of the optimizer: the names of the case where they are the library's, else these."""
+    if len(case["groups"]) != 1 or case["param_dtype"] != "f64":
+        raise ValueError("only float64 cases with one group can be compared")
+    group = dict(case["groups"][0])
+    grafting = group.pop("grafting")
+    precision = group.pop("precision")
+    if group.pop("preconditioner_dtype") is not None or set(precision.values()) != {"f64"}:
+        raise ValueError("only cases in float64 throughout can be compared")
+    del group["params"]
+    group["inverse_root_override"] = group.pop("inv_root_override")
+    settings = {"grafting": grafting["type"]}
+    settings.update({f"grafting_{key}": value for key, value in grafting.items() if key != "type"})
+    settings.update({key: str(value).lower() if isinstance(value, bool) else value for key, value in group.items()})
+    return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+
+
+def train(trainer, data, tensors, case):
+    """Two columns of losses, of every step with Shampoo and with AdamW, by way of files that are gone afterwards."""
+    batches = tensors.get("batches")
+    if batches is None:  # all images in every step
+        batches = np.tile(np.arange(TRAIN), (case["steps"], 1))
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        np.concatenate([tensors[name].ravel() for name in WEIGHTS]).astype("<f8").tofile(folder / "init")
+        batches.astype("<i4").tofile(folder / "batches")
+        command = [trainer, "--data", data, "--schedule", "constant", "--csv", "", "--svg", ""]
+        command += ["--init", folder / "init", "--batches", folder / "batches", "--batch", str(batches.shape[1])]
+        command += ["--step-losses", folder / "losses", "--adamw-lr", str(case["adamw_comparison"]["lr"])]
+        command += ["--weight-decay", "0", *to_settings(case)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode != 0:
+            raise RuntimeError(run.stderr.strip())
+        if "float64" not in run.stdout:
+            raise RuntimeError(f"{trainer} computes in float32: give --trainer the float64 program")
+        return np.loadtxt(folder / "losses", delimiter=",", skiprows=1)[:, 1:]
+
+
+def check_case(trainer, data, path):
+    tensors, case = read_safetensors(path)
+    expected = np.column_stack([tensors["loss"], case["adamw_comparison"]["losses"]])
+    losses = train(trainer, data, tensors, case)
+    if losses.shape != expected.shape:
+        return False, f"{len(losses)} losses, expected {len(expected)}"
+    shares = np.abs(losses - expected) / np.array(case["loss_atol"])[:, None]
+    step, column = np.unravel_index(np.argmax(np.where(np.isnan(shares), np.inf, shares)), shares.shape)
+    text = (f"farthest at step {step + 1} of {len(losses)}, {('Shampoo', 'AdamW')[column]}: {losses[step, column]:.12g},"
+            f" recorded {expected[step, column]:.12g}, {shares[step, column]:.2g} of what is allowed")
+    return bool(np.all(shares <= 1)), text
+
+
+def check_images(data, path):
+    tensors, _ = read_safetensors(path)
+    rows = np.frombuffer(pathlib.Path(data).read_bytes()[12:], np.uint8).reshape(-1, 65)
+    x = np.concatenate([tensors["x_train"], tensors["x_test"]])
+    y = np.concatenate([tensors["y_train"], tensors["y_test"]])
+    same = len(tensors["x_train"]) == TRAIN and np.array_equal(rows, np.column_stack([x, y]))
+    return same, f"{data} {'has' if same else 'does not have'} the same images in the same order"
+
+
+def main():
+    folder = pathlib.Path(__file__).parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trainer", required=True, help="the program train_digits_f64")
+    parser.add_argument("--data", default=folder / "data" / "digits.bin", help="images (default: those of the example)")
+    parser.add_argument("case", nargs="+", type=pathlib.Path, help="a .safetensors file")
+    arguments = parser.parse_args()
+    failures = 0
+    for path in arguments.case:
+        try:
+            if path.name == "data.safetensors":
+                passed, text = check_images(arguments.data, path)
+            else:
+                passed, text = check_case(arguments.trainer, arguments.data, path)
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            passed, text = False, f"{type(error).__name__}: {error}"
+        failures += not passed
+        print(f"{'pass' if passed else 'FAIL'}  {path.stem}: {text}", flush=True)
+    print(f"{len(arguments.case) - failures} of {len(arguments.case)} pass")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Writes digits.bin, the images that the example learns from, out of scikit-learn's copy of them.
+
+    pip install scikit-learn && python3 make_digits.py
+
+The file is in the repository already: this script only shows where it comes from. digits.c describes its bytes.
+"""
+import pathlib
+import struct
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
+
+digits = load_digits()
+rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)
+rows = rows[np.random.default_rng(1).permutation(len(rows))]
+path = pathlib.Path(__file__).with_name("digits.bin")
+path.write_bytes(b"digits8\n" + struct.pack("<HH", TRAIN, len(rows) - TRAIN) + rows.tobytes())
+print(f"{path}: {TRAIN} images to learn from, {len(rows) - TRAIN} to judge with")

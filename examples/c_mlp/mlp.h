@@ -1,0 +1,67 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small network, 64-128-64-10 with tanh between the layers, its mean cross entropy and the gradient of it.
+//
+// All parameters lie in one flat buffer, all gradients in another, in the order W1 b1 W2 b2 W3 b3:
+//   W1 [128][64]   b1 [128]   W2 [64][128]   b2 [64]   W3 [10][64]   b3 [10]
+// A layer computes y = W x + b; W is row-major, a row per output.
+#ifndef C_MLP_MLP_H
+#define C_MLP_MLP_H
+
+#include <stdint.h>
+
+// The type that the whole program computes in: float, or double with -DREAL=double.
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+enum {
+  kInputs = 64,
+  kHidden1 = 128,
+  kHidden2 = 64,
+  kClasses = 10,
+  kTensors = 6,
+  kValues = kHidden1 * (kInputs + 1) + kHidden2 * (kHidden1 + 1) + kClasses * (kHidden2 + 1)
+};
+
+// One of the six parameters: where it lies in the flat buffers, and its shape.
+typedef struct {
+  const char* name;
+  int ndim;
+  int shape[2];
+  int offset;
+} MlpTensor;
+extern const MlpTensor mlp_tensors[kTensors];
+
+typedef struct {
+  int rows;       // the most images that are computed at once
+  real* params;   // [kValues]
+  real* grads;    // [kValues]
+  real* hidden1;  // [rows][128], outputs of the layers, kept for the way back
+  real* hidden2;  // [rows][64]
+  real* scores;   // [rows][10], then probabilities
+  real* d1;       // gradients by those outputs, in the same shapes
+  real* d2;
+  real* d3;
+} Mlp;
+
+// Allocates a network for at most `rows` images at once; its parameters are zeros.
+void mlp_create(Mlp* net, int rows);
+void mlp_free(Mlp* net);
+
+// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010). Biases become
+// 0.
+void mlp_init(Mlp* net, uint64_t* random_state);
+
+// The mean cross entropy of `count` images (at most net->rows), x [count][64], and its gradient in net->grads.
+double mlp_gradient(Mlp* net, int count, const real* x, const int* labels);
+
+// The mean cross entropy of any number of images; *correct receives how many of them are recognised.
+double mlp_evaluate(Mlp* net, int count, const real* x, const int* labels, int* correct);
+
+// Next number of the generator splitmix64, as a double in [0, 1).
+double random_uniform(uint64_t* random_state);
+
+#endif

@@ -1,0 +1,32 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line.
+#ifndef C_MLP_OPTIONS_H
+#define C_MLP_OPTIONS_H
+
+enum { kMaxSettings = 64 };
+
+typedef struct {
+  int epochs;
+  int batch;
+  double adamw_lr;
+  double weight_decay;
+  int cosine;  // 1: the learning rates fall to 0 along half a cosine; 0: they are constant
+  int seed;
+  const char* data;
+  const char* csv;  // "": not written
+  const char* svg;
+  // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
+  int setting_count;
+  const char* settings[kMaxSettings];
+  // Of the comparison with recorded losses; NULL: not used.
+  const char* init;
+  const char* batches;
+  const char* step_losses;
+} Options;
+
+// Defaults, then the command line. Ends the program after --help, and on a mistake.
+void options_parse(Options* options, int argc, char** argv);
+
+#endif

@@ -1,0 +1,33 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run tells: a table while it goes on, and the curves as numbers and as a picture when it is done.
+#ifndef C_MLP_REPORT_H
+#define C_MLP_REPORT_H
+
+enum { kShampoo, kAdamW, kContenders };
+extern const char* const report_names[kContenders];
+
+// What was measured of one of the two. The arrays have an entry per epoch, the first one before any step.
+typedef struct {
+  double* loss;             // [epochs + 1], mean cross entropy of all training images
+  double* accuracy;         // [epochs + 1], share of the test images that are recognised
+  double gradient_seconds;  // all forward and backward passes
+  double update_seconds;    // all steps of the optimizer
+} Curve;
+
+// The head of the table, and the row of an epoch.
+void report_head(void);
+void report_epoch(int epoch, const Curve curves[kContenders]);
+
+// Shows how far the run is, in place, on a terminal; does nothing otherwise. The next row of the table covers it.
+void report_progress(int step, int steps);
+
+// Mean times of a step.
+void report_times(int steps, const Curve curves[kContenders]);
+
+// `settings` is a line of text about the run.
+void report_csv(const char* path, int epochs, const Curve curves[kContenders]);
+void report_svg(const char* path, int epochs, int steps, const char* settings, const Curve curves[kContenders]);
+
+#endif

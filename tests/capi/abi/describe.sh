@@ -1,0 +1,21 @@
+#!/bin/sh
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the library's interface as abidw sees it, by the types of the public headers
+# alone. Of the paths of source files only the names stay: abidiff wants them, and wants them distinct.
+set -eu
+# abidiff has options to leave private types out as well, but version 2.2 fails on its own format with them: so what is left
+# out is left out here, of the baseline and of what is compared with it.
+abidw --headers-dir "$2" --drop-private-types --exported-interfaces-only --no-architecture --no-corpus-path \
+      --no-comp-dir-path --no-show-locs --no-elf-needed --out-file "$3.made" "$1"
+sed "s| path='[^']*/| path='|" "$3.made" > "$3"
+rm "$3.made"
+symbols=$(grep -c "<elf-symbol " "$3") functions=$(grep -c "<function-decl name='shampoo_" "$3")
+if [ "$symbols" -ne "$functions" ]; then
+  echo "of $symbols exported symbols, $functions are described: functions with equal code share one (-fipa-icf of the compiler)" >&2
+  exit 1
+fi
+if grep -nE "'/[a-z]" "$3"; then
+  echo "the description of $1 has paths of this machine, above" >&2
+  exit 1
+fi

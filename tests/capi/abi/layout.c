@@ -1,0 +1,145 @@
+/* Copyright The libshampoo authors. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layout that the structs had in version 0.1, for good: programs compiled then run with every later library. A
+ * later version may be larger; what stood in 0.1 stays where it was. Last field of 0.1, and where it ends: no struct
+ * has padding there, so that a new field never hides in the size of an old one. */
+#include <shampoo/shampoo.h>
+#include <stdio.h>
+
+static int failures = 0;
+
+static void expect(size_t is, size_t was, const char* what) {
+  if (is == was) return;
+  printf("%s is %lu, and was %lu in 0.1\n", what, (unsigned long)is, (unsigned long)was);
+  ++failures;
+}
+
+static void expect_at_least(size_t is, size_t was, const char* what) {
+  if (is < was) expect(is, was, what);
+}
+
+/* The size of 0.1, of which the last field fills the end. */
+#define LAYOUT(type, size, last)                                             \
+  expect(offsetof(type, struct_size), 0, "offset of " #type ".struct_size"); \
+  expect_at_least(sizeof(type), size, "size of " #type);                     \
+  expect(offsetof(type, last) + sizeof(((type*)0)->last), size, "end of " #type "." #last)
+#define OFFSET(type, field, offset) expect(offsetof(type, field), offset, "offset of " #type "." #field)
+
+static void check_read_by_the_library(void) {
+  LAYOUT(shampoo_plan_desc, 32, shard_world);
+  OFFSET(shampoo_plan_desc, device_type, 8);
+  OFFSET(shampoo_plan_desc, threads, 12);
+  OFFSET(shampoo_plan_desc, replica_rank, 16);
+  OFFSET(shampoo_plan_desc, replica_world, 20);
+  OFFSET(shampoo_plan_desc, shard_rank, 24);
+
+  LAYOUT(shampoo_param_desc, 256, copy_dtype);
+  OFFSET(shampoo_param_desc, name, 8);
+  OFFSET(shampoo_param_desc, ndim, 16);
+  OFFSET(shampoo_param_desc, stack_dims, 20);
+  OFFSET(shampoo_param_desc, shape, 24);
+  OFFSET(shampoo_param_desc, param_dtype, 88);
+  OFFSET(shampoo_param_desc, grad_dtype, 92);
+  OFFSET(shampoo_param_desc, group, 96);
+  OFFSET(shampoo_param_desc, shard_form, 100);
+  OFFSET(shampoo_param_desc, flat_offset, 104);
+  OFFSET(shampoo_param_desc, flat_count, 112);
+  OFFSET(shampoo_param_desc, local_offset, 120);
+  OFFSET(shampoo_param_desc, local_shape, 184);
+  OFFSET(shampoo_param_desc, out_dtype, 248);
+
+  LAYOUT(shampoo_allocator, 40, release);
+  OFFSET(shampoo_allocator, user, 8);
+  OFFSET(shampoo_allocator, allocate, 16);
+  OFFSET(shampoo_allocator, deallocate, 24);
+
+  LAYOUT(shampoo_executor, 40, release);
+  OFFSET(shampoo_executor, user, 8);
+  OFFSET(shampoo_executor, threads, 16);
+  OFFSET(shampoo_executor, reserved, 20);
+  OFFSET(shampoo_executor, parallel_for, 24);
+
+  LAYOUT(shampoo_optimizer_desc, 72, state_bytes);
+  OFFSET(shampoo_optimizer_desc, device_type, 8);
+  OFFSET(shampoo_optimizer_desc, device_id, 12);
+  OFFSET(shampoo_optimizer_desc, replica_comm, 16);
+  OFFSET(shampoo_optimizer_desc, shard_comm, 24);
+  OFFSET(shampoo_optimizer_desc, allocator, 32);
+  OFFSET(shampoo_optimizer_desc, executor, 40);
+  OFFSET(shampoo_optimizer_desc, stream, 48);
+  OFFSET(shampoo_optimizer_desc, state, 56);
+
+  LAYOUT(shampoo_buffers, 40, copy);
+  OFFSET(shampoo_buffers, param, 8);
+  OFFSET(shampoo_buffers, grad, 16);
+  OFFSET(shampoo_buffers, out, 24);
+}
+
+static void check_written_by_the_library(void) {
+  LAYOUT(shampoo_backend_info, 32, device_count);
+  OFFSET(shampoo_backend_info, name, 8);
+  OFFSET(shampoo_backend_info, why_not, 16);
+  OFFSET(shampoo_backend_info, usable, 24);
+
+  LAYOUT(shampoo_key_info, 56, changeable);
+  OFFSET(shampoo_key_info, name, 8);
+  OFFSET(shampoo_key_info, value_type, 16);
+  OFFSET(shampoo_key_info, default_value, 24);
+  OFFSET(shampoo_key_info, range, 32);
+  OFFSET(shampoo_key_info, doc, 40);
+  OFFSET(shampoo_key_info, scope, 48);
+
+  LAYOUT(shampoo_block_info, 176, state_bytes);
+  OFFSET(shampoo_block_info, param, 8);
+  OFFSET(shampoo_block_info, owner, 12);
+  OFFSET(shampoo_block_info, shard_owner, 16);
+  OFFSET(shampoo_block_info, form, 20);
+  OFFSET(shampoo_block_info, ndim, 24);
+  OFFSET(shampoo_block_info, reserved, 28);
+  OFFSET(shampoo_block_info, shape, 32);
+  OFFSET(shampoo_block_info, stride, 96);
+  OFFSET(shampoo_block_info, flat_offset, 160);
+
+  LAYOUT(shampoo_state_entry, 112, symmetric);
+  OFFSET(shampoo_state_entry, key, 8);
+  OFFSET(shampoo_state_entry, shape, 16);
+  OFFSET(shampoo_state_entry, flat_offset, 80);
+  OFFSET(shampoo_state_entry, stored_bytes, 88);
+  OFFSET(shampoo_state_entry, ndim, 96);
+  OFFSET(shampoo_state_entry, dtype, 100);
+  OFFSET(shampoo_state_entry, owner, 104);
+
+  LAYOUT(shampoo_root_info, 32, residual);
+  OFFSET(shampoo_root_info, method, 8);
+  OFFSET(shampoo_root_info, iterations, 12);
+  OFFSET(shampoo_root_info, converged, 16);
+  OFFSET(shampoo_root_info, retried, 20);
+}
+
+static void check_codes(void) {
+  expect(SHAMPOO_OK, 0, "SHAMPOO_OK");
+  expect(SHAMPOO_E_INVALID, 1, "SHAMPOO_E_INVALID");
+  expect(SHAMPOO_E_STATE, 2, "SHAMPOO_E_STATE");
+  expect(SHAMPOO_E_UNSUPPORTED, 3, "SHAMPOO_E_UNSUPPORTED");
+  expect(SHAMPOO_E_NOMEM, 4, "SHAMPOO_E_NOMEM");
+  expect(SHAMPOO_E_NUMERIC, 5, "SHAMPOO_E_NUMERIC");
+  expect(SHAMPOO_E_COMM, 6, "SHAMPOO_E_COMM");
+  expect(SHAMPOO_E_DEVICE, 7, "SHAMPOO_E_DEVICE");
+  expect(SHAMPOO_E_IO, 8, "SHAMPOO_E_IO");
+  expect(SHAMPOO_E_INTERNAL, 9, "SHAMPOO_E_INTERNAL");
+  expect(SHAMPOO_F32, 1, "SHAMPOO_F32");
+  expect(SHAMPOO_F64, 2, "SHAMPOO_F64");
+  expect(SHAMPOO_F16, 3, "SHAMPOO_F16");
+  expect(SHAMPOO_BF16, 4, "SHAMPOO_BF16");
+  expect(SHAMPOO_I32, 5, "SHAMPOO_I32");
+  expect(SHAMPOO_I64, 6, "SHAMPOO_I64");
+  expect(SHAMPOO_U8, 7, "SHAMPOO_U8");
+  expect(SHAMPOO_CPU, 1, "SHAMPOO_CPU");
+}
+
+int main(void) {
+  check_read_by_the_library();
+  check_written_by_the_library();
+  check_codes();
+  return failures == 0 ? 0 : 1;
+}

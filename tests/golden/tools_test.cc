@@ -1,0 +1,185 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// What the replay tool is made of, tested without the library: a wrong reader or a wrong gradient must not look like a
+// wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/golden/network.h"
+#include "tests/golden/safetensors.h"
+
+namespace shampoo::golden {
+namespace {
+
+// A file name of this process's own, removed at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_(std::filesystem::temp_directory_path() / ("shampoo_tools_test." + std::to_string(getpid()))) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::filesystem::path& Path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void WriteRaw(const std::filesystem::path& path, const std::string& header, const std::string& body) {
+  std::ofstream out(path, std::ios::binary);
+  const uint64_t size = header.size();
+  out.write(reinterpret_cast<const char*>(&size), sizeof(size));
+  out << header << body;
+}
+
+Tensor MakeTensor(const std::string& dtype, const std::vector<int64_t>& shape, const void* elements) {
+  Tensor tensor{dtype, shape, std::vector<std::byte>(static_cast<size_t>(ElementCount(shape)) * ElementSize(dtype))};
+  if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), elements, tensor.bytes.size());
+  return tensor;
+}
+
+TEST_CASE("a file that was written is read back as it was") {
+  const double numbers[] = {1.0, -0.1, 3e300};
+  const uint16_t halves[] = {0x3f80, 0x7fc1, 0x8000, 1, 2, 3};
+  TensorFile file;
+  file.metadata["case"] = "{\"name\": \"\u00e9\"}";
+  file.tensors.emplace("x/1", MakeTensor("F64", {3}, numbers));
+  file.tensors.emplace("bf16", MakeTensor("BF16", {2, 1, 3}, halves));
+  file.tensors.emplace("scalar", MakeTensor("F64", {}, numbers + 1));
+  file.tensors.emplace("empty", MakeTensor("F32", {0, 4}, nullptr));
+  const TemporaryFile temporary;
+  WriteSafetensors(temporary.Path(), file);
+  const TensorFile back = ReadSafetensors(temporary.Path());
+  CHECK(back.metadata == file.metadata);
+  REQUIRE(back.tensors.size() == file.tensors.size());
+  for (const auto& entry : file.tensors) {
+    const std::string& name = entry.first;  // clang cannot capture a structured binding
+    const Tensor& tensor = entry.second;
+    CAPTURE(name);
+    CHECK(back.At(name).dtype == tensor.dtype);
+    CHECK(back.At(name).shape == tensor.shape);
+    CHECK(back.At(name).bytes == tensor.bytes);
+  }
+  CHECK(back.At("x/1").As<double>("F64")[2] == 3e300);
+  CHECK(back.At("empty").bytes.data() != nullptr);
+  CHECK_THROWS_WITH(static_cast<void>(back.At("y")), "there is no tensor y");
+  CHECK_THROWS(static_cast<void>(back.At("x/1").As<float>("F32")));
+}
+
+TEST_CASE("damaged files are refused") {
+  const TemporaryFile temporary;
+  const std::string good = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  WriteRaw(temporary.Path(), good, "12345678");
+  CHECK_NOTHROW(ReadSafetensors(temporary.Path()));
+  WriteRaw(temporary.Path(), good, "1234567");
+  CHECK_THROWS(ReadSafetensors(temporary.Path()));
+  for (const char* bad : {R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+                          R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
+                          R"({"x":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})",
+                          R"({"x":{"dtype":"F32","shape":[-1,-2],"data_offsets":[0,8]}})",
+                          R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
+                          R"({"x":{"dtype":"F32","shape":[2]}})", R"({"x":)"}) {
+    CAPTURE(bad);
+    WriteRaw(temporary.Path(), bad, "12345678");
+    CHECK_THROWS(ReadSafetensors(temporary.Path()));
+  }
+  std::ofstream(temporary.Path(), std::ios::binary) << std::string(8, '\xff') << "{}";
+  CHECK_THROWS(ReadSafetensors(temporary.Path()));
+  std::ofstream(temporary.Path(), std::ios::binary) << "abc";
+  CHECK_THROWS(ReadSafetensors(temporary.Path()));
+}
+
+// A small network with random numbers in it.
+struct Example {
+  std::vector<std::vector<int64_t>> shapes = {{5, 4}, {5}, {3, 5}, {3}, {6, 3}, {6}};
+  std::vector<std::vector<double>> params;
+  std::vector<double> x;
+  std::vector<uint8_t> labels = {0, 5, 2, 3, 3, 1, 4};
+
+  Example() {
+    std::mt19937_64 random(1);
+    std::normal_distribution<double> normal;
+    for (const std::vector<int64_t>& shape : shapes) {
+      params.emplace_back(static_cast<size_t>(ElementCount(shape)));
+      for (double& value : params.back()) value = normal(random);
+    }
+    x.resize(labels.size() * 4);
+    for (double& value : x) value = normal(random);
+  }
+
+  double Loss(std::vector<std::vector<double>>& gradients) const {
+    std::vector<const double*> addresses;
+    for (const std::vector<double>& param : params) addresses.push_back(param.data());
+    return Network(shapes).LossAndGradients(addresses, x, labels, gradients);
+  }
+};
+
+TEST_CASE("the network's gradients are the slopes of its loss") {
+  Example example;
+  std::vector<std::vector<double>> gradients(6);
+  std::vector<std::vector<double>> unused(6);
+  example.Loss(gradients);
+  constexpr double step = 1e-5;  // the central difference errs by about step^2
+  for (size_t p = 0; p < example.params.size(); ++p) {
+    REQUIRE(gradients[p].size() == example.params[p].size());
+    for (size_t i = 0; i < example.params[p].size(); ++i) {
+      CAPTURE(p);
+      CAPTURE(i);
+      double& value = example.params[p][i];
+      const double before = value;
+      value = before + step;
+      const double above = example.Loss(unused);
+      value = before - step;
+      const double below = example.Loss(unused);
+      value = before;
+      CHECK(std::abs((above - below) / (2 * step) - gradients[p][i]) < 1e-8);
+    }
+  }
+}
+
+TEST_CASE("shapes that make no network are refused") {
+  CHECK_THROWS(Network({}));
+  CHECK_THROWS(Network({{2, 3}}));
+  CHECK_THROWS(Network({{2, 3}, {3}}));
+  CHECK_THROWS(Network({{2, 3}, {2}, {4, 3}, {4}}));
+}
+
+// Before any step: no optimizer is involved in this number.
+TEST_CASE("the first loss of the recorded training runs comes out") {
+  const std::filesystem::path folder = std::filesystem::path(SHAMPOO_GOLDEN_DATA) / "training";
+  const TensorFile data = ReadSafetensors(folder / "data.safetensors");
+  const Tensor& images = data.At("x_train");
+  const auto* labels = data.At("y_train").As<uint8_t>("U8");
+  for (const char* name : {"shampoo_adam_freq5_full.safetensors", "shampoo_adam_freq1_mini.safetensors"}) {
+    CAPTURE(name);
+    const TensorFile file = ReadSafetensors(folder / name);
+    const auto settings = nlohmann::json::parse(file.metadata.at("case"));
+    const Tensor* batches = file.Find("batches");
+    const int64_t rows = batches == nullptr ? images.shape[0] : batches->shape[1];
+    std::vector<double> x;
+    std::vector<uint8_t> y;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = batches == nullptr ? r : batches->As<int32_t>("I32")[r];
+      for (int64_t i = 0; i < 64; ++i) x.push_back(images.As<uint8_t>("U8")[row * 64 + i] / 16.0);
+      y.push_back(labels[row]);
+    }
+    std::vector<const double*> params;
+    params.reserve(6);
+    for (int p = 0; p < 6; ++p) params.push_back(file.At("init/" + std::to_string(p)).As<double>("F64"));
+    std::vector<std::vector<double>> gradients(6);
+    const Network network(settings.at("shapes").get<std::vector<std::vector<int64_t>>>());
+    const double loss = network.LossAndGradients(params, x, y, gradients);
+    CHECK(std::abs(loss - file.At("loss").As<double>("F64")[0]) < settings.at("loss_atol")[0].get<double>());
+  }
+}
+
+}  // namespace
+}  // namespace shampoo::golden
