@@ -111,12 +111,10 @@ Status Optimizer::ReadScalars() {
   const Key& scale = *FindKey("gradient_scale");
   // All are checked before the first is taken over.
   for (const Group& group : groups_) {
-    if (group.lr.value != nullptr) {
-      SHAMPOO_RETURN_IF_ERROR(CheckNumber(lr, group.lr.Read()).Within("the bound scalar"));
-    }
-    if (group.gradient_scale.value != nullptr) {
-      SHAMPOO_RETURN_IF_ERROR(CheckNumber(scale, group.gradient_scale.Read()).Within("the bound scalar"));
-    }
+    Status status;
+    if (group.lr.value != nullptr) status = CheckNumber(lr, group.lr.Read());
+    if (status.ok() && group.gradient_scale.value != nullptr) status = CheckNumber(scale, group.gradient_scale.Read());
+    if (!status.ok()) return std::move(status).Within("the bound scalar");
   }
   for (Group& group : groups_) {
     if (group.lr.value != nullptr) group.settings.lr = group.lr.Read();
