@@ -25,9 +25,8 @@ static void text(FILE* svg, double x, double y, const char* attributes, const ch
 }
 
 static double y_pixel(const ChartPanel* panel, double value) {
-  const double v = fmin(fmax(value, panel->y_min), panel->y_max);
-  const double part = panel->logarithmic ? log(v / panel->y_min) / log(panel->y_max / panel->y_min)
-                                         : (v - panel->y_min) / (panel->y_max - panel->y_min);
+  const double part = panel->logarithmic ? log(value / panel->y_min) / log(panel->y_max / panel->y_min)
+                                         : (value - panel->y_min) / (panel->y_max - panel->y_min);
   return kTop + kPanelHeight * (1 - part);
 }
 
@@ -80,14 +79,20 @@ static void draw_x_axis(FILE* svg, const Chart* chart, int left) {
 
 static void draw_curves(FILE* svg, const Chart* chart, const ChartPanel* panel, int left) {
   double ends[kChartCurves];
+  fprintf(svg, "<clipPath id=\"frame%d\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n", left, left,
+          kTop - 1, kPanelWidth, kPanelHeight + 2);
   for (int c = kChartCurves - 1; c >= 0; --c) {  // the first curve comes last, on top
-    fprintf(svg, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-linejoin=\"round\" points=\"",
+    double y = kTop;
+    fprintf(svg, "<polyline clip-path=\"url(#frame%d)\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" ", left,
             kColors[c]);
+    fputs("stroke-linejoin=\"round\" points=\"", svg);
     for (int i = 0; i < chart->points; ++i) {
-      fprintf(svg, "%.1f,%.1f ", x_pixel(left, chart->points, i), y_pixel(panel, panel->y[c][i]));
+      const double next = y_pixel(panel, panel->y[c][i]);
+      if (!isfinite(next)) break;  // the training blew up: the curve ends here
+      fprintf(svg, "%.1f,%.1f ", x_pixel(left, chart->points, i), y = next);
     }
     fputs("\"/>\n", svg);
-    ends[c] = y_pixel(panel, panel->y[c][chart->points - 1]);
+    ends[c] = fmin(fmax(y, kTop), kTop + kPanelHeight);
     fprintf(svg, "<circle cx=\"%d\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", left + kPanelWidth, ends[c], kColors[c]);
   }
 

@@ -7,7 +7,7 @@
 
 enum { kChartCurves = 2 };
 
-// One system of axes. Values outside of [y_min, y_max] are drawn at its border.
+// One system of axes. What lies outside of [y_min, y_max] is cut off.
 typedef struct {
   const char* title;
   int logarithmic;                // 1: y_min > 0, gridlines at 1, 2 and 5 of every decade

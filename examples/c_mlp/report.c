@@ -67,7 +67,7 @@ void report_svg(const char* path, int epochs, int steps, const char* settings, c
       .x_title = "epoch",
       .points = epochs + 1,
       .panels = {
-          {.title = "Training loss (mean cross entropy)", .logarithmic = 1, .format = "%g", .final_format = "%.2g"},
+          {.title = "Training loss (mean cross entropy)", .logarithmic = 1, .format = "%g", .final_format = "%#.2g"},
           {.title = "Test accuracy in %", .y_max = 100, .y_step = 1, .format = "%.0f", .final_format = "%.2f"}}};
   double least_loss = INFINITY, largest_loss = 0, least_accuracy = 100, last_accuracy = 100;
   double* percent[kContenders];
@@ -86,7 +86,7 @@ void report_svg(const char* path, int epochs, int steps, const char* settings, c
     chart.panels[0].y[c] = curves[c].loss;
     chart.panels[1].y[c] = percent[c];
   }
-  chart.panels[0].y_min = round_down(fmax(least_loss, 1e-9));
+  chart.panels[0].y_min = round_down(fmax(0.8 * least_loss, 1e-9));
   chart.panels[0].y_max = fmax(5, largest_loss);
   // The first epochs may leave the frame at the bottom: what counts is where the curves end.
   chart.panels[1].y_min = floor(fmax(least_accuracy, last_accuracy - 7));
