@@ -2,35 +2,47 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# install_packages.sh PACKAGE...: installs the Debian packages that are missing, with apt-get.
-# Does nothing, and needs no network, where all are there. Uses sudo where the caller is not root.
+# bash cmake/install_packages.sh PACKAGE...
+#
+# Installs those of the Debian packages that are missing, as root or by sudo. Touches nothing where none is missing.
 set -euo pipefail
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "packages: this is no Debian system; going on in the hope that these are there in other packages: $*"
+  exit 0
+fi
 
 missing=()
 for package in "$@"; do
-  if ! dpkg-query --show --showformat='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed; then
-    missing+=("$package")
-  fi
+  [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true) == installed ]] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+if [[ ${#missing[@]} -eq 0 ]]; then
+  echo "packages: all $# are installed"
+  exit 0
+fi
 
 as_root=()
-if [ "$(id -u)" -ne 0 ]; then
+if [[ $(id -u) -ne 0 ]]; then
   if ! command -v sudo >/dev/null; then
-    printf 'These packages are missing: %s\nInstall them as root:  apt-get install %s\n' "${missing[*]}" "${missing[*]}" >&2
+    echo "packages: ${#missing[@]} of $# are missing, and neither root nor sudo is here to install them." >&2
+    echo "Run as root:  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
     exit 1
   fi
   as_root=(sudo)
 fi
 
-printf '== installing %s\n' "${missing[*]}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-run() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 && return
-  tail -n 30 "$log" >&2
-  printf 'This failed, see above: %s\n' "$*" >&2
-  exit 1
+log=$(mktemp "${TMPDIR:-/tmp}/install_packages.XXXXXX")
+quietly() {
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >>"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    echo "packages: this failed: $*" >&2
+    echo "packages: the log is $log" >&2
+    exit 1
+  fi
 }
-run apt-get update
-run apt-get install --yes --no-install-recommends "${missing[@]}"
+
+echo "packages: fetching the lists of packages"
+quietly apt-get update -q
+echo "packages: installing ${#missing[@]} of $#: ${missing[*]}"
+quietly apt-get install -q -y --no-install-recommends "${missing[@]}"
+rm -f "$log"

@@ -58,6 +58,18 @@ int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work) {
                              Int(SyevdIntWork(n)));
 }
 
+#ifdef SHAMPOO_SYSTEM_BLAS
+Status CheckThreads(int64_t threads) {
+  if (threads <= 1 || openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};
+  return Unsupported(
+      "the OpenBLAS of this system is its serial build, in which ", threads,
+      " threads at a time give wrong results: install the one with threads (libopenblas0-pthread), set the "
+      "key threads to 1, or build with SHAMPOO_SYSTEM_BLAS=OFF");
+}
+#else
+Status CheckThreads(int64_t) { return {}; }
+#endif
+
 Identity Identify() {
   // openblas_get_config: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... Zen SINGLE_THREADED"
   const std::string config = openblas_get_config();

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/status.h"
+
 namespace shampoo::blas {
 
 // Thin overloads for float and double. Matrices are row-major; extents must fit in 31 bits (the plan sees to it).
@@ -37,6 +39,10 @@ int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 
 // Largest extent for which the workspace size of Syevd fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
+
+// Whether so many threads may be inside BLAS at a time. Always with the private copy; not with a serial OpenBLAS of the
+// system, whose scratch memory is shared among threads.
+Status CheckThreads(int64_t threads);
 
 // Name, version and the kernel that runs on this CPU: {"OpenBLAS 0.3.21", "SkylakeX"}.
 struct Identity {

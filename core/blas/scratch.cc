@@ -16,9 +16,11 @@ namespace {
 // BUFFER_SIZE of OpenBLAS (common_x86_64.h, common_arm64.h): the block sizes of its products are computed from it.
 constexpr size_t kBufferBytes = size_t{32} << 22;
 
-// The scratch that this thread has entered, and whether its buffer is handed out.
-thread_local void* entered = nullptr;
-thread_local bool in_use = false;
+// The scratch that this thread has entered, and whether its buffer is handed out. Initial-exec: in a host that loads
+// the library by dlopen, every other kind of thread-local variable is allocated by its first use on a thread, in a
+// step.
+[[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
+[[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
 
 std::atomic<int64_t> unplanned{0};
 
@@ -65,7 +67,8 @@ int64_t Scratch::Bytes(int64_t extent, size_t element_bytes) {
   constexpr int64_t kLeftPanelBytes = int64_t{2} << 20;
   constexpr int64_t kDepth = 512;
   const int64_t wanted = kLeftPanelBytes + kDepth * (extent + 64) * static_cast<int64_t>(element_bytes);
-  return std::min(wanted, static_cast<int64_t>(kBufferBytes)) / 4096 * 4096;
+  constexpr int64_t kPage = 4096;
+  return std::min((wanted + kPage - 1) / kPage * kPage, static_cast<int64_t>(kBufferBytes));
 }
 
 int64_t Scratch::ResidentBytes() const {

@@ -7,6 +7,7 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/base/convert.h"
+#include "core/blas/blas.h"
 
 namespace shampoo {
 namespace {
@@ -27,6 +28,7 @@ Status CpuBackend::Create(std::span<const Block> blocks, int threads, const Host
   backend->layout_ = SlotLayout::For(pointers);
   const auto slots = static_cast<size_t>(SlotsFor(static_cast<int64_t>(blocks.size()), threads));
 
+  SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads(static_cast<int64_t>(slots)));
   const int64_t bytes = static_cast<int64_t>(slots) * backend->layout_.bytes;
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "workspace", &backend->workspace_));
   std::fill_n(backend->workspace_.data(), bytes, char{0});  // no page fault in a step
