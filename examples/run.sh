@@ -2,37 +2,73 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The main job, on a plain Debian 12: installs what is missing, builds the library, installs it into ./install, and
-# trains the network of examples/c_mlp against that. Arguments go to the trainer (--help lists them).
+# bash examples/run.sh [options of the trainer]
+#
+# From a plain Debian 12 to a trained network: installs what is missing, builds the library, installs it into ./install,
+# builds examples/c_mlp against that and runs it. Curves come to out/, logs to build/log/. Options, such as --epochs 5,
+# are handed to the trainer; c_mlp/README.md lists them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
+logs=$root/build/log
+stages=5
+stage=0
 
-stage() { printf '== %s\n' "$1"; }
-# Runs a command whose output matters only if it fails.
-quietly() {
-  local log=$root/out/$1.log
+packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev)
+
+begin() {
+  stage=$((stage + 1))
+  what=$1
+  echo "[$stage/$stages] $what"
+}
+
+# On a terminal: the newest line of what comes in, in place. Otherwise nothing.
+show_newest_line() {
+  if [[ ! -t 1 ]]; then
+    cat >/dev/null
+    return
+  fi
+  local line
+  while IFS= read -r line; do printf '\r\033[K      %.*s' 100 "$line"; done
+  printf '\r\033[K'
+}
+
+# Runs a command of the stage; its output goes to the log.
+logged() {
+  local log=$logs/$1.log
   shift
-  if ! "$@" >"$log" 2>&1; then
-    tail -n 40 "$log" >&2
-    printf 'failed: %s\nThe whole output is in %s\n' "$*" "$log" >&2
+  if ! "$@" 2>&1 | tee "$log" | show_newest_line; then
+    tail -n 20 "$log" >&2
+    echo "FAILED in stage $stage of $stages, $what. The whole log is $log" >&2
     exit 1
   fi
 }
 
-mkdir -p out
-bash cmake/install_packages.sh g++ cmake ninja-build ccache libopenblas-serial-dev liblapacke-dev
+mkdir -p "$logs" out
 
-stage "building libshampoo (a minute or two the first time)"
-quietly configure cmake --preset release
-quietly build cmake --build --preset release
-stage "installing it into $root/install"
-quietly install cmake --install build/release --prefix install
+begin "packages"
+bash cmake/install_packages.sh "${packages[@]}" || {
+  echo "FAILED in stage $stage of $stages, $what" >&2
+  exit 1
+}
 
-stage "building the example against the installed library"
-quietly example cmake -S examples/c_mlp -B build/c_mlp -G Ninja -DCMAKE_PREFIX_PATH="$root/install"
-quietly example cmake --build build/c_mlp
+begin "building the library in build/release"
+logged configure cmake --preset release -DCMAKE_INSTALL_PREFIX="$root/install"
+logged build cmake --build --preset release
 
-stage "training"
-build/c_mlp/train_digits --data examples/c_mlp/data/digits.bin --csv out/digits.csv --svg out/digits.svg "$@"
-stage "done: the curves are in out/digits.svg (open it in a browser) and, as numbers, in out/digits.csv"
+begin "installing the library into install/"
+logged install cmake --install build/release
+
+begin "building examples/c_mlp against the installed library"
+logged example-configure cmake -G Ninja -S examples/c_mlp -B build/c_mlp -DCMAKE_PREFIX_PATH="$root/install"
+logged example-build cmake --build build/c_mlp
+
+begin "training on handwritten digits"
+build/c_mlp/train_digits --data examples/c_mlp/data/digits.bin --csv out/digits.csv --svg out/digits.svg "$@" || {
+  echo "FAILED in stage $stage of $stages, $what: the message is above" >&2
+  exit 1
+}
+
+echo
+echo "picture: $root/out/digits.svg"
+echo "numbers: $root/out/digits.csv"

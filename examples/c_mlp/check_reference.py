@@ -84,8 +84,9 @@ def check_case(trainer, data, path):
         return False, f"{len(losses)} losses, expected {len(expected)}"
     shares = np.abs(losses - expected) / np.array(case["loss_atol"])[:, None]
     step, column = np.unravel_index(np.argmax(np.where(np.isnan(shares), np.inf, shares)), shares.shape)
-    text = (f"farthest at step {step + 1} of {len(losses)}, {('Shampoo', 'AdamW')[column]}: {losses[step, column]:.12g},"
-            f" recorded {expected[step, column]:.12g}, {shares[step, column]:.2g} of what is allowed")
+    where = f"step {step + 1} of {len(losses)}, {('Shampoo', 'AdamW')[column]}"
+    text = (f"farthest at {where}: {losses[step, column]:.12g}, recorded {expected[step, column]:.12g},"
+            f" {shares[step, column]:.2g} of what is allowed")
     return bool(np.all(shares <= 1)), text
 
 

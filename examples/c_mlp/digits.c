@@ -31,7 +31,7 @@ void digits_load(Digits* digits, const char* path) {
     if (fread(bytes, 1, kImageBytes, file) != kImageBytes) fail("%s ends at image %d of %d", path, i, count);
     for (int p = 0; p < kInputs; ++p) {
       if (bytes[p] > kInk) fail("%s: image %d has a pixel of %d, above %d", path, i, bytes[p], kInk);
-      digits->images[(size_t)i * kInputs + p] = (real)bytes[p] / kInk;
+      digits->images[i * kInputs + p] = (real)bytes[p] / kInk;
     }
     if (bytes[kInputs] >= kClasses) fail("%s: image %d has the label %d, above 9", path, i, bytes[kInputs]);
     digits->labels[i] = bytes[kInputs];

@@ -41,6 +41,11 @@ static void* read_numbers(const char* path, size_t size, size_t* count) {
   return bytes;
 }
 
+// Notices now, and not after the training, that a file cannot be written.
+static void check_writable(const char* path) {
+  if (path[0] != '\0') close_file(open_file(path, "a"), path);
+}
+
 static void read_init(const char* path, real* params) {
   size_t count;
   double* values = read_numbers(path, sizeof(double), &count);
@@ -96,6 +101,8 @@ int main(int argc, char** argv) {
   options_parse(&options, argc, argv);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
+  check_writable(options.csv);
+  check_writable(options.svg);
   random_state = (uint64_t)options.seed;
 
   // Which images a step sees: rows[step * batch ...] of the epoch. A remainder that fills no batch sits out an epoch.
@@ -193,5 +200,6 @@ int main(int argc, char** argv) {
   }
   free(rows);
   digits_free(&digits);
+  options_free(&options);
   return 0;
 }

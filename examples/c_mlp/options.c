@@ -19,8 +19,8 @@ static const char kHelp[] =
     "  --epochs N           passes over the training images (25)\n"
     "  --batch N            images per step (64)\n"
     "  --lr X               learning rate of Shampoo (0.03)\n"
-    "  --adamw-lr X         learning rate of AdamW (0.05)\n"
-    "  --weight-decay X     of both, decoupled (0.3)\n"
+    "  --adamw-lr X         learning rate of AdamW (0.03)\n"
+    "  --weight-decay X     of both, decoupled (0.1)\n"
     "  --schedule NAME      cosine: the learning rates fall to 0 along half a cosine (default); constant\n"
     "  --threads N          threads of a Shampoo step; 0: all processors (0)\n"
     "  --seed N             of the first weights and of the order of the images (1)\n"
@@ -55,16 +55,20 @@ static void add_setting(Options* options, const char* key, const char* value) {
   const size_t size = strlen(key) + strlen(value) + 2;
   char* setting;
   if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-  setting = allocate(size, 1);  // lives as long as the program
+  setting = allocate(size, 1);
   snprintf(setting, size, "%s%s%s", key, *key ? "=" : "", value);
   options->settings[options->setting_count++] = setting;
+}
+
+void options_free(Options* options) {
+  for (int i = 0; i < options->setting_count; ++i) free(options->settings[i]);
 }
 
 static void set_defaults(Options* options) {
   const Options defaults = {.epochs = 25,
                             .batch = 64,
-                            .adamw_lr = 0.05,
-                            .weight_decay = 0.3,
+                            .adamw_lr = 0.03,
+                            .weight_decay = 0.1,
                             .cosine = 1,
                             .seed = 1,
                             .data = "data/digits.bin",
@@ -75,7 +79,7 @@ static void set_defaults(Options* options) {
   add_setting(options, "beta1", "0.9");
   add_setting(options, "beta2", "0.99");
   add_setting(options, "epsilon", "1e-6");
-  add_setting(options, "weight_decay", "0.3");
+  add_setting(options, "weight_decay", "0.1");
   add_setting(options, "grafting", "adam");
   add_setting(options, "precondition_frequency", "10");
   // The longest dim of the network. The default of 1024 would merge W3 into one vector, since 10 * 64 is below it.

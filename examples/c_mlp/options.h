@@ -19,7 +19,7 @@ typedef struct {
   const char* svg;
   // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
   int setting_count;
-  const char* settings[kMaxSettings];
+  char* settings[kMaxSettings];
   // Of the comparison with recorded losses; NULL: not used.
   const char* init;
   const char* batches;
@@ -28,5 +28,6 @@ typedef struct {
 
 // Defaults, then the command line. Ends the program after --help, and on a mistake.
 void options_parse(Options* options, int argc, char** argv);
+void options_free(Options* options);
 
 #endif

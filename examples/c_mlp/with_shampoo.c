@@ -31,7 +31,7 @@ static void add_param(shampoo_plan* plan, const MlpTensor* tensor, int32_t expec
   if (index != expected_index) fail("parameter %s has index %d, not %d", tensor->name, (int)index, (int)expected_index);
 }
 
-void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, int setting_count, const char* const* settings) {
+void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, int setting_count, char* const* settings) {
   // 1. The hyper-parameters.
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
