@@ -1,0 +1,60 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SHAMPOO_TESTS_EMBED_API_H
+#define SHAMPOO_TESTS_EMBED_API_H
+
+#include <shampoo/shampoo.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The functions that these hosts call, so that one workload runs in hosts that link the library and in those that load
+// it.
+#define API_FUNCTIONS(F)   \
+  F(last_error)            \
+  F(build_info)            \
+  F(config_create)         \
+  F(config_destroy)        \
+  F(config_set_f64)        \
+  F(config_set_str)        \
+  F(plan_create)           \
+  F(plan_destroy)          \
+  F(plan_add_group)        \
+  F(plan_add_param)        \
+  F(plan_finish)           \
+  F(plan_bytes)            \
+  F(optimizer_create)      \
+  F(optimizer_destroy)     \
+  F(optimizer_bind)        \
+  F(optimizer_bind_scalar) \
+  F(optimizer_bind_state)  \
+  F(optimizer_step)        \
+  F(optimizer_stat)
+
+typedef struct api {
+#define API_MEMBER(name) __typeof__(shampoo_##name)* name;
+  API_FUNCTIONS(API_MEMBER)
+#undef API_MEMBER
+  void* library;  // of dlopen; NULL where linked
+} api;
+
+// The library that this program is linked with.
+static inline api api_linked(void) {
+#define API_ADDRESS(name) shampoo_##name,
+  const api made = {API_FUNCTIONS(API_ADDRESS) NULL};
+#undef API_ADDRESS
+  return made;
+}
+
+// Loads the library: dlopen with RTLD_NOW | RTLD_LOCAL. Ends the program where that fails.
+api api_open(const char* path);
+
+// dlclose. The functions stay callable, as the library promises.
+void api_close(const api* loaded);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

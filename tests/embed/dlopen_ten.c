@@ -1,0 +1,85 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host that loads and unloads the library again and again, also at the worst moments: while an optimizer and its
+// threads live, while a thread still has a last error, and with an optimizer that is never destroyed.
+// Usage: dlopen_ten <library> [--tidy: without the optimizer that is never destroyed, for the sake of leak checkers]
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "tests/embed/process.h"
+#include "tests/embed/require.h"
+#include "tests/embed/trainer.h"
+
+static const char* path;
+static trainer shared;
+static trainer left_alive;
+static sem_t failed;
+static sem_t closed;
+
+// Meets an error, whose text is kept for this thread, and ends when the library has been closed.
+static void* fail_and_outlive(void* argument) {
+  const api* const functions = argument;
+  REQUIRE(functions->config_create(NULL) == SHAMPOO_E_INVALID, "a NULL was accepted");
+  sem_post(&failed);
+  sem_wait(&closed);
+  return NULL;
+}
+
+static uint64_t one_round(const workload* work) {
+  const api functions = api_open(path);
+  const uint64_t hash = train(&functions, work, 4);
+  api_close(&functions);
+  return hash;
+}
+
+int main(int argc, char** argv) {
+  REQUIRE(argc >= 2, "%d arguments: expected the library", argc - 1);
+  const int tidy = argc > 2 && strcmp(argv[2], "--tidy") == 0;
+  path = argv[1];
+  const int threads_before = thread_count();
+  const workload work = workload_default(2);
+  const uint64_t first = one_round(&work);
+  for (int round = 2; round <= 10; ++round) {
+    const uint64_t hash = one_round(&work);
+    REQUIRE(hash == first, "round %d: hash %016" PRIx64 ", of round 1 %016" PRIx64, round, hash, first);
+  }
+  require_thread_count(threads_before, "after ten rounds");
+
+  // Closed in the middle of a training.
+  const api functions = api_open(path);
+  trainer_begin(&shared, &functions, &work, NULL);
+  trainer_step(&shared, 2);
+  require_thread_count(threads_before + 1, "with an optimizer of 2 threads");
+  api_close(&functions);
+  void* const still_there = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(still_there != NULL, "the library was unmapped by dlclose");
+  dlclose(still_there);
+  trainer_step(&shared, 2);
+  const uint64_t hash = trainer_hash(&shared);
+  REQUIRE(hash == first, "closed in between: hash %016" PRIx64 ", else %016" PRIx64, hash, first);
+  trainer_end(&shared);
+  require_thread_count(threads_before, "after destroy");
+
+  // A thread with an error text ends after the library was closed.
+  api again = api_open(path);
+  pthread_t thread;
+  sem_init(&failed, 0, 0);
+  sem_init(&closed, 0, 0);
+  REQUIRE(pthread_create(&thread, NULL, fail_and_outlive, &again) == 0, "no thread");
+  sem_wait(&failed);
+  api_close(&again);
+  sem_post(&closed);
+  pthread_join(thread, NULL);
+
+  // The program ends while an optimizer and its threads live.
+  if (tidy) return 0;
+  again = api_open(path);
+  trainer_begin(&left_alive, &again, &work, NULL);
+  trainer_step(&left_alive, 1);
+  api_close(&again);
+  return 0;
+}

@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host that brings its own threads: serial and backwards, one new thread per task, or fewer tasks than the plan has
+// threads. Results have the bits of the library's pool, no thread of the library starts, release is called once.
+#include <inttypes.h>
+#include <pthread.h>
+
+#include "tests/embed/process.h"
+#include "tests/embed/require.h"
+#include "tests/embed/trainer.h"
+
+typedef struct host {
+  int calls;
+  int64_t most_tasks;
+  int released;
+} host;
+
+static void note(host* h, int64_t count) {
+  ++h->calls;
+  if (count > h->most_tasks) h->most_tasks = count;
+}
+
+static void backwards(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
+  note(user, count);
+  while (count > 0) task(argument, --count);
+}
+
+typedef struct one_task {
+  void (*task)(void* argument, int64_t i);
+  void* argument;
+  int64_t i;
+} one_task;
+
+static void* run_one(void* given) {
+  const one_task* const one = given;
+  one->task(one->argument, one->i);
+  return NULL;
+}
+
+static void threads_of_the_host(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
+  pthread_t thread[16];
+  one_task tasks[16];
+  note(user, count);
+  REQUIRE(count <= 16, "%lld tasks", (long long)count);
+  for (int64_t i = 0; i < count; ++i) {
+    tasks[i] = (one_task){task, argument, i};
+    REQUIRE(pthread_create(&thread[i], NULL, run_one, &tasks[i]) == 0, "no thread");
+  }
+  for (int64_t i = 0; i < count; ++i) pthread_join(thread[i], NULL);
+}
+
+static void release(void* user) { ++((host*)user)->released; }
+
+static trainer t;
+
+static void check(const api* functions, const char* name, shampoo_executor executor, int plan_threads,
+                  uint64_t expected) {
+  host h = {0, 0, 0};
+  executor.user = &h;
+  executor.release = release;
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.executor = &executor;
+  const workload work = workload_default(plan_threads);
+  require_thread_count(1, "before create");
+  trainer_begin(&t, functions, &work, &desc);
+  require_thread_count(1, name);
+  executor.parallel_for = NULL;  // the struct was copied
+  trainer_step(&t, 6);
+  REQUIRE(h.released == 0, "%s: released too early", name);
+  const uint64_t hash = trainer_hash(&t);
+  trainer_end(&t);
+  REQUIRE(hash == expected, "%s: hash %016" PRIx64 ", with the library's pool %016" PRIx64, name, hash, expected);
+  REQUIRE(h.calls > 0, "%s: was never asked to run anything", name);
+  const int64_t limit = executor.threads < plan_threads ? executor.threads : plan_threads;
+  REQUIRE(h.most_tasks <= limit, "%s: asked for %lld tasks at once, the limit is %lld", name, (long long)h.most_tasks,
+          (long long)limit);
+  REQUIRE(h.most_tasks > 1, "%s: never asked for more than one task", name);
+  REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
+}
+
+int main(void) {
+  const api functions = api_linked();
+  const workload work = workload_default(3);
+  const uint64_t expected = train(&functions, &work, 6);
+  shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
+  executor.parallel_for = backwards;
+  executor.threads = 4;
+  check(&functions, "backwards", executor, 4, expected);
+  executor.threads = 16;
+  check(&functions, "backwards, more threads than the plan", executor, 3, expected);
+  executor.parallel_for = threads_of_the_host;
+  check(&functions, "threads of the host", executor, 8, expected);
+  executor.threads = 2;
+  check(&functions, "threads of the host, fewer than the plan", executor, 8, expected);
+  return 0;
+}

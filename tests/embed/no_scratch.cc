@@ -1,0 +1,18 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// core/blas/scratch.h as if it were not there, for a program that uses OpenBLAS's serial archive as it is.
+#include "core/blas/scratch.h"
+
+namespace shampoo::blas {
+
+Scratch::Scratch(Scratch&& other) noexcept : base_(other.base_) {}
+Scratch::~Scratch() = default;
+Status Scratch::Create(int64_t, Scratch*) { return {}; }
+int64_t Scratch::Bytes(int64_t, size_t) { return 0; }
+int64_t Scratch::ResidentBytes() const { return 0; }
+ScratchUse::ScratchUse(Scratch*) : previous_(nullptr) {}
+ScratchUse::~ScratchUse() = default;
+int64_t UnplannedScratchRequests() { return 0; }
+
+}  // namespace shampoo::blas

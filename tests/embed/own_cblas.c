@@ -1,0 +1,88 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host with a BLAS, a LAPACK and a Fortran runtime of its own, exported from the executable and so the first that the
+// dynamic linker finds for every library. None may be called by libshampoo, and results are those of a plain host.
+// Usage: own_cblas <plain host> [library to load instead of the linked one]
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/embed/require.h"
+#include "tests/embed/trainer.h"
+
+// Called with arguments that are not looked at: there is no way back.
+static void called(const char* name) {
+  fprintf(stderr, "libshampoo called the host's %s\n", name);
+  _exit(1);
+}
+
+#define OWN(name)  \
+  void name(void); \
+  void name(void) { called(#name); }
+
+OWN(cblas_sgemm)
+OWN(cblas_dgemm)
+OWN(cblas_ssyrk)
+OWN(cblas_dsyrk)
+OWN(cblas_sgemv)
+OWN(cblas_dgemv)
+OWN(sgemm_)
+OWN(dgemm_)
+OWN(ssyrk_)
+OWN(dsyrk_)
+OWN(sgemv_)
+OWN(dgemv_)
+OWN(ssymv_)
+OWN(dsymv_)
+OWN(scopy_)
+OWN(dcopy_)
+OWN(sscal_)
+OWN(dscal_)
+OWN(snrm2_)
+OWN(dnrm2_)
+OWN(ssyevd_)
+OWN(dsyevd_)
+OWN(ssytrd_)
+OWN(dsytrd_)
+OWN(slamch_)
+OWN(dlamch_)
+OWN(ilaenv_)
+OWN(lsame_)
+OWN(xerbla_)
+OWN(LAPACKE_ssyevd_work)
+OWN(LAPACKE_dsyevd_work)
+OWN(LAPACKE_xerbla)
+OWN(blas_memory_alloc)
+OWN(blas_memory_free)
+OWN(blas_shutdown)
+OWN(gotoblas_dynamic_init)
+OWN(openblas_get_config)
+OWN(openblas_get_corename)
+OWN(openblas_read_env)
+OWN(openblas_env_verbose)
+OWN(__wrap_blas_memory_alloc)
+OWN(__wrap_blas_memory_free)
+OWN(_gfortran_concat_string)
+
+// The kernels of OpenBLAS are found through this table: NULL here, so that its use ends the program.
+extern void* gotoblas;
+void* gotoblas = NULL;
+
+int main(int argc, char** argv) {
+  REQUIRE(argc >= 2, "%d arguments: expected the plain host", argc - 1);
+  const api functions = argc > 2 ? api_open(argv[2]) : api_linked();
+  REQUIRE(strstr(functions.build_info(), "\"private\": true") != NULL, "%s", functions.build_info());
+  const workload work = workload_default(2);
+  const uint64_t own = train(&functions, &work, 6);
+
+  char command[4096];
+  snprintf(command, sizeof command, "'%s' 2 6", argv[1]);
+  FILE* const output = popen(command, "r");
+  REQUIRE(output != NULL, "%s cannot be run", command);
+  uint64_t plain = 0;
+  const int read = fscanf(output, "%" SCNx64, &plain);
+  REQUIRE(pclose(output) == 0 && read == 1, "%s failed", command);
+  REQUIRE(own == plain, "hash of the parameters %016" PRIx64 ", of the plain host's %016" PRIx64, own, plain);
+  return 0;
+}
