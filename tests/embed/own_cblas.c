@@ -3,7 +3,7 @@
 //
 // A host with a BLAS, a LAPACK and a Fortran runtime of its own, exported from the executable and so the first that the
 // dynamic linker finds for every library. None may be called by libshampoo, and results are those of a plain host.
-// Usage: own_cblas <plain host> [library to load instead of the linked one]
+// Usage: own_cblas <plain host>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,8 +70,8 @@ extern void* gotoblas;
 void* gotoblas = NULL;
 
 int main(int argc, char** argv) {
-  REQUIRE(argc >= 2, "%d arguments: expected the plain host", argc - 1);
-  const api functions = argc > 2 ? api_open(argv[2]) : api_linked();
+  REQUIRE(argc == 2, "%d arguments: expected the plain host", argc - 1);
+  const api functions = api_linked();
   REQUIRE(strstr(functions.build_info(), "\"private\": true") != NULL, "%s", functions.build_info());
   const workload work = workload_default(2);
   const uint64_t own = train(&functions, &work, 6);

@@ -1,0 +1,197 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "errors_test_util.h"
+#include "key_table.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A config in which every key has another value than its default, so that a failing call that resets one is seen.
+ConfigPtr MakeChangedConfig() {
+  ConfigPtr config = MakeConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
+  }
+  return config;
+}
+
+void CheckUnchanged(const ConfigPtr& config) {
+  for (const shampoo_key_info& key : KeyTable()) {
+    CHECK(std::string(shampoo_config_get(config.get(), key.name)) == AnotherValue(key));
+  }
+}
+
+std::vector<std::string> WrongTexts(const shampoo_key_info& key) {
+  std::vector<std::string> texts = {"",      " ",   "\t",       "garbage", "nan",     "NaN",  "inf",
+                                    "-inf",  "1x",  "0.5.5",    "1 1",     "true1",   ",",    "Auto",
+                                    "1e999", "--1", "\xc3\xa9", "0x10",    "\"f32\"", "f32\n"};
+  const std::string_view type = key.value_type;
+  const auto add = [&](std::initializer_list<const char*> more) {
+    texts.insert(texts.end(), more.begin(), more.end());
+  };
+  if (type == "f64") add({"0,5", "1e", "e3", "true", "1e-3f"});
+  if (type == "i64") add({"1.5", "1e3", "3.0", "99999999999999999999", "-99999999999999999999", "true"});
+  if (type == "bool") add({"yes", "2", "-1", "TRUE", "True", "on", "1.0"});
+  if (type == "choice") add({"0", "1", "adamw", "EIGEN", "Parameters"});
+  if (type == "dtype") add({"1", "F32", "float32", "i32", "f8", "fp16"});
+  if (type == "list") add({"0,,2", "0,2,", ",2", "-1", "0,-2", "1.5", "0;2", "0 2", "99999999999999999999"});
+  if (std::string_view(key.default_value) != "auto") add({"auto"});
+  return texts;
+}
+
+TEST_CASE("every key refuses a text that is no value of it, and says what it takes") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    for (const std::string& text : WrongTexts(key)) {
+      CAPTURE(key.name);
+      CAPTURE(text);
+      CHECK_ERROR(shampoo_config_set_str(config.get(), key.name, text.c_str()), SHAMPOO_E_INVALID,
+                  {std::string("key ") + key.name, "\"" + text + "\"", key.value_type, key.range});
+    }
+    CHECK_ERROR(shampoo_config_set_str(config.get(), key.name, nullptr), SHAMPOO_E_INVALID,
+                {key.name, "NULL", key.range});
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("every f64 key refuses NaN, infinity and what lies outside of its range") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    if (std::string_view(key.value_type) != "f64") continue;
+    std::vector<double> wrong = {kNan, -kNan, kInfinity, -kInfinity};
+    const std::vector<double> outside = OutsideOf(key);
+    wrong.insert(wrong.end(), outside.begin(), outside.end());
+    for (const double value : wrong) {
+      CAPTURE(key.name);
+      CAPTURE(value);
+      const std::string text = Text(value);
+      CHECK_ERROR(shampoo_config_set_f64(config.get(), key.name, value), SHAMPOO_E_INVALID,
+                  {std::string("key ") + key.name, " " + text + " ", key.range});
+      CHECK_ERROR(shampoo_config_set_str(config.get(), key.name, text.c_str()), SHAMPOO_E_INVALID,
+                  {key.name, "\"" + text + "\"", key.range});
+    }
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    const bool flag = std::string_view(key.value_type) == "bool";
+    if (!flag && std::string_view(key.value_type) != "i64") continue;
+    std::vector<int64_t> wrong = {INT64_MIN, INT64_MAX};
+    if (flag) wrong.insert(wrong.end(), {-1, 2});
+    if (!flag) {
+      for (const double value : OutsideOf(key)) wrong.push_back(static_cast<int64_t>(std::floor(value)));
+    }
+    for (const int64_t value : wrong) {
+      CAPTURE(key.name);
+      CHECK_ERROR(shampoo_config_set_i64(config.get(), key.name, value), SHAMPOO_E_INVALID,
+                  {std::string("key ") + key.name, " " + Text(value) + " ", key.value_type, key.range});
+    }
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("an integer for a f64 key is held to the range of the key") {
+  const ConfigPtr config = MakeChangedConfig();
+  CHECK_ERROR(shampoo_config_set_i64(config.get(), "lr", -1), SHAMPOO_E_INVALID, {"key lr", " -1 ", ">= 0"});
+  CHECK_ERROR(shampoo_config_set_i64(config.get(), "beta1", 1), SHAMPOO_E_INVALID, {"key beta1", " 1 ", "[0, 1)"});
+  CHECK_ERROR(shampoo_config_set_i64(config.get(), "beta2", 0), SHAMPOO_E_INVALID, {"key beta2", " 0 ", "(0, 1]"});
+  CheckUnchanged(config);
+}
+
+TEST_CASE("a key of another type is refused, and the message names its type and the function to use") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    const std::string_view type = key.value_type;
+    CAPTURE(key.name);
+    if (type != "f64") {
+      const char* const function =
+          type == "i64" || type == "bool" ? "shampoo_config_set_i64" : "shampoo_config_set_str";
+      CHECK_ERROR(shampoo_config_set_f64(config.get(), key.name, 2.5), SHAMPOO_E_INVALID,
+                  {key.name, "type " + std::string(type), "2.5", function});
+    }
+    if (type != "f64" && type != "i64" && type != "bool") {
+      CHECK_ERROR(shampoo_config_set_i64(config.get(), key.name, 12), SHAMPOO_E_INVALID,
+                  {key.name, "type " + std::string(type), "12", "shampoo_config_set_str", key.range});
+    }
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("an unknown key is refused, and a near name is proposed") {
+  const ConfigPtr config = MakeChangedConfig();
+  CHECK_ERROR(shampoo_config_set_f64(config.get(), "epsilom", 1), SHAMPOO_E_INVALID,
+              {"\"epsilom\"", "did you mean epsilon?", "shampoo_config_describe_key"});
+  CHECK_ERROR(shampoo_config_set_i64(config.get(), "thread", 1), SHAMPOO_E_INVALID,
+              {"\"thread\"", "did you mean threads?"});
+  CHECK_ERROR(shampoo_config_set_str(config.get(), "Grafting", "adam"), SHAMPOO_E_INVALID,
+              {"\"Grafting\"", "did you mean grafting?"});
+  CHECK_ERROR(shampoo_config_set_str(config.get(), "a key that no one has", "1"), SHAMPOO_E_INVALID,
+              {"\"a key that no one has\"", "shampoo_config_describe_key"});
+  CHECK(std::string(shampoo_last_error()).find("did you mean") == std::string::npos);
+  CHECK_ERROR(shampoo_config_set_f64(config.get(), "", 1), SHAMPOO_E_INVALID, {"\"\""});
+  CheckUnchanged(config);
+}
+
+TEST_CASE("functions of a config refuse NULL by the name of the argument") {
+  const ConfigPtr config = MakeChangedConfig();
+  auto* const untouched = config.get();
+  shampoo_config* out = untouched;
+  CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
+  CHECK_ERROR(shampoo_config_clone(nullptr, config.get()), SHAMPOO_E_INVALID, {"out is NULL"});
+  CHECK_ERROR(shampoo_config_clone(&out, nullptr), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK(out == untouched);
+  CHECK_ERROR(shampoo_config_set_f64(nullptr, "lr", 1), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_config_set_i64(nullptr, "threads", 1), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_config_set_str(nullptr, "lr", "1"), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_config_set_f64(config.get(), nullptr, 1), SHAMPOO_E_INVALID, {"key is NULL"});
+  CHECK_ERROR(shampoo_config_set_i64(config.get(), nullptr, 1), SHAMPOO_E_INVALID, {"key is NULL"});
+  CHECK_ERROR(shampoo_config_set_str(config.get(), nullptr, "1"), SHAMPOO_E_INVALID, {"key is NULL"});
+  CheckUnchanged(config);
+  shampoo_config_destroy(nullptr);
+}
+
+TEST_CASE("a value that is not there is an answer and no failure") {
+  const ConfigPtr config = MakeConfig();
+  CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out"});
+  const std::string before = shampoo_last_error();
+  CHECK(shampoo_config_get(config.get(), "lrr") == nullptr);
+  CHECK(shampoo_config_get(config.get(), nullptr) == nullptr);
+  CHECK(shampoo_config_get(nullptr, "lr") == nullptr);
+  CHECK(shampoo_last_error() == before);
+}
+
+TEST_CASE("the table of keys is described from 0 to its count only") {
+  shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
+  const int32_t count = shampoo_config_key_count();
+  for (const int32_t index : {-1, count, INT32_MAX, INT32_MIN}) {
+    CHECK_ERROR(shampoo_config_describe_key(index, &info), SHAMPOO_E_INVALID,
+                {"index is " + Text(index), "0 to " + Text(count - 1)});
+  }
+  CHECK(info.name == nullptr);
+  CHECK_ERROR(shampoo_config_describe_key(0, nullptr), SHAMPOO_E_INVALID, {"info is NULL"});
+}
+
+TEST_CASE("what a config gives as text it takes back as the same value") {
+  const ConfigPtr config = MakeConfig();
+  for (const shampoo_key_info& key : KeyTable()) {
+    CAPTURE(key.name);
+    CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
+    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));
+    CHECK(std::string(shampoo_config_get(config.get(), key.name)) == AnotherValue(key));
+    REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, key.default_value));
+    CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,64 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "errors_test_util.h"
+
+namespace shampoo_test {
+
+inline std::vector<shampoo_key_info> KeyTable() {
+  std::vector<shampoo_key_info> keys;
+  for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
+    shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
+    REQUIRE_OK(shampoo_config_describe_key(i, &info));
+    keys.push_back(info);
+  }
+  return keys;
+}
+
+// A value other than the default where the key has one, in the spelling that shampoo_config_get gives.
+inline std::string AnotherValue(const shampoo_key_info& key) {
+  const std::string_view type = key.value_type;
+  if (type == "f64") return "0.25";
+  if (type == "i64") return "3";
+  if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
+  if (type == "dtype") return "f64";
+  if (type == "list") return "0,2,4";
+  const std::string range = key.range;  // choices: the last
+  const size_t comma = range.rfind(", ");
+  return comma == std::string::npos ? range : range.substr(comma + 2);
+}
+
+// Numbers just outside of the range that the table tells: "[0, 1)", "> 0", ">= -1", "finite".
+inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
+  std::string range = key.range;
+  if (range.rfind("auto, or ", 0) == 0) range = range.substr(9);
+  if (range == "finite") return {};
+  const bool integer = std::string_view(key.value_type) == "i64";
+  const auto number = [&](size_t at) {
+    double value = 0;
+    REQUIRE(std::from_chars(range.data() + at, range.data() + range.size(), value).ec == std::errc());
+    return value;
+  };
+  const auto below = [&](double least) {
+    return integer ? least - 1 : std::nextafter(least, -std::numeric_limits<double>::infinity());
+  };
+  const auto above = [&](double most) {
+    return integer ? most + 1 : std::nextafter(most, std::numeric_limits<double>::infinity());
+  };
+  if (range.rfind(">= ", 0) == 0) return {below(number(3)), -1e300};
+  if (range.rfind("> ", 0) == 0) return {number(2), below(number(2)), -1e300};
+  REQUIRE((range[0] == '[' || range[0] == '('));
+  const double least = number(1);
+  const double most = number(range.find(", ") + 2);
+  std::vector<double> outside = {below(least), above(most)};
+  if (range[0] == '(') outside.push_back(least);
+  if (range.back() == ')') outside.push_back(most);
+  return outside;
+}
+
+}  // namespace shampoo_test
