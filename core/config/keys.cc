@@ -50,7 +50,7 @@ const Key kKeys[] = {
      .choices = kDecayNames},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block: larger dimensions are split into blocks, each with factor matrices of its "
-            "own. Larger is closer to full Shampoo, and costs more time and memory.",
+            "own. Larger is closer to full Shampoo, and takes longer.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
      .doc = "Merge neighbouring dimensions, from left to right, while their product is at most max_preconditioner_dim.",

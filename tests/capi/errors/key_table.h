@@ -50,8 +50,8 @@ inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   const auto above = [&](double most) {
     return integer ? most + 1 : std::nextafter(most, std::numeric_limits<double>::infinity());
   };
-  if (range.rfind(">= ", 0) == 0) return {below(number(3)), -1e300};
-  if (range.rfind("> ", 0) == 0) return {number(2), below(number(2)), -1e300};
+  if (range.rfind(">= ", 0) == 0) return {below(number(3)), integer ? -1e18 : -1e300};
+  if (range.rfind("> ", 0) == 0) return {number(2), below(number(2)), integer ? -1e18 : -1e300};
   REQUIRE((range[0] == '[' || range[0] == '('));
   const double least = number(1);
   const double most = number(range.find(", ") + 2);

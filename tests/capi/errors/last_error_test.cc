@@ -1,0 +1,70 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include "small_model.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("the last error is of this thread, and only a failing call changes it") {
+  CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
+  const std::string here = shampoo_last_error();
+  std::string fresh = "not read";
+  std::string there;
+  std::thread([&] {
+    fresh = shampoo_last_error();
+    (void)shampoo_plan_finish(nullptr);
+    there = shampoo_last_error();
+  }).join();
+  CHECK(fresh == "");
+  CHECK(there.find("plan is NULL") != std::string::npos);
+  CHECK(shampoo_last_error() == here);
+  SmallModel model;
+  model.Bind();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  CHECK(shampoo_last_error() == here);
+}
+
+TEST_CASE("an optimizer keeps the text of its own last failure, whatever the thread") {
+  SmallModel model;
+  SmallModel other;
+  CHECK(std::string(shampoo_optimizer_error(model.get())) == "");
+  CHECK(std::string(shampoo_optimizer_error(nullptr)) == "");
+  std::thread([&] { (void)shampoo_optimizer_step(model.get(), nullptr); }).join();
+  const std::string text = shampoo_optimizer_error(model.get());
+  CHECK(text.find("\"weight\"") != std::string::npos);
+  CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
+  // Neither success nor a failure of a call that only reads changes it.
+  model.Bind();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  double value = 0;
+  CHECK_ERROR(shampoo_optimizer_stat(model.get(), "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
+  CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
+  CHECK(shampoo_optimizer_error(model.get()) == text);
+}
+
+TEST_CASE("codes have names, and other numbers have none") {
+  CHECK(std::string(shampoo_status_name(SHAMPOO_OK)) == "SHAMPOO_OK");
+  CHECK(std::string(shampoo_status_name(SHAMPOO_E_INVALID)) == "SHAMPOO_E_INVALID");
+  CHECK(std::string(shampoo_status_name(SHAMPOO_E_INTERNAL)) == "SHAMPOO_E_INTERNAL");
+  for (const int32_t status : {-1, 10, INT32_MAX, INT32_MIN}) {
+    CHECK(std::string(shampoo_status_name(status)) == "unknown status");
+  }
+}
+
+TEST_CASE("functions of the library refuse levels and backends that do not exist") {
+  for (const int32_t level : {-1, 4}) {
+    CHECK(shampoo_set_log(nullptr, nullptr, level) == SHAMPOO_E_INVALID);
+    CHECK(Lacking({"max_level is " + Text(level), "0", "3"}) == "");
+  }
+  shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+  for (const int32_t index : {-1, shampoo_backend_count()}) {
+    CHECK_ERROR(shampoo_backend_describe(index, &info), SHAMPOO_E_INVALID, {"index is " + Text(index), "0 to 0"});
+  }
+  CHECK(info.name == nullptr);
+  CHECK_ERROR(shampoo_backend_describe(0, nullptr), SHAMPOO_E_INVALID, {"info is NULL"});
+}
+
+}  // namespace
+}  // namespace shampoo_test

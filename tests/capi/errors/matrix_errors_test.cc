@@ -1,0 +1,107 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "errors_test_util.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("a matrix root refuses what is no matrix or no root") {
+  const ConfigPtr config = MakeConfig();
+  const double a[4] = {4, 0, 0, 4};
+  double x[4] = {7, 7, 7, 7};
+  shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
+  info.method = -5;
+  const auto root = [&](int64_t n, int32_t dtype, int32_t numerator, int32_t denominator) {
+    return shampoo_matrix_inverse_root(config.get(), n, dtype, a, x, numerator, denominator, &info);
+  };
+  for (const int64_t n : {int64_t{0}, int64_t{-1}, int64_t{32751}, INT64_MAX}) {
+    CHECK_ERROR(root(n, SHAMPOO_F64, 4, 1), SHAMPOO_E_INVALID, {"n is " + Text(n), "1 to 32750"});
+  }
+  for (const int32_t dtype : {0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0, SHAMPOO_I32 + 0, -1, 8}) {
+    CHECK_ERROR(root(2, dtype, 4, 1), SHAMPOO_E_INVALID, {"dtype is " + Text(dtype), "SHAMPOO_F32 (1)", "SHAMPOO_F64"});
+  }
+  for (const int32_t wrong : {0, -1, INT32_MIN}) {
+    CHECK_ERROR(root(2, SHAMPOO_F64, wrong, 1), SHAMPOO_E_INVALID, {"root_num is " + Text(wrong), "at least 1"});
+    CHECK_ERROR(root(2, SHAMPOO_F64, 4, wrong), SHAMPOO_E_INVALID, {"root_den is " + Text(wrong), "at least 1"});
+  }
+  const auto with = [&](const shampoo_config* c, const void* from, void* to) {
+    return shampoo_matrix_inverse_root(c, 2, SHAMPOO_F64, from, to, 4, 1, &info);
+  };
+  CHECK_ERROR(with(nullptr, a, x), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(with(config.get(), nullptr, x), SHAMPOO_E_INVALID, {"a is NULL"});
+  CHECK_ERROR(with(config.get(), a, nullptr), SHAMPOO_E_INVALID, {"x is NULL"});
+  for (const double element : x) CHECK(element == 7);
+  CHECK(info.method == -5);
+  CHECK(shampoo_matrix_inverse_root(config.get(), 2, SHAMPOO_F64, a, x, 2, 1, nullptr) == SHAMPOO_OK);
+  CHECK(x[0] == doctest::Approx(0.5));
+}
+
+template <typename Real>
+void CheckRootFails(const ConfigPtr& config, int32_t dtype, std::vector<Real> a, const char* why) {
+  const auto n = static_cast<int64_t>(std::sqrt(static_cast<double>(a.size())));
+  std::vector<Real> x(a.size(), Real{7});
+  const std::vector<Real> before = x;
+  const auto root = [&](Real* to) {
+    return shampoo_matrix_inverse_root(config.get(), n, dtype, a.data(), to, 4, 1, nullptr);
+  };
+  CHECK_ERROR(root(x.data()), SHAMPOO_E_NUMERIC,
+              {"matrix a (" + Text(n) + " x " + Text(n) + ")", why, "larger epsilon"});
+  CHECK(x == before);
+  const std::vector<Real> given = a;
+  CHECK(root(a.data()) == SHAMPOO_E_NUMERIC);
+  CHECK(std::memcmp(a.data(), given.data(), a.size() * sizeof(Real)) == 0);
+}
+
+template <typename Real>
+void CheckFailures(int32_t dtype) {
+  const ConfigPtr config = MakeConfig();
+  const Real nan = std::numeric_limits<Real>::quiet_NaN();
+  const Real infinity = std::numeric_limits<Real>::infinity();
+  for (const size_t at : {0, 3, 8}) {  // on the diagonal and below it
+    std::vector<Real> a = {2, 1, 1, 1, 2, 1, 1, 1, 2};
+    a[at] = nan;
+    CheckRootFails<Real>(config, dtype, a, "NaN");
+    a[at] = infinity;
+    CheckRootFails<Real>(config, dtype, a, "infinity");
+    a[at] = -infinity;
+    CheckRootFails<Real>(config, dtype, a, "infinity");
+  }
+  CheckRootFails<Real>(config, dtype, {nan}, "NaN");
+  const ConfigPtr no_epsilon = MakeConfig({{"epsilon", "0"}});
+  CheckRootFails<Real>(no_epsilon, dtype, {0}, "singular");
+  CheckRootFails<Real>(no_epsilon, dtype, {1, 0, 0, 0}, "singular");
+  CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");  // raised until its least eigenvalue is 0
+}
+
+TEST_CASE("a root that is not finite fails, and the result is as before") {
+  CheckFailures<float>(SHAMPOO_F32);
+  CheckFailures<double>(SHAMPOO_F64);
+}
+
+TEST_CASE("a root that fails leaves info as it was" * doctest::should_fail()) {
+  const ConfigPtr config = MakeConfig();
+  const float a = std::numeric_limits<float>::quiet_NaN();
+  float x = 7;
+  shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
+  info.method = -5;
+  info.residual = 9;
+  CHECK_ERROR(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F32, &a, &x, 4, 1, &info), SHAMPOO_E_NUMERIC,
+              {"NaN"});
+  CHECK(info.method == -5);
+  CHECK(info.residual == 9);
+}
+
+TEST_CASE("a matrix root refuses a config that contradicts itself") {
+  const ConfigPtr config = MakeConfig({{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}});
+  const float a[1] = {4};
+  float x[1] = {7};
+  CHECK_ERROR(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F32, a, x, 4, 1, nullptr), SHAMPOO_E_INVALID,
+              {"start_preconditioning_step is 3", "precondition_frequency is 5"});
+  CHECK(x[0] == 7);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,152 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <climits>
+
+#include "errors_test_util.h"
+
+namespace shampoo_test {
+namespace {
+
+// Refused for a reason that the words tell; afterwards the plan takes its name as if nothing had been.
+void CheckParamRefused(const shampoo_param_desc& desc, std::initializer_list<std::string> words) {
+  const PlanPtr plan = MakePlan();
+  int32_t index = -5;
+  CHECK_ERROR(shampoo_plan_add_param(plan.get(), &desc, &index), SHAMPOO_E_INVALID, words);
+  CHECK(index == -5);
+  const shampoo_param_desc good = ParamDesc(desc.name == nullptr || desc.name[0] == 0 ? "p" : desc.name, {2, 3});
+  CHECK(shampoo_plan_add_param(plan.get(), &good, &index) == SHAMPOO_OK);
+  CHECK(index == 0);
+}
+
+void CheckCreateRefused(const Values& values, const shampoo_plan_desc& desc, shampoo_status code,
+                        std::initializer_list<std::string> words) {
+  const ConfigPtr config = MakeConfig(values);
+  const PlanPtr untouched = MakePlan();
+  shampoo_plan* plan = untouched.get();
+  CHECK_ERROR(shampoo_plan_create(&plan, config.get(), &desc), code, words);
+  CHECK(plan == untouched.get());
+}
+
+TEST_CASE("a plan refuses ranks, threads and devices that cannot be") {
+  shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  const auto with = [&](int32_t shampoo_plan_desc::*field, int32_t value) {
+    shampoo_plan_desc changed = desc;
+    changed.*field = value;
+    return changed;
+  };
+  using Desc = shampoo_plan_desc;
+  CheckCreateRefused({}, with(&Desc::device_type, 2), SHAMPOO_E_UNSUPPORTED, {"device_type is 2", "SHAMPOO_CPU"});
+  CheckCreateRefused({}, with(&Desc::device_type, 0), SHAMPOO_E_UNSUPPORTED, {"device_type is 0", "SHAMPOO_CPU"});
+  CheckCreateRefused({}, with(&Desc::threads, -1), SHAMPOO_E_INVALID, {"threads is -1", "0", "4096"});
+  CheckCreateRefused({}, with(&Desc::threads, 4097), SHAMPOO_E_INVALID, {"threads is 4097", "4096"});
+  CheckCreateRefused({}, with(&Desc::replica_world, 0), SHAMPOO_E_INVALID, {"replica_world is 0", "at least 1"});
+  CheckCreateRefused({}, with(&Desc::shard_world, -3), SHAMPOO_E_INVALID, {"shard_world is -3", "at least 1"});
+  CheckCreateRefused({}, with(&Desc::replica_rank, 1), SHAMPOO_E_INVALID, {"replica_rank is 1", "0 to 0"});
+  CheckCreateRefused({}, with(&Desc::replica_rank, -1), SHAMPOO_E_INVALID, {"replica_rank is -1", "0 to 0"});
+  desc.shard_world = 4;
+  CheckCreateRefused({}, with(&Desc::shard_rank, 4), SHAMPOO_E_INVALID, {"shard_rank is 4", "0 to 3"});
+  CheckCreateRefused({}, with(&Desc::shard_rank, -1), SHAMPOO_E_INVALID, {"shard_rank is -1", "0 to 3"});
+}
+
+TEST_CASE("a plan refuses values of a config that contradict each other") {
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  const Values early = {{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}};
+  const auto early_words = {std::string("start_preconditioning_step is 3"), std::string("precondition_frequency is 5"),
+                            std::string("at least 5")};
+  CheckCreateRefused({{"epsilon", "0"}}, desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
+  CheckCreateRefused(early, desc, SHAMPOO_E_INVALID, early_words);
+  // The same values in a further group; the plan still has one group then.
+  const PlanPtr plan = MakePlan({{"threads", "2"}});
+  int32_t group = -5;
+  const auto add = [&](const Values& values) {
+    return shampoo_plan_add_group(plan.get(), MakeConfig(values).get(), &group);
+  };
+  CHECK_ERROR(add({{"epsilon", "0"}}), SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
+  CHECK_ERROR(add(early), SHAMPOO_E_INVALID, early_words);
+  CHECK_ERROR(add({{"threads", "3"}}), SHAMPOO_E_INVALID, {"key threads", "3", "2", "plan's"});
+  CHECK(group == -5);
+  CHECK(add({{"threads", "2"}}) == SHAMPOO_OK);
+  CHECK(add({}) == SHAMPOO_OK);
+  CHECK(group == 2);
+}
+
+TEST_CASE("a parameter needs a name of its own") {
+  CheckParamRefused(ParamDesc(nullptr, {2}), {"desc.name is NULL"});
+  CheckParamRefused(ParamDesc("", {2}), {"name is empty", "unique"});
+  const PlanPtr plan = MakePlan();
+  const shampoo_param_desc desc = ParamDesc("twice", {2});
+  int32_t index = -5;
+  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &desc, nullptr));
+  CHECK_ERROR(shampoo_plan_add_param(plan.get(), &desc, &index), SHAMPOO_E_INVALID, {"\"twice\"", "taken", "unique"});
+  CHECK(index == -5);
+  const shampoo_param_desc other = ParamDesc("once", {2});
+  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &other, &index));
+  CHECK(index == 1);
+}
+
+TEST_CASE("a parameter refuses a shape that cannot be") {
+  shampoo_param_desc desc = ParamDesc("p", {2, 3});
+  desc.ndim = 9;
+  CheckParamRefused(desc, {"\"p\"", "ndim is 9", "8"});
+  desc.ndim = -1;
+  CheckParamRefused(desc, {"\"p\"", "ndim is -1", "0"});
+  CheckParamRefused(ParamDesc("p", {2, -3}), {"\"p\"", "shape[1] is -3", "at least 0"});
+  const int64_t large = int64_t{1} << 40;
+  CheckParamRefused(ParamDesc("p", {large, large}), {"\"p\"", "shape is (" + Text(large), "2^59"});
+  CheckParamRefused(ParamDesc("p", {(int64_t{1} << 59) + 1}), {"\"p\"", "2^59"});
+  CheckParamRefused(ParamDesc("p", {INT64_MAX, INT64_MAX, 2}), {"\"p\"", "2^59"});
+  desc = ParamDesc("p", {2, 3});
+  desc.stack_dims = 3;
+  CheckParamRefused(desc, {"\"p\"", "stack_dims is 3", "2"});
+  desc.stack_dims = -1;
+  CheckParamRefused(desc, {"\"p\"", "stack_dims is -1", "0"});
+}
+
+TEST_CASE("a parameter refuses groups and dtypes that do not exist") {
+  shampoo_param_desc desc = ParamDesc("p", {2, 3});
+  for (const int32_t group : {1, -1, INT32_MAX}) {
+    desc.group = group;
+    CheckParamRefused(desc, {"\"p\"", "group is " + Text(group), "0 to 0"});
+  }
+  using Desc = shampoo_param_desc;
+  const std::pair<int32_t Desc::*, std::string> fields[] = {{&Desc::param_dtype, "param_dtype"},
+                                                            {&Desc::grad_dtype, "grad_dtype"},
+                                                            {&Desc::out_dtype, "out_dtype"},
+                                                            {&Desc::copy_dtype, "copy_dtype"}};
+  for (const auto& [field, name] : fields) {
+    for (const int32_t dtype : {SHAMPOO_I32 + 0, SHAMPOO_I64 + 0, SHAMPOO_U8 + 0, 8, -1, 0}) {
+      // out and copy of 0: as the parameter is
+      if (dtype == 0 && field != &Desc::param_dtype && field != &Desc::grad_dtype) continue;
+      desc = ParamDesc("p", {2, 3});
+      desc.*field = dtype;
+      CheckParamRefused(desc, {"\"p\"", name + " is " + Text(dtype), "SHAMPOO_F32 (1)", "SHAMPOO_BF16 (4)"});
+    }
+  }
+}
+
+TEST_CASE("a shard lies within its parameter") {
+  shampoo_param_desc desc = ParamDesc("p", {4, 3});
+  for (const int32_t form : {3, -1}) {
+    desc.shard_form = form;
+    CheckParamRefused(desc, {"\"p\"", "shard_form is " + Text(form), "0", "2"});
+  }
+  desc.shard_form = 1;
+  const std::pair<int64_t, int64_t> flat[] = {{0, 13}, {12, 1}, {13, 0}, {-1, 2}, {2, -1}, {5, INT64_MAX}};
+  for (const auto& [offset, count] : flat) {
+    desc.flat_offset = offset;
+    desc.flat_count = count;
+    CheckParamRefused(desc, {"\"p\"", "flat_offset is " + Text(offset), "flat_count " + Text(count), "12", "(4, 3)"});
+  }
+  desc = ParamDesc("p", {4, 3});
+  desc.shard_form = 2;
+  desc.local_shape[0] = 4;
+  const std::pair<int64_t, int64_t> second[] = {{0, 4}, {3, 1}, {4, 0}, {-1, 2}, {1, -1}, {1, INT64_MAX}};
+  for (const auto& [offset, count] : second) {
+    desc.local_offset[1] = offset;
+    desc.local_shape[1] = count;
+    CheckParamRefused(desc, {"\"p\"", "local_offset[1] is " + Text(offset), "local_shape[1] " + Text(count), "(4, 3)"});
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

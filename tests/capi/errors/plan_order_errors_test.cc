@@ -1,0 +1,115 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "errors_test_util.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("functions of a plan refuse NULL by the name of the argument") {
+  const ConfigPtr config = MakeConfig();
+  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  const shampoo_param_desc desc = ParamDesc("p", {2});
+  const PlanPtr plan = MakeSmallPlan();
+  shampoo_plan* out = plan.get();
+  int64_t number = -5;
+  shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+  CHECK_ERROR(shampoo_plan_create(nullptr, config.get(), &place), SHAMPOO_E_INVALID, {"out is NULL"});
+  CHECK_ERROR(shampoo_plan_create(&out, nullptr, &place), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_plan_create(&out, config.get(), nullptr), SHAMPOO_E_INVALID, {"desc is NULL"});
+  CHECK(out == plan.get());
+  CHECK_ERROR(shampoo_plan_add_group(nullptr, config.get(), nullptr), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_add_group(plan.get(), nullptr, nullptr), SHAMPOO_E_INVALID, {"config is NULL"});
+  CHECK_ERROR(shampoo_plan_add_param(nullptr, &desc, nullptr), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_add_param(plan.get(), nullptr, nullptr), SHAMPOO_E_INVALID, {"desc is NULL"});
+  CHECK_ERROR(shampoo_plan_finish(nullptr), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_block_count(nullptr, &number), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_block_count(plan.get(), nullptr), SHAMPOO_E_INVALID, {"count_out is NULL"});
+  CHECK_ERROR(shampoo_plan_block(nullptr, 0, &info), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_block(plan.get(), 0, nullptr), SHAMPOO_E_INVALID, {"info is NULL"});
+  CHECK_ERROR(shampoo_plan_bytes(nullptr, 0, "state", &number), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, nullptr, &number), SHAMPOO_E_INVALID, {"what is NULL"});
+  CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, "state", nullptr), SHAMPOO_E_INVALID, {"bytes_out is NULL"});
+  CHECK(number == -5);
+  shampoo_plan_destroy(nullptr);
+}
+
+TEST_CASE("a plan is read after it is finished, and not before") {
+  const PlanPtr plan = MakePlan();
+  int64_t number = -5;
+  shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+  info.param = -5;
+  CHECK_ERROR(shampoo_plan_block_count(plan.get(), &number), SHAMPOO_E_STATE, {"not finished", "shampoo_plan_finish"});
+  CHECK_ERROR(shampoo_plan_block(plan.get(), 0, &info), SHAMPOO_E_STATE, {"not finished", "shampoo_plan_finish"});
+  CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, "state", &number), SHAMPOO_E_STATE,
+              {"not finished", "shampoo_plan_finish"});
+  CHECK(number == -5);
+  CHECK(info.param == -5);
+  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_optimizer* optimizer = nullptr;
+  CHECK_ERROR(shampoo_optimizer_create(&optimizer, plan.get(), &desc), SHAMPOO_E_STATE,
+              {"not finished", "shampoo_plan_finish"});
+  CHECK(optimizer == nullptr);
+}
+
+TEST_CASE("nothing is added to a finished plan") {
+  const PlanPtr plan = MakeSmallPlan();
+  const ConfigPtr config = MakeConfig();
+  const shampoo_param_desc late = ParamDesc("late", {64, 64});
+  int64_t before = 0;
+  int64_t after = 0;
+  int32_t number = -5;
+  REQUIRE_OK(shampoo_plan_bytes(plan.get(), 0, "total", &before));
+  CHECK_ERROR(shampoo_plan_add_param(plan.get(), &late, &number), SHAMPOO_E_STATE, {"finished", "before"});
+  CHECK_ERROR(shampoo_plan_add_group(plan.get(), config.get(), &number), SHAMPOO_E_STATE, {"finished", "before"});
+  CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_STATE, {"finished already", "once"});
+  REQUIRE_OK(shampoo_plan_bytes(plan.get(), 0, "total", &after));
+  CHECK(number == -5);
+  CHECK(before == after);
+}
+
+TEST_CASE("questions to a plan are held to its blocks, ranks and words") {
+  const PlanPtr plan = MakeSmallPlan();
+  int64_t count = 0;
+  REQUIRE_OK(shampoo_plan_block_count(plan.get(), &count));
+  CHECK(count == 6);
+  shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+  info.param = -5;
+  for (const int64_t index : {int64_t{-1}, count, INT64_MAX, INT64_MIN}) {
+    CHECK_ERROR(shampoo_plan_block(plan.get(), index, &info), SHAMPOO_E_INVALID, {"index is " + Text(index), "0 to 5"});
+  }
+  CHECK(info.param == -5);
+  int64_t bytes = -5;
+  for (const int32_t rank : {-1, 1}) {
+    CHECK_ERROR(shampoo_plan_bytes(plan.get(), rank, "state", &bytes), SHAMPOO_E_INVALID,
+                {"rank is " + Text(rank), "0 to 0"});
+  }
+  for (const std::string what : {"", "states", "State", "everything"}) {
+    CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, what.c_str(), &bytes), SHAMPOO_E_INVALID,
+                {"what is \"" + what + "\"", "state, workspace or total"});
+  }
+  CHECK(bytes == -5);
+}
+
+TEST_CASE("a block too large for the solver is refused, and the plan stays open") {
+  const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1000000"}});
+  const shampoo_param_desc long_vector = ParamDesc("long", {32751});
+  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &long_vector, nullptr));
+  CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
+              {"\"long\"", "(32751)", "32750", "max_preconditioner_dim"});
+  int64_t count = -5;
+  CHECK_ERROR(shampoo_plan_block_count(plan.get(), &count), SHAMPOO_E_STATE, {"not finished"});
+  CHECK(count == -5);
+  const shampoo_param_desc more = ParamDesc("more", {2});
+  CHECK(shampoo_plan_add_param(plan.get(), &more, nullptr) == SHAMPOO_OK);
+}
+
+TEST_CASE("too many blocks are refused") {
+  const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1"}});
+  const shampoo_param_desc wide = ParamDesc("wide", {2048, 2048});
+  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &wide, nullptr));
+  CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
+              {"\"wide\"", "(2048, 2048)", Text(1 << 20), "max_preconditioner_dim", "1"});
+}
+
+}  // namespace
+}  // namespace shampoo_test

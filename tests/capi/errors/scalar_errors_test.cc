@@ -1,0 +1,149 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "key_table.h"
+#include "small_model.h"
+
+namespace shampoo_test {
+namespace {
+
+double Get(const SmallModel& model, const char* key) {
+  double value = -77;
+  REQUIRE_OK(shampoo_optimizer_get(model.get(), 0, key, &value));
+  return value;
+}
+
+TEST_CASE("set refuses what is no changeable key, and lists those that are") {
+  const SmallModel model;
+  for (const shampoo_key_info& key : KeyTable()) {
+    if (key.changeable == 1) continue;
+    CAPTURE(key.name);
+    CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key.name, 1), SHAMPOO_E_INVALID,
+                {std::string("key \"") + key.name + "\"", "fixed", "lr, beta1, beta2", "gradient_scale"});
+  }
+  CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, "lrr", 1), SHAMPOO_E_INVALID,
+              {"\"lrr\"", "not exist", "lr, beta1"});
+  CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, nullptr, 1), SHAMPOO_E_INVALID, {"key is NULL", "lr, beta1"});
+  CHECK_ERROR(shampoo_optimizer_set(nullptr, 0, "lr", 1), SHAMPOO_E_INVALID, {"opt is NULL"});
+  for (const int32_t group : {-1, 1}) {
+    CHECK_ERROR(shampoo_optimizer_set(model.get(), group, "lr", 1), SHAMPOO_E_INVALID,
+                {"group is " + Text(group), "0 to 0"});
+  }
+  CHECK(Get(model, "lr") == 0.01);
+}
+
+TEST_CASE("set refuses a value outside of the range of its key") {
+  const SmallModel model;
+  for (const shampoo_key_info& key : KeyTable()) {
+    if (key.changeable != 1) continue;
+    std::vector<double> wrong = {NAN, INFINITY, -INFINITY};
+    for (const double value : OutsideOf(key)) wrong.push_back(value);
+    const double before = Get(model, key.name);
+    for (const double value : wrong) {
+      CAPTURE(key.name);
+      CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key.name, value), SHAMPOO_E_INVALID,
+                  {std::string("key ") + key.name, " " + Text(value) + " ", key.range});
+      CHECK(std::string(shampoo_optimizer_error(model.get())) == shampoo_last_error());
+    }
+    CHECK(Get(model, key.name) == before);
+  }
+  CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, "epsilon", 0), SHAMPOO_E_INVALID, {"epsilon", "value 0", "> 0"});
+  CHECK(Get(model, "epsilon") == 1e-12);
+}
+
+TEST_CASE("beta1 and momentum cannot begin where the plan has no state for them") {
+  const SmallModel model(Values{{"beta1", "0"}});
+  for (const char* key : {"beta1", "momentum"}) {
+    CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, 0.5), SHAMPOO_E_STATE,
+                {std::string("key ") + key, "was 0", "above 0"});
+    CHECK(Get(model, key) == 0);
+    CHECK(shampoo_optimizer_set(model.get(), 0, key, 0) == SHAMPOO_OK);
+  }
+  const SmallModel adagrad(Values{{"grafting", "adagrad"}});
+  CHECK_ERROR(shampoo_optimizer_set(adagrad.get(), 0, "grafting_beta2", 0.5), SHAMPOO_E_INVALID,
+              {"grafting_beta2", "0.5", "adagrad", "rmsprop"});
+  CHECK(Get(adagrad, "grafting_beta2") == 1);
+}
+
+TEST_CASE("get gives numbers only, and touches nothing where it has none") {
+  const SmallModel model;
+  double value = -77;
+  for (const shampoo_key_info& key : KeyTable()) {
+    const std::string type = key.value_type;
+    if (type == "f64" || type == "i64" || type == "bool") continue;
+    CAPTURE(key.name);
+    CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, key.name, &value), SHAMPOO_E_INVALID,
+                {std::string("key ") + key.name, "type " + type, "shampoo_config_get"});
+  }
+  CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, "lrr", &value), SHAMPOO_E_INVALID, {"\"lrr\""});
+  CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, nullptr, &value), SHAMPOO_E_INVALID, {"key is NULL"});
+  CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, "lr", nullptr), SHAMPOO_E_INVALID, {"value_out is NULL"});
+  CHECK_ERROR(shampoo_optimizer_get(nullptr, 0, "lr", &value), SHAMPOO_E_INVALID, {"opt is NULL"});
+  CHECK_ERROR(shampoo_optimizer_get(model.get(), 1, "lr", &value), SHAMPOO_E_INVALID, {"group is 1", "0 to 0"});
+  CHECK_ERROR(shampoo_optimizer_stat(model.get(), "step", &value), SHAMPOO_E_INVALID,
+              {"\"step\"", "steps", "root_computed", "root_reused"});
+  CHECK_ERROR(shampoo_optimizer_stat(model.get(), nullptr, &value), SHAMPOO_E_INVALID, {"key is NULL"});
+  CHECK_ERROR(shampoo_optimizer_stat(model.get(), "steps", nullptr), SHAMPOO_E_INVALID, {"value_out is NULL"});
+  CHECK_ERROR(shampoo_optimizer_stat(nullptr, "steps", &value), SHAMPOO_E_INVALID, {"opt is NULL"});
+  CHECK(value == -77);
+}
+
+TEST_CASE("a bound scalar is lr or gradient_scale, and float32 or float64") {
+  SmallModel model;
+  SmallModel other;
+  const double value = 0.75;
+  const auto bind = [&](int32_t group, const char* key, int32_t dtype) {
+    return shampoo_optimizer_bind_scalar(model.get(), group, key, dtype, &value);
+  };
+  CHECK_ERROR(bind(0, "epsilon", SHAMPOO_F64), SHAMPOO_E_INVALID, {"\"epsilon\"", "lr or gradient_scale"});
+  CHECK_ERROR(bind(0, nullptr, SHAMPOO_F64), SHAMPOO_E_INVALID, {"key is", "lr or gradient_scale"});
+  for (const int32_t dtype : {0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0, SHAMPOO_I32 + 0, -1, 99}) {
+    CHECK_ERROR(bind(0, "lr", dtype), SHAMPOO_E_INVALID, {"dtype is " + Text(dtype), "SHAMPOO_F32 (1)"});
+  }
+  CHECK_ERROR(bind(1, "lr", SHAMPOO_F64), SHAMPOO_E_INVALID, {"group is 1", "0 to 0"});
+  CHECK_ERROR(shampoo_optimizer_bind_scalar(nullptr, 0, "lr", SHAMPOO_F64, &value), SHAMPOO_E_INVALID, {"opt is NULL"});
+  model.Bind();
+  other.Bind();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  REQUIRE_OK(shampoo_optimizer_step(other.get(), nullptr));
+  CHECK(Get(model, "lr") == 0.01);  // nothing was bound
+  CHECK(model.Everything() == other.Everything());
+}
+
+TEST_CASE("a step that fails for its gradients takes over no bound scalar" * doctest::should_fail()) {
+  SmallModel model;
+  model.Bind();
+  const double lr = 0.5;
+  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  model.grad[0].Set(0, NAN);
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"NaN"});
+  CHECK(Get(model, "lr") == 0.01);
+}
+
+TEST_CASE("a bound scalar is checked by the step that reads it") {
+  SmallModel model;
+  model.Bind();
+  double lr = 0.5;
+  float scale = 1;
+  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "gradient_scale", SHAMPOO_F32, &scale));
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  const auto before = model.Everything();
+  for (const double bad : {double{NAN}, double{INFINITY}, -1.0}) {
+    lr = bad;
+    CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
+                {"bound scalar", "key lr", " " + Text(bad) + " ", ">= 0"});
+  }
+  lr = 0.25;  // good, and not taken over as the other is bad
+  scale = NAN;
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
+              {"bound scalar", "key gradient_scale", "nan", "finite"});
+  CHECK(Get(model, "lr") == 0.5);
+  CHECK(Get(model, "gradient_scale") == 1);
+  CHECK(model.Everything() == before);
+  scale = 2;
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  CHECK(Get(model, "lr") == 0.25);
+}
+
+}  // namespace
+}  // namespace shampoo_test

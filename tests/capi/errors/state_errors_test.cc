@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "small_model.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("entries of the state are described from 0 to their count only") {
+  const SmallModel model;
+  int64_t count = -5;
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+  CHECK_ERROR(shampoo_state_count(nullptr, &count), SHAMPOO_E_INVALID, {"opt is NULL"});
+  CHECK_ERROR(shampoo_state_count(model.get(), nullptr), SHAMPOO_E_INVALID, {"count_out is NULL"});
+  CHECK(count == -5);
+  REQUIRE_OK(shampoo_state_count(model.get(), &count));
+  CHECK_ERROR(shampoo_state_describe(nullptr, 0, &entry), SHAMPOO_E_INVALID, {"opt is NULL"});
+  CHECK_ERROR(shampoo_state_describe(model.get(), 0, nullptr), SHAMPOO_E_INVALID, {"entry is NULL"});
+  for (const int64_t index : {int64_t{-1}, count, INT64_MAX, INT64_MIN}) {
+    CHECK_ERROR(shampoo_state_describe(model.get(), index, &entry), SHAMPOO_E_INVALID,
+                {"index is " + Text(index), "0 to " + Text(count - 1)});
+  }
+  CHECK(entry.key == nullptr);
+}
+
+// Both directions of a transfer have the same arguments.
+struct Transfer {
+  int64_t index, first, count;
+  size_t bytes;
+  int32_t device_type;
+  void* stream;
+};
+
+TEST_CASE("elements of the state are read and written within an entry, on the host") {
+  SmallModel model;
+  model.Bind();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  int64_t count = 0;
+  REQUIRE_OK(shampoo_state_count(model.get(), &count));
+  const int64_t index = 1;  // the first factor matrix, 4 x 4 float32
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+  REQUIRE_OK(shampoo_state_describe(model.get(), index, &entry));
+  REQUIRE(std::string(entry.key) == "weight/0/factor.0");
+  const auto before = model.Everything();
+  std::vector<char> memory(256, char{17});
+  const std::vector<char> memory_before = memory;
+  int stream = 0;
+  // What is refused, of reading and of writing.
+  struct Case {
+    Transfer transfer;
+    shampoo_status code;
+    std::vector<std::string> words;
+  };
+  const std::string key = entry.key;
+  const std::vector<Case> cases = {
+      {{-1, 0, 1, 64, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {"index is -1", "0 to " + Text(count - 1)}},
+      {{count, 0, 1, 64, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {"index is " + Text(count)}},
+      {{index, 0, 17, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 0", "count 17", "16"}},
+      {{index, 16, 1, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 16", "count 1", "16"}},
+      {{index, 17, 0, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is 17"}},
+      {{index, -1, 2, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "first is -1"}},
+      {{index, 0, -1, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "count -1"}},
+      {{index, 1, INT64_MAX, 256, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "count " + Text(INT64_MAX)}},
+      {{index, 0, 16, 63, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 63", "16 elements", "f32", "64"}},
+      {{index, 0, 1, 0, SHAMPOO_CPU, nullptr}, SHAMPOO_E_INVALID, {key, "_bytes is 0", "4"}},
+      {{index, 0, 16, 64, 2, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device type", "2", "SHAMPOO_CPU (1)"}},
+      {{index, 0, 16, 64, 0, nullptr}, SHAMPOO_E_UNSUPPORTED, {"device type", "0", "SHAMPOO_CPU (1)"}},
+      {{index, 0, 16, 64, SHAMPOO_CPU, &stream}, SHAMPOO_E_INVALID, {"stream is not NULL"}},
+  };
+  for (const Case& wrong : cases) {
+    const Transfer& t = wrong.transfer;
+    const auto check_words = [&] {
+      for (const std::string& word : wrong.words) CHECK(Lacking({word}) == "");
+      CHECK(std::string(shampoo_optimizer_error(model.get())) == shampoo_last_error());
+    };
+    CHECK_ERROR(
+        shampoo_state_read(model.get(), t.index, t.first, t.count, memory.data(), t.bytes, t.device_type, t.stream),
+        wrong.code, {wrong.words[0]});
+    check_words();
+    CHECK_ERROR(
+        shampoo_state_write(model.get(), t.index, t.first, t.count, memory.data(), t.bytes, t.device_type, t.stream),
+        wrong.code, {wrong.words[0]});
+    check_words();
+  }
+  CHECK_ERROR(shampoo_state_read(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
+              {"opt is NULL"});
+  CHECK_ERROR(shampoo_state_write(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
+              {"opt is NULL"});
+  CHECK_ERROR(shampoo_state_read(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
+              {"dst is NULL"});
+  CHECK_ERROR(shampoo_state_write(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
+              {"src is NULL"});
+  CHECK(memory == memory_before);
+  CHECK(model.Everything() == before);
+}
+
+}  // namespace
+}  // namespace shampoo_test

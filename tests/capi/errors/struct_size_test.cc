@@ -1,0 +1,168 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <functional>
+
+#include "small_model.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr size_t kMore = 24;  // bytes of fields that this version does not know
+
+// A struct of a newer caller: the same fields and more behind them, all 0.
+template <typename Struct>
+struct Newer {
+  explicit Newer(const Struct& fields) {
+    std::memcpy(bytes, &fields, sizeof fields);
+    SetSize(sizeof(Struct) + kMore);
+  }
+  void SetSize(size_t size) { std::memcpy(bytes, &size, sizeof size); }
+  Struct* get() { return reinterpret_cast<Struct*>(bytes); }
+  alignas(16) char bytes[sizeof(Struct) + kMore] = {};
+};
+
+// Structs that the library reads. call says how; it is called with good fields and must succeed as often as it is.
+template <typename Struct>
+void CheckRead(const Struct& fields, const std::string& name,
+               const std::function<shampoo_status(const Struct*)>& call) {
+  CAPTURE(name);
+  Newer<Struct> given(fields);
+  for (const size_t size : {size_t{0}, size_t{8}, sizeof(Struct) - 1}) {
+    given.SetSize(size);
+    CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
+                {name + ".struct_size is " + Text(size), "at least " + Text(sizeof(Struct)), "_INIT"});
+  }
+  given.SetSize(sizeof(Struct) + kMore);
+  for (const size_t at : {sizeof(Struct), sizeof(Struct) + 9, sizeof(Struct) + kMore - 1}) {
+    given.bytes[at] = 1;
+    CHECK_ERROR(call(given.get()), SHAMPOO_E_UNSUPPORTED,
+                {name + " has a field", "byte " + Text(at) + " of " + Text(sizeof(Struct) + kMore), "newer library"});
+    given.bytes[at] = 0;
+  }
+  CHECK_MESSAGE(call(given.get()) == SHAMPOO_OK, shampoo_last_error());
+  given.SetSize(sizeof(Struct));
+  given.bytes[sizeof(Struct)] = 1;  // behind what the caller's struct has
+  CHECK_MESSAGE(call(given.get()) == SHAMPOO_OK, shampoo_last_error());
+}
+
+// Structs that the library fills: those that are too small stay untouched, and of larger ones the end does.
+template <typename Struct>
+void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call) {
+  CAPTURE(name);
+  Newer<Struct> given(init);
+  for (const size_t size : {size_t{0}, size_t{8}, sizeof(Struct) - 1}) {
+    std::memset(given.bytes, 0x5a, sizeof given.bytes);
+    given.SetSize(size);
+    const Newer<Struct> before = given;
+    CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
+                {name + ".struct_size is " + Text(size), "at least " + Text(sizeof(Struct)), "_INIT"});
+    CHECK(std::memcmp(given.bytes, before.bytes, sizeof given.bytes) == 0);
+  }
+  Struct exact = init;
+  REQUIRE_OK(call(&exact));
+  CHECK(exact.struct_size == sizeof(Struct));
+  std::memset(given.bytes, 0x5a, sizeof given.bytes);
+  given.SetSize(sizeof given.bytes);
+  REQUIRE_OK(call(given.get()));
+  CHECK(given.get()->struct_size == sizeof given.bytes);
+  CHECK(std::memcmp(given.bytes + sizeof(size_t), reinterpret_cast<const char*>(&exact) + sizeof(size_t),
+                    sizeof(Struct) - sizeof(size_t)) == 0);
+  for (size_t i = sizeof(Struct); i < sizeof given.bytes; ++i) CHECK(given.bytes[i] == 0x5a);
+}
+
+TEST_CASE("structs of plans and parameters are read by their size") {
+  const ConfigPtr config = MakeConfig();
+  CheckRead<shampoo_plan_desc>(SHAMPOO_PLAN_DESC_INIT, "desc", [&](const shampoo_plan_desc* desc) {
+    shampoo_plan* plan = nullptr;
+    const shampoo_status status = shampoo_plan_create(&plan, config.get(), desc);
+    CHECK((status == SHAMPOO_OK) == (plan != nullptr));
+    shampoo_plan_destroy(plan);
+    return status;
+  });
+  CheckRead<shampoo_param_desc>(ParamDesc("p", {2}), "desc", [&](const shampoo_param_desc* desc) {
+    const PlanPtr plan = MakePlan();
+    int32_t index = -5;
+    const shampoo_status status = shampoo_plan_add_param(plan.get(), desc, &index);
+    CHECK((status == SHAMPOO_OK) == (index == 0));
+    return status;
+  });
+}
+
+TEST_CASE("structs of optimizers are read by their size") {
+  const PlanPtr plan = MakeSmallPlan();
+  const auto create = [&](const shampoo_optimizer_desc* desc) {
+    shampoo_optimizer* optimizer = nullptr;
+    const shampoo_status status = shampoo_optimizer_create(&optimizer, plan.get(), desc);
+    CHECK((status == SHAMPOO_OK) == (optimizer != nullptr));
+    shampoo_optimizer_destroy(optimizer);
+    return status;
+  };
+  CheckRead<shampoo_optimizer_desc>(SHAMPOO_OPTIMIZER_DESC_INIT, "desc", create);
+
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_allocator allocator = SHAMPOO_ALLOCATOR_INIT;
+  allocator.allocate = [](void*, size_t bytes, size_t align, int32_t, int32_t, void*) {
+    return std::aligned_alloc(align, (bytes + align - 1) / align * align);
+  };
+  allocator.deallocate = [](void*, void* memory, size_t, int32_t, int32_t, void*) { std::free(memory); };
+  CheckRead<shampoo_allocator>(allocator, "allocator", [&](const shampoo_allocator* given) {
+    desc.allocator = given;
+    return create(&desc);
+  });
+  desc.allocator = nullptr;
+  shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
+  executor.threads = 2;
+  executor.parallel_for = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) task(argument, i);
+  };
+  CheckRead<shampoo_executor>(executor, "executor", [&](const shampoo_executor* given) {
+    desc.executor = given;
+    return create(&desc);
+  });
+}
+
+TEST_CASE("buffers are read by their size, which is the distance of the elements") {
+  SmallModel model;
+  CheckRead<shampoo_buffers>(model.Buffers(0), "buffers", [&](const shampoo_buffers* buffers) {
+    return shampoo_optimizer_bind(model.get(), 0, 1, buffers);
+  });
+  Newer<shampoo_buffers> two[2] = {Newer<shampoo_buffers>(model.Buffers(0)), Newer<shampoo_buffers>(model.Buffers(1))};
+  const size_t distance = sizeof two[0];
+  static_assert(sizeof two == 2 * sizeof two[0].bytes, "elements must lie struct_size apart");
+  two[1].SetSize(distance - 8);
+  CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()), SHAMPOO_E_INVALID,
+              {"buffers[1].struct_size is " + Text(distance - 8), Text(distance), "same"});
+  two[1].SetSize(distance);
+  two[1].bytes[distance - 1] = 1;
+  CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()), SHAMPOO_E_UNSUPPORTED, {"buffers"});
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_STATE, {"\"bias\""});  // neither was bound
+  two[1].bytes[distance - 1] = 0;
+  CHECK(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()) == SHAMPOO_OK);
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+}
+
+TEST_CASE("structs that the library fills are filled as far as they go") {
+  const SmallModel model;
+  CheckWritten<shampoo_key_info>(SHAMPOO_KEY_INFO_INIT, "info",
+                                 [](shampoo_key_info* info) { return shampoo_config_describe_key(0, info); });
+  CheckWritten<shampoo_backend_info>(SHAMPOO_BACKEND_INFO_INIT, "info",
+                                     [](shampoo_backend_info* info) { return shampoo_backend_describe(0, info); });
+  CheckWritten<shampoo_block_info>(SHAMPOO_BLOCK_INFO_INIT, "info", [&](shampoo_block_info* info) {
+    return shampoo_plan_block(model.plan.get(), 0, info);
+  });
+  CheckWritten<shampoo_state_entry>(SHAMPOO_STATE_ENTRY_INIT, "entry", [&](shampoo_state_entry* entry) {
+    return shampoo_state_describe(model.get(), 0, entry);
+  });
+  const ConfigPtr config = MakeConfig();
+  CheckWritten<shampoo_root_info>(SHAMPOO_ROOT_INFO_INIT, "info", [&](shampoo_root_info* info) {
+    const float a = 16;
+    float x = 7;
+    const shampoo_status status = shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F32, &a, &x, 4, 1, info);
+    CHECK(x == (status == SHAMPOO_OK ? 0.5f : 7.0f));
+    return status;
+  });
+}
+
+}  // namespace
+}  // namespace shampoo_test

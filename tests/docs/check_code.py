@@ -1,0 +1,112 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles every block of C in the documentation, and runs those that are programs.
+
+A block that contains "int main" is built against the library and must exit with status 0. Any other is a fragment: it
+is put into a function behind prologue.h and compiled without making code. Messages name file and line of the block.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+# A fragment may show a declaration whose use comes in the next one, and may declare in the middle of its statements.
+LENIENT = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
+FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\S*)")
+
+
+def pages(root):
+    yield root / "README.md"
+    yield root / "CONTRIBUTING.md"
+    yield from sorted((root / "docs").rglob("*.md"))
+    yield from sorted((root / "examples").rglob("README.md"))
+
+
+def blocks(page):
+    """Yields (number of the first line, language, lines) of every fenced block."""
+    fence, language, first, lines = None, "", 0, []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        found = FENCE.match(line)
+        if fence is None:
+            if found:
+                fence, language, first, lines = found.group(2), found.group(3), number + 1, []
+        elif found and found.group(2).startswith(fence) and not found.group(3):
+            yield first, language, lines
+            fence = None
+        else:
+            lines.append(line)
+    if fence is not None:
+        raise SystemExit(f"{page}:{first - 1}: a block of code that is never closed")
+
+
+def run(command, **options):
+    """Runs a command; gives what it printed if it failed, else None."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, **options)
+    except subprocess.TimeoutExpired:
+        return "still running after 120 seconds"
+    if done.returncode == 0:
+        return None
+    return done.stdout.decode("utf-8", "replace") + f"exit status {done.returncode}"
+
+
+def fragment_source(page, first, lines):
+    """Includes go before the function; their places stay as empty lines, so that line numbers are those of the page."""
+    include = re.compile(r"\s*#\s*include\b")
+    head = [line for line in lines if include.match(line)]
+    body = ["" if include.match(line) else line for line in lines]
+    return "\n".join(['#include "prologue.h"', *head, "int Fragment(void) {", f'#line {first} "{page}"', *body,
+                      "return 0;", "}", ""])
+
+
+def check(arguments, folder, page, first, lines):
+    name = page.relative_to(arguments.root)
+    source = Path(folder) / "block.c"
+    text = "\n".join(lines) + "\n"
+    if "int main" not in text:
+        source.write_text(fragment_source(name, first, lines), encoding="utf-8")
+        return run([arguments.compiler, *STRICT, *LENIENT, "-fsyntax-only", f"-I{Path(__file__).resolve().parent}",
+                    f"-I{arguments.include}", source])
+    source.write_text(f'#line {first} "{name}"\n{text}', encoding="utf-8")
+    program = Path(folder) / "block"
+    library = arguments.library.resolve()
+    failure = run([arguments.compiler, *STRICT, f"-I{arguments.include}", source, "-o", program, library,
+                   f"-Wl,-rpath,{library.parent}", "-lm"])
+    return failure or run([program], cwd=folder, stdin=subprocess.DEVNULL)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True, help="root of the repository")
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--include", type=Path, required=True, help="folder of shampoo/shampoo.h")
+    parser.add_argument("--library", type=Path, required=True, help="libshampoo.so")
+    arguments = parser.parse_args()
+    arguments.root = arguments.root.resolve()
+    os.environ["LC_ALL"] = "C"
+
+    programs = fragments = failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for page in pages(arguments.root):
+            for first, language, lines in blocks(page):
+                if language.lower() != "c":
+                    continue
+                if any("int main" in line for line in lines):
+                    programs += 1
+                else:
+                    fragments += 1
+                failure = check(arguments, folder, page, first, lines)
+                if failure:
+                    failures += 1
+                    print(f"{page.relative_to(arguments.root)}:{first}: this block of C fails:\n{failure}\n")
+    print(f"{programs} programs and {fragments} fragments, {failures} of them fail")
+    # Without one of each kind the search itself is broken.
+    return 1 if failures or not programs or not fragments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

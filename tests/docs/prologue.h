@@ -1,0 +1,26 @@
+/*
+ * Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+/* What the fragments of C in the documentation may use without declaring it. Nothing of it is defined: fragments are
+ * checked, not run. */
+#include <math.h>
+#include <shampoo/shampoo.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern shampoo_config* config;
+extern shampoo_plan* plan;
+extern shampoo_optimizer* optimizer;
+extern shampoo_status status;
+extern int32_t group, index, rank;
+extern int64_t bytes, count;
+extern int i, step, steps, epoch, epochs;
+extern double lr, value;
+extern float *weights, *gradients, *updates;
+extern void *model_weights, *state, *state_in, *state_out;
+
+int Fragment(void);
