@@ -22,17 +22,27 @@ inline shampoo_status Report(const Status& status, std::string* copy_to = nullpt
   return ReportFailure(status.code(), status.message().c_str());
 }
 
+// The same where memory may be short: the copy is left out rather than thrown for.
+inline shampoo_status ReportException(Code code, const char* message, std::string* copy_to) noexcept {
+  try {
+    if (copy_to != nullptr) *copy_to = message;
+  } catch (...) {
+    copy_to->clear();
+  }
+  return ReportFailure(code, message);
+}
+
 // Every function of the API runs its body in here: no exception leaves the library.
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   try {
     return Report(body(), copy_to);
   } catch (const std::bad_alloc&) {
-    return ReportFailure(Code::kNoMemory, "out of host memory");
+    return ReportException(Code::kNoMemory, "out of host memory", copy_to);
   } catch (const std::exception& failure) {
-    return ReportFailure(Code::kInternal, failure.what());
+    return ReportException(Code::kInternal, failure.what(), copy_to);
   } catch (...) {
-    return ReportFailure(Code::kInternal, "an unknown exception: please report it");
+    return ReportException(Code::kInternal, "an unknown exception: please report it", copy_to);
   }
 }
 

@@ -25,7 +25,7 @@ shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t
       return shampoo::Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
     }
     shampoo_root_info own = SHAMPOO_ROOT_INFO_INIT;
-    if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::WriteStruct(own, sizeof own, "info", info));
+    if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::CheckWritable(info, sizeof own, "info"));
     shampoo::Settings settings;
     SHAMPOO_RETURN_IF_ERROR(config->config.Resolve(&settings));
     const shampoo::RootRequest request = {n, root_num, root_den, settings.epsilon, settings.exponent_multiplier};

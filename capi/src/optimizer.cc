@@ -34,6 +34,8 @@ Status CheckDevice(const shampoo_optimizer_desc& desc) {
   if (desc.device_type != SHAMPOO_CPU) {
     return Unsupported("desc.device_type is ", desc.device_type, ": this version knows SHAMPOO_CPU (1) alone");
   }
+  if (desc.device_id != 0)
+    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
   if (desc.replica_comm != nullptr || desc.shard_comm != nullptr) {
     return Unsupported("desc.", desc.replica_comm != nullptr ? "replica_comm" : "shard_comm",
                        " is not NULL: this version runs on one rank, without communicators");
@@ -104,7 +106,7 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
                                       const shampoo_buffers* buffers) {
   return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     if (count < 0) return shampoo::Invalid("count is ", count, ": expected at least 0");
-    if (count == 0) return {};
+    if (count == 0) return optimizer.Bind(first, {});
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(buffers, "buffers"));
     std::vector<shampoo::Buffers> own;
     own.reserve(static_cast<size_t>(count));

@@ -125,7 +125,10 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
     SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
     const auto data = plan->plan->data();
     const auto count = static_cast<int64_t>(data->blocks.size());
-    if (index < 0 || index >= count) return shampoo::Invalid("index is ", index, ": expected 0 to ", count - 1);
+    if (index < 0 || index >= count) {
+      if (count == 0) return shampoo::Invalid("index is ", index, ": the plan has no blocks");
+      return shampoo::Invalid("index is ", index, ": expected 0 to ", count - 1);
+    }
     const shampoo::Block& block = data->blocks[static_cast<size_t>(index)];
     shampoo_block_info own = SHAMPOO_BLOCK_INFO_INIT;
     own.param = block.param;

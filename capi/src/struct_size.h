@@ -34,15 +34,20 @@ Status ReadStruct(const Struct* given, size_t first_version_size, const char* na
   return {};
 }
 
+// Whether a caller's struct can be written to.
+template <typename Struct>
+Status CheckWritable(const Struct* given, size_t first_version_size, const char* name) {
+  if (given == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
+  if (given->struct_size >= first_version_size) return {};
+  return Invalid(name, ".struct_size is ", given->struct_size, ": expected at least ", first_version_size,
+                 "; start from the _INIT macro of the struct");
+}
+
 // Our struct into a caller's: as much as it has room for. struct_size stays the caller's.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* given) {
-  if (given == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
+  SHAMPOO_RETURN_IF_ERROR(CheckWritable(given, first_version_size, name));
   const size_t size = given->struct_size;
-  if (size < first_version_size) {
-    return Invalid(name, ".struct_size is ", size, ": expected at least ", first_version_size,
-                   "; start from the _INIT macro of the struct");
-  }
   std::memcpy(static_cast<void*>(given), &own, std::min(size, sizeof(Struct)));
   given->struct_size = size;
   return {};

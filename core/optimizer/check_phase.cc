@@ -86,7 +86,7 @@ Status Optimizer::CheckGradients() {
       }
       largest = std::max(largest, stretch_largest_[i]);
     }
-    const double scale = groups_[static_cast<size_t>(param.desc.group)].settings.gradient_scale;
+    const double scale = groups_[static_cast<size_t>(param.desc.group)].CurrentScale();
     SHAMPOO_RETURN_IF_ERROR(CheckOverflow(backend_.get(), *plan_, param, grad, scale, largest));
   }
   return {};

@@ -54,6 +54,10 @@ class Optimizer {
     BoundScalar gradient_scale;
     bool active = false;  // some parameter has a gradient in this step
     StepProgram program;
+
+    double CurrentScale() const {
+      return gradient_scale.value != nullptr ? gradient_scale.Read() : settings.gradient_scale;
+    }
   };
 
   explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
@@ -65,8 +69,9 @@ class Optimizer {
 
   // The parts of a step, in their order.
   Status CheckBound() const;
-  Status ReadScalars();
+  Status CheckScalars() const;
   Status CheckGradients();
+  void TakeScalars();
   void CopyState();
   void AdvanceGroups();
   void StepBlocks();

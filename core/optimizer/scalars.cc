@@ -91,8 +91,9 @@ Status Optimizer::Get(int group, const char* name, double* value) const {
 
 Status Optimizer::BindScalar(int group, const char* name, int dtype, const void* value) {
   SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected lr or gradient_scale");
   Group& target = groups_[static_cast<size_t>(group)];
-  const std::string_view key = name == nullptr ? "" : name;
+  const std::string_view key = name;
   BoundScalar* scalar = key == "lr" ? &target.lr : key == "gradient_scale" ? &target.gradient_scale : nullptr;
   if (scalar == nullptr) return Invalid("key is \"", key, "\": expected lr or gradient_scale");
   if (value == nullptr) {
@@ -106,21 +107,23 @@ Status Optimizer::BindScalar(int group, const char* name, int dtype, const void*
   return {};
 }
 
-Status Optimizer::ReadScalars() {
+Status Optimizer::CheckScalars() const {
   const Key& lr = *FindKey("lr");
   const Key& scale = *FindKey("gradient_scale");
-  // All are checked before the first is taken over.
   for (const Group& group : groups_) {
     Status status;
     if (group.lr.value != nullptr) status = CheckNumber(lr, group.lr.Read());
     if (status.ok() && group.gradient_scale.value != nullptr) status = CheckNumber(scale, group.gradient_scale.Read());
     if (!status.ok()) return std::move(status).Within("the bound scalar");
   }
+  return {};
+}
+
+void Optimizer::TakeScalars() {
   for (Group& group : groups_) {
     if (group.lr.value != nullptr) group.settings.lr = group.lr.Read();
     if (group.gradient_scale.value != nullptr) group.settings.gradient_scale = group.gradient_scale.Read();
   }
-  return {};
 }
 
 }  // namespace shampoo

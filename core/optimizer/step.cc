@@ -12,10 +12,11 @@ namespace shampoo {
 // First everything that can refuse, then everything that writes.
 Status Optimizer::Step() {
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
-  SHAMPOO_RETURN_IF_ERROR(ReadScalars());
+  SHAMPOO_RETURN_IF_ERROR(CheckScalars());
   if (!root_error_.empty()) return Numeric(std::exchange(root_error_, {}));
   SHAMPOO_RETURN_IF_ERROR(CheckGradients());
 
+  TakeScalars();
   CopyState();
   AdvanceGroups();
   StepBlocks();

@@ -81,7 +81,7 @@ TEST_CASE("a root that is not finite fails, and the result is as before") {
   CheckFailures<double>(SHAMPOO_F64);
 }
 
-TEST_CASE("a root that fails leaves info as it was" * doctest::should_fail()) {
+TEST_CASE("a root that fails leaves info as it was") {
   const ConfigPtr config = MakeConfig();
   const float a = std::numeric_limits<float>::quiet_NaN();
   float x = 7;

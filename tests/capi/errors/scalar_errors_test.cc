@@ -109,7 +109,7 @@ TEST_CASE("a bound scalar is lr or gradient_scale, and float32 or float64") {
   CHECK(model.Everything() == other.Everything());
 }
 
-TEST_CASE("a step that fails for its gradients takes over no bound scalar" * doctest::should_fail()) {
+TEST_CASE("a step that fails for its gradients takes over no bound scalar") {
   SmallModel model;
   model.Bind();
   const double lr = 0.5;

@@ -1,0 +1,181 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kKeys = {{"grafting", "adam"},
+                    {"momentum", "0.75"},
+                    {"weight_decay", "0.1"},
+                    {"epsilon", "1e-3"},
+                    {"beta2", "0.9"},
+                    {"precondition_frequency", "2"},
+                    {"max_preconditioner_dim", "4"}};
+const std::vector<int64_t> kShape = {6, 5};
+
+int32_t ComputationOf(int32_t param_dtype) { return param_dtype == SHAMPOO_F64 ? SHAMPOO_F64 : SHAMPOO_F32; }
+
+TEST_CASE("any mix of dtypes is the run in the computation dtype, with each output rounded once") {
+  for (const int32_t param_dtype : kFloatDtypes) {
+    for (const int32_t grad_dtype : kFloatDtypes) {
+      for (const int32_t out_dtype : kFloatDtypes) {
+        CAPTURE(param_dtype);
+        CAPTURE(grad_dtype);
+        CAPTURE(out_dtype);
+        shampoo_param_desc desc = Param("w", kShape, param_dtype);
+        desc.grad_dtype = grad_dtype;
+        desc.out_dtype = out_dtype;
+        desc.copy_dtype = kFloatDtypes[(param_dtype + grad_dtype + out_dtype) % 4];
+        Host mixed(kKeys, {desc});
+        const int32_t computation = ComputationOf(param_dtype);
+        Host plain(kKeys, {Param("w", kShape, computation)});
+        Host::Tensors& tensor = mixed.tensors[0];
+        std::mt19937_64 random(static_cast<uint64_t>(param_dtype * 16 + grad_dtype));
+        mixed.Fill(random);
+        for (int t = 0; t < 4; ++t) {
+          mixed.FillGradients(random);
+          plain.tensors[0].w = tensor.w.As(computation);
+          plain.tensors[0].g = tensor.g.As(computation);
+          plain.Step();
+          mixed.Step();
+          const Array& result = plain.tensors[0].w;
+          CHECK(tensor.w == result.As(out_dtype).As(param_dtype));
+          CHECK(tensor.copy == result.As(desc.copy_dtype));
+          if (tensor.apart) CHECK(tensor.out == result.As(out_dtype));
+          for (const Host::Entry& entry : mixed.Entries()) {
+            CHECK_MESSAGE(mixed.Read(entry) == plain.Read(entry.info.key), std::string(entry.info.key));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("updates are rounded once to the dtype of the output") {
+  for (const int32_t out_dtype : kFloatDtypes) {
+    shampoo_param_desc desc = Param("w", kShape, SHAMPOO_F64);
+    Host exact(kKeys + Keys{{"output", "updates"}}, {desc});
+    desc.out_dtype = out_dtype;
+    Host rounded(kKeys + Keys{{"output", "updates"}}, {desc});
+    std::mt19937_64 random(7);
+    for (int t = 0; t < 3; ++t) {
+      exact.tensors[0].w.Fill(random);
+      exact.tensors[0].g.Fill(random);
+      rounded.tensors[0].w = exact.tensors[0].w;
+      rounded.tensors[0].g = exact.tensors[0].g;
+      exact.tensors[0].apart = rounded.tensors[0].apart = true;
+      exact.Step();
+      rounded.Step();
+      CHECK(rounded.tensors[0].out == exact.tensors[0].out.As(out_dtype));
+    }
+  }
+}
+
+TEST_CASE("float32 parameters computed in float64 are the float64 run, rounded") {
+  Host single(kKeys + Keys{{"computation_dtype", "f64"}}, {Param("w", kShape)});
+  Host wide(kKeys, {Param("w", kShape, SHAMPOO_F64)});
+  Host plain(kKeys, {Param("w", kShape)});
+  std::mt19937_64 random(3);
+  single.Fill(random);
+  plain.tensors[0].w = single.tensors[0].w;
+  for (int t = 0; t < 4; ++t) {
+    single.FillGradients(random);
+    plain.tensors[0].g = single.tensors[0].g;
+    wide.tensors[0].w = single.tensors[0].w.As(SHAMPOO_F64);
+    wide.tensors[0].g = single.tensors[0].g.As(SHAMPOO_F64);
+    for (Host* host : {&single, &wide, &plain}) host->Step();
+    CHECK(single.tensors[0].w == wide.tensors[0].w.As(SHAMPOO_F32));
+    CHECK(single.Read("w/0/factor.0") == wide.Read("w/0/factor.0"));
+  }
+  CHECK(!(single.tensors[0].w == plain.tensors[0].w));
+}
+
+TEST_CASE("float64 parameters computed in float32 are the float32 run") {
+  const Keys narrow = kKeys + Keys{{"computation_dtype", "f32"}};
+  Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
+  Host single(narrow, {Param("w", kShape)});
+  std::mt19937_64 random(4);
+  wide.Fill(random);
+  for (int t = 0; t < 4; ++t) {
+    wide.FillGradients(random);
+    single.tensors[0].w = wide.tensors[0].w.As(SHAMPOO_F32);
+    single.tensors[0].g = wide.tensors[0].g.As(SHAMPOO_F32);
+    wide.Step();
+    single.Step();
+    CHECK(wide.tensors[0].w == single.tensors[0].w.As(SHAMPOO_F64));
+  }
+}
+
+TEST_CASE("a root is computed in the root dtype") {
+  const Keys keys = {{"use_bias_correction", "false"}, {"use_merge_dims", "false"}, {"epsilon", "1e-3"}};
+  struct Case {
+    int32_t param_dtype;
+    const char* root_name;
+    int32_t root_dtype;
+  };
+  for (const auto& [param_dtype, root_name, root_dtype] : {Case{SHAMPOO_F32, "f64", SHAMPOO_F64},
+                                                           {SHAMPOO_F32, "auto", SHAMPOO_F32},
+                                                           {SHAMPOO_F64, "f32", SHAMPOO_F32},
+                                                           {SHAMPOO_F64, "auto", SHAMPOO_F64}}) {
+    CAPTURE(param_dtype);
+    CAPTURE(root_name);
+    Host host(keys + Keys{{"root_dtype", root_name}}, {Param("w", kShape, param_dtype)});
+    std::mt19937_64 random(5);
+    host.FillGradients(random);
+    host.Step();
+    Array a = host.Read("w/0/factor.0").As(root_dtype);
+    Array x(root_dtype, a.size());
+    shampoo_config* config = MakeConfig(keys);
+    Must(shampoo_matrix_inverse_root(config, 6, root_dtype, a.data(), x.data(), 4, 1, nullptr));
+    shampoo_config_destroy(config);
+    CHECK(host.Read("w/0/inverse.0") == x.As(param_dtype));
+  }
+}
+
+// Every state in turn in another dtype. In the step that makes it nothing else may differ, as it is used unrounded;
+// from then on the run is that of wide states into which the rounded ones are written.
+TEST_CASE("a state in another dtype is rounded once at the end of a step, and only there") {
+  const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
+                                                        {"inverse_dtype", "inverse"},
+                                                        {"filtered_grad_dtype", "filtered_grad"},
+                                                        {"momentum_dtype", "momentum"},
+                                                        {"grafting_dtype", "grafting"}};
+  const char* const names[] = {"", "f32", "f64", "f16", "bf16"};
+  for (const int32_t computation : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
+    for (const auto& [key, state] : states) {
+      for (const int32_t dtype : kFloatDtypes) {
+        CAPTURE(computation);
+        CAPTURE(key);
+        CAPTURE(dtype);
+        Host narrow(kKeys + Keys{{key, names[dtype]}}, {Param("w", kShape, computation)});
+        Host wide(kKeys, {Param("w", kShape, computation)});
+        std::mt19937_64 random(6);
+        narrow.Fill(random);
+        wide.tensors[0].w = narrow.tensors[0].w;
+        for (int t = 0; t < 5; ++t) {
+          narrow.FillGradients(random);
+          wide.tensors[0].g = narrow.tensors[0].g;
+          narrow.Step();
+          wide.Step();
+          CHECK(narrow.tensors[0].w == wide.tensors[0].w);
+          int found = 0;
+          for (const Host::Entry& entry : narrow.Entries()) {
+            Array expected = wide.Read(std::string(entry.info.key));
+            if (std::string(entry.info.key).find(state) != std::string::npos) {
+              CHECK(entry.info.dtype == dtype);
+              wide.Write(entry.info.key, expected.As(dtype).As(computation));
+              expected = expected.As(dtype);
+              ++found;
+            }
+            CHECK_MESSAGE(narrow.Read(entry) == expected, std::string(entry.info.key));
+          }
+          CHECK(found >= 4);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

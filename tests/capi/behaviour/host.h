@@ -1,0 +1,176 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+#include <shampoo/shampoo.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/capi/behaviour/array.h"
+
+namespace shampoo_test {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
+
+inline Keys operator+(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& shape, int32_t dtype = SHAMPOO_F32) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = name;
+  for (const int64_t dim : shape) desc.shape[desc.ndim++] = dim;
+  desc.param_dtype = desc.grad_dtype = dtype;
+  return desc;
+}
+
+inline shampoo_config* MakeConfig(const Keys& keys) {
+  shampoo_config* config = nullptr;
+  Must(shampoo_config_create(&config));
+  for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+  return config;
+}
+
+// An optimizer over parameters of any dtypes and groups, with the arrays of a host that updates in place where it can.
+class Host {
+ public:
+  struct Tensors {
+    Array w, g, out, copy;
+    bool has_grad = true;
+    bool apart = false;  // the step writes to out, and w moves on to it after the step
+  };
+
+  Host(const Keys& keys, const std::vector<shampoo_param_desc>& params, int32_t threads = 1)
+      : Host(std::vector<Keys>{keys}, params, threads) {}
+  Host(const std::vector<Keys>& groups, const std::vector<shampoo_param_desc>& params, int32_t threads = 1) {
+    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+    place.threads = threads;
+    for (const Keys& keys : groups) {
+      shampoo_config* config = MakeConfig(keys);
+      Must(plan == nullptr ? shampoo_plan_create(&plan, config, &place)
+                           : shampoo_plan_add_group(plan, config, nullptr));
+      shampoo_config_destroy(config);
+    }
+    for (const shampoo_param_desc& desc : params) Add(desc);
+    Must(shampoo_plan_finish(plan));
+    const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+  }
+  ~Host() {
+    shampoo_optimizer_destroy(optimizer);
+    shampoo_plan_destroy(plan);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  void Fill(std::mt19937_64& random) {
+    for (Tensors& tensor : tensors) tensor.w.Fill(random);
+  }
+  void FillGradients(std::mt19937_64& random) {
+    for (Tensors& tensor : tensors) tensor.g.Fill(random);
+  }
+
+  void Bind() {
+    for (size_t p = 0; p < tensors.size(); ++p) {
+      Tensors& tensor = tensors[p];
+      shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+      buffers.param = tensor.w.data();
+      buffers.out = tensor.apart ? tensor.out.data() : tensor.w.data();
+      if (tensor.has_grad) buffers.grad = tensor.g.data();
+      if (tensor.copy.size() != 0) buffers.copy = tensor.copy.data();
+      Must(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
+    }
+  }
+  void Step() {
+    Bind();
+    Must(shampoo_optimizer_step(optimizer, nullptr));
+    for (Tensors& tensor : tensors) {
+      if (tensor.apart) tensor.w = tensor.out.As(tensor.w.dtype());
+    }
+  }
+
+  struct Entry {
+    int64_t index;
+    size_t elements;
+    shampoo_state_entry info;
+  };
+  std::vector<Entry> Entries() const {
+    int64_t count = 0;
+    Must(shampoo_state_count(optimizer, &count));
+    std::vector<Entry> entries;
+    for (int64_t i = 0; i < count; ++i) {
+      shampoo_state_entry info = SHAMPOO_STATE_ENTRY_INIT;
+      Must(shampoo_state_describe(optimizer, i, &info));
+      size_t elements = 1;
+      for (int k = 0; k < info.ndim; ++k) elements *= static_cast<size_t>(info.shape[k]);
+      entries.push_back({i, elements, info});
+    }
+    return entries;
+  }
+  Entry Find(const std::string& key) const {
+    for (const Entry& entry : Entries()) {
+      if (key == entry.info.key) return entry;
+    }
+    FAIL("no state entry " << key);
+    return {};
+  }
+  Array Read(const Entry& entry) const {
+    Array values(entry.info.dtype, entry.elements);
+    Must(shampoo_state_read(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
+                            values.bytes().size(), SHAMPOO_CPU, nullptr));
+    return values;
+  }
+  Array Read(const std::string& key) const { return Read(Find(key)); }
+  void Write(const std::string& key, Array values) {
+    const Entry entry = Find(key);
+    REQUIRE(values.dtype() == entry.info.dtype);
+    Must(shampoo_state_write(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
+                             values.bytes().size(), SHAMPOO_CPU, nullptr));
+  }
+  int64_t Steps(int group) const {
+    int64_t steps = -1;
+    const std::string key = "group." + std::to_string(group) + "/step";
+    Must(shampoo_state_read(optimizer, Find(key).index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));
+    return steps;
+  }
+  double Stat(const char* key) const {
+    double value = -1;
+    Must(shampoo_optimizer_stat(optimizer, key, &value));
+    return value;
+  }
+  // All that a step writes, bit for bit.
+  std::vector<std::vector<char>> Everything() const {
+    std::vector<std::vector<char>> all;
+    for (const Tensors& tensor : tensors)
+      all.insert(all.end(), {tensor.w.bytes(), tensor.out.bytes(), tensor.copy.bytes()});
+    for (const Entry& entry : Entries()) all.push_back(Read(entry).bytes());
+    return all;
+  }
+
+  std::vector<Tensors> tensors;
+  shampoo_plan* plan = nullptr;
+  shampoo_optimizer* optimizer = nullptr;
+
+ private:
+  void Add(const shampoo_param_desc& desc) {
+    Must(shampoo_plan_add_param(plan, &desc, nullptr));
+    size_t elements = 1;
+    for (int k = 0; k < desc.ndim; ++k) {
+      elements *= static_cast<size_t>(desc.shard_form == 2 ? desc.local_shape[k] : desc.shape[k]);
+    }
+    if (desc.shard_form == 1) elements = static_cast<size_t>(desc.flat_count);
+    const int32_t out_dtype = desc.out_dtype == 0 ? desc.param_dtype : desc.out_dtype;
+    Tensors tensor{Array(desc.param_dtype, elements), Array(desc.grad_dtype, elements), Array(out_dtype, elements), {}};
+    if (desc.copy_dtype != 0) tensor.copy = Array(desc.copy_dtype, elements);
+    tensor.apart = out_dtype != desc.param_dtype;
+    tensors.push_back(std::move(tensor));
+  }
+};
+
+}  // namespace shampoo_test
