@@ -11,10 +11,39 @@ const Keys kKeys = {{"grafting", "adam"},
                     {"epsilon", "1e-3"},
                     {"beta2", "0.9"},
                     {"precondition_frequency", "2"},
-                    {"max_preconditioner_dim", "4"}};
+                    {"max_preconditioner_dim", "4"},
+                    {"use_merge_dims", "false"}};
 const std::vector<int64_t> kShape = {6, 5};
 
 int32_t ComputationOf(int32_t param_dtype) { return param_dtype == SHAMPOO_F64 ? SHAMPOO_F64 : SHAMPOO_F32; }
+
+void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param_dtype, int32_t grad_dtype,
+              int32_t out_dtype) {
+  shampoo_param_desc desc = Param("w", shape, param_dtype);
+  desc.grad_dtype = grad_dtype;
+  desc.out_dtype = out_dtype;
+  desc.copy_dtype = kFloatDtypes[(param_dtype + grad_dtype + out_dtype) % 4];
+  Host mixed(keys, {desc});
+  const int32_t computation = ComputationOf(param_dtype);
+  Host plain(keys, {Param("w", shape, computation)});
+  Host::Tensors& tensor = mixed.tensors[0];
+  std::mt19937_64 random(static_cast<uint64_t>(param_dtype * 16 + grad_dtype));
+  mixed.Fill(random);
+  for (int t = 0; t < 4; ++t) {
+    mixed.FillGradients(random);
+    plain.tensors[0].w = tensor.w.As(computation);
+    plain.tensors[0].g = tensor.g.As(computation);
+    plain.Step();
+    mixed.Step();
+    const Array& result = plain.tensors[0].w;
+    CHECK(tensor.w == result.As(out_dtype).As(param_dtype));
+    CHECK(tensor.copy == result.As(desc.copy_dtype));
+    if (tensor.apart) CHECK(tensor.out == result.As(out_dtype));
+    for (const Host::Entry& entry : mixed.Entries()) {
+      CHECK_MESSAGE(mixed.Read(entry) == plain.Read(entry.info.key), std::string(entry.info.key));
+    }
+  }
+}
 
 TEST_CASE("any mix of dtypes is the run in the computation dtype, with each output rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
@@ -23,30 +52,8 @@ TEST_CASE("any mix of dtypes is the run in the computation dtype, with each outp
         CAPTURE(param_dtype);
         CAPTURE(grad_dtype);
         CAPTURE(out_dtype);
-        shampoo_param_desc desc = Param("w", kShape, param_dtype);
-        desc.grad_dtype = grad_dtype;
-        desc.out_dtype = out_dtype;
-        desc.copy_dtype = kFloatDtypes[(param_dtype + grad_dtype + out_dtype) % 4];
-        Host mixed(kKeys, {desc});
-        const int32_t computation = ComputationOf(param_dtype);
-        Host plain(kKeys, {Param("w", kShape, computation)});
-        Host::Tensors& tensor = mixed.tensors[0];
-        std::mt19937_64 random(static_cast<uint64_t>(param_dtype * 16 + grad_dtype));
-        mixed.Fill(random);
-        for (int t = 0; t < 4; ++t) {
-          mixed.FillGradients(random);
-          plain.tensors[0].w = tensor.w.As(computation);
-          plain.tensors[0].g = tensor.g.As(computation);
-          plain.Step();
-          mixed.Step();
-          const Array& result = plain.tensors[0].w;
-          CHECK(tensor.w == result.As(out_dtype).As(param_dtype));
-          CHECK(tensor.copy == result.As(desc.copy_dtype));
-          if (tensor.apart) CHECK(tensor.out == result.As(out_dtype));
-          for (const Host::Entry& entry : mixed.Entries()) {
-            CHECK_MESSAGE(mixed.Read(entry) == plain.Read(entry.info.key), std::string(entry.info.key));
-          }
-        }
+        CheckMix(kKeys, {6, 4}, param_dtype, grad_dtype, out_dtype);
+        CheckMix(kKeys + Keys{{"grafting", "none"}}, kShape, param_dtype, grad_dtype, out_dtype);
       }
     }
   }
