@@ -1,0 +1,180 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kFirst = {{"lr", "0.5"}, {"grafting", "adam"}, {"precondition_frequency", "2"}, {"momentum", "0.5"}};
+const Keys kSecond = {{"lr", "0.25"},
+                      {"grafting", "sgd"},
+                      {"beta2", "0.9"},
+                      {"weight_decay", "0.1"},
+                      {"weight_decay_type", "coupled"},
+                      {"factor_dtype", "bf16"},
+                      {"initial_inverse", "zero"},
+                      {"precondition_frequency", "3"}};
+const Keys kThird = {{"beta1", "0"}, {"output", "updates"}, {"max_preconditioner_dim", "2"}};
+
+std::vector<shampoo_param_desc> ParamsOf(int32_t group) {
+  std::vector<shampoo_param_desc> params = {Param(group == 0   ? "a"
+                                                  : group == 1 ? "b"
+                                                               : "c",
+                                                  {4, 3}),
+                                            Param(group == 0   ? "a2"
+                                                  : group == 1 ? "b2"
+                                                               : "c2",
+                                                  {5})};
+  for (shampoo_param_desc& param : params) param.group = group;
+  return params;
+}
+
+// Three groups in one optimizer, and each in an optimizer of its own.
+struct Together {
+  Together() : all({kFirst, kSecond, kThird}, Interleaved(), 2) {
+    int32_t group = 0;
+    for (const Keys& keys : {kFirst, kSecond, kThird}) {
+      std::vector<shampoo_param_desc> params = ParamsOf(group++);
+      for (shampoo_param_desc& param : params) param.group = 0;
+      alone.push_back(std::make_unique<Host>(keys, params));
+    }
+    std::mt19937_64 random(1);
+    all.Fill(random);
+    for (size_t g = 0; g < 3; ++g) {
+      for (size_t p = 0; p < 2; ++p) alone[g]->tensors[p].w = all.tensors[At(g, p)].w;
+    }
+    for (Host::Tensors& tensor : all.tensors) tensor.apart = true;
+    for (auto& host : alone) {
+      for (Host::Tensors& tensor : host->tensors) tensor.apart = true;
+    }
+  }
+  // a, b, c, a2, b2, c2
+  static size_t At(size_t group, size_t param) { return param * 3 + group; }
+  static std::vector<shampoo_param_desc> Interleaved() {
+    std::vector<shampoo_param_desc> params;
+    for (size_t p = 0; p < 2; ++p) {
+      for (int32_t group = 0; group < 3; ++group) params.push_back(ParamsOf(group)[p]);
+    }
+    return params;
+  }
+  void Step(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    all.FillGradients(random);
+    for (size_t g = 0; g < 3; ++g) {
+      for (size_t p = 0; p < 2; ++p) {
+        alone[g]->tensors[p].g = all.tensors[At(g, p)].g;
+        alone[g]->tensors[p].has_grad = all.tensors[At(g, p)].has_grad;
+      }
+      alone[g]->Step();
+    }
+    all.Step();
+    for (size_t g = 0; g < 3; ++g) {
+      for (size_t p = 0; p < 2; ++p) {
+        CHECK(alone[g]->tensors[p].w == all.tensors[At(g, p)].w);
+        CHECK(alone[g]->tensors[p].out == all.tensors[At(g, p)].out);
+      }
+      CHECK(alone[g]->Steps(0) == all.Steps(static_cast<int>(g)));
+      for (const Host::Entry& entry : alone[g]->Entries()) {
+        const std::string key = entry.info.key;
+        if (key.rfind("group.", 0) != 0) CHECK_MESSAGE(alone[g]->Read(entry) == all.Read(key), key);
+      }
+    }
+  }
+
+  Host all;
+  std::vector<std::unique_ptr<Host>> alone;
+};
+
+TEST_CASE("groups in one optimizer are optimizers of their own, bit for bit") {
+  Together both;
+  for (uint64_t t = 0; t < 7; ++t) both.Step(t);
+}
+
+TEST_CASE("a group without gradients stands still while the others go on, and so does a parameter in its group") {
+  Together both;
+  for (uint64_t t = 0; t < 12; ++t) {
+    both.all.tensors[Together::At(1, 0)].has_grad = t % 3 != 1;
+    both.all.tensors[Together::At(1, 1)].has_grad = t % 2 == 0;
+    both.all.tensors[Together::At(2, 0)].has_grad = t > 4;
+    both.all.tensors[Together::At(2, 1)].has_grad = false;
+    both.Step(t);
+  }
+  CHECK(both.all.Steps(0) == 12);
+  CHECK(both.all.Steps(1) == 10);  // all but 1 and 7
+  CHECK(both.all.Steps(2) == 7);
+  CHECK(both.all.Stat("steps") == 12);
+}
+
+TEST_CASE("a step in which nobody has a gradient is a step of the optimizer and of no group") {
+  Host host(kFirst, {Param("w", {3, 2})});
+  std::mt19937_64 random(2);
+  host.Fill(random);
+  host.FillGradients(random);
+  host.Step();
+  host.tensors[0].has_grad = false;
+  const auto before = host.Everything();
+  host.Step();
+  CHECK(host.Everything() == before);
+  CHECK(host.Stat("steps") == 2);
+}
+
+TEST_CASE("scalars belong to their group") {
+  Together both;
+  float lr = 0;
+  double scale = 0;
+  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", SHAMPOO_F32, &lr));
+  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 1, "gradient_scale", SHAMPOO_F64, &scale));
+  for (uint64_t t = 0; t < 6; ++t) {
+    lr = 0.0625f * static_cast<float>(t);
+    scale = 1.5 - 0.25 * static_cast<double>(t);
+    Must(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", static_cast<double>(lr)));
+    Must(shampoo_optimizer_set(both.alone[1]->optimizer, 0, "gradient_scale", scale));
+    for (shampoo_optimizer* optimizer : {both.all.optimizer, both.alone[0]->optimizer}) {
+      Must(shampoo_optimizer_set(optimizer, 0, "beta1", 0.5 / static_cast<double>(t + 1)));
+    }
+    // Bound, and so read by the next step instead of this.
+    Must(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 1000));
+    both.Step(t);
+    double now = -1;
+    Must(shampoo_optimizer_get(both.all.optimizer, 2, "lr", &now));
+    CHECK(now == static_cast<double>(lr));
+  }
+  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
+  lr = 77;
+  both.Step(100);  // the value read last is still in force
+  Must(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 0.75));
+  Must(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", 0.75));
+  both.Step(101);
+}
+
+TEST_CASE("get tells what is in force, worked out for each group") {
+  Host host({Keys{{"grafting", "rmsprop"}, {"precondition_frequency", "4"}},
+             Keys{{"grafting", "adam"}, {"start_preconditioning_step", "9"}},
+             Keys{{"grafting", "adagrad"}, {"use_nesterov", "true"}, {"start_preconditioning_step", "0"}}},
+            {Param("w", {2})}, 3);
+  const auto get = [&](int32_t group, const char* key) {
+    double value = -1;
+    Must(shampoo_optimizer_get(host.optimizer, group, key, &value));
+    return value;
+  };
+  const double beta2[] = {0.99, 0.999, 1};
+  const double epsilon[] = {1e-8, 1e-8, 1e-10};
+  const double start[] = {4, 9, 1};
+  const double frequency[] = {4, 1, 1};
+  for (int32_t group = 0; group < 3; ++group) {
+    const auto at = static_cast<size_t>(group);
+    CHECK(get(group, "grafting_beta2") == beta2[at]);
+    CHECK(get(group, "grafting_epsilon") == epsilon[at]);
+    CHECK(get(group, "start_preconditioning_step") == start[at]);
+    CHECK(get(group, "precondition_frequency") == frequency[at]);
+    CHECK(get(group, "use_nesterov") == (group == 2 ? 1 : 0));
+    CHECK(get(group, "use_bias_correction") == 1);
+    CHECK(get(group, "threads") == 3);
+    CHECK(get(group, "max_preconditioner_dim") == 1024);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,114 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("the library tells the version of its header") {
+  CHECK(shampoo_version() == SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH);
+  const std::string info = shampoo_build_info();
+  const std::string version = std::to_string(SHAMPOO_VERSION_MAJOR) + "." + std::to_string(SHAMPOO_VERSION_MINOR) +
+                              "." + std::to_string(SHAMPOO_VERSION_PATCH);
+  CHECK(info.find("\"version\": \"" + version + "\"") != std::string::npos);
+  CHECK(shampoo_build_info() == shampoo_build_info());  // the same memory, which lives as long as the library
+}
+
+TEST_CASE("the one backend is the CPU, and usable") {
+  REQUIRE(shampoo_backend_count() == 1);
+  shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+  Must(shampoo_backend_describe(0, &info));
+  CHECK(std::string(info.name) == "cpu");
+  CHECK(std::string(info.why_not).empty());
+  CHECK(info.usable == 1);
+  CHECK(info.device_count == 1);
+}
+
+TEST_CASE("the keys of this version, their types and who may change them") {
+  const std::set<std::string> changeable = {"lr",
+                                            "beta1",
+                                            "beta2",
+                                            "epsilon",
+                                            "momentum",
+                                            "weight_decay",
+                                            "grafting_beta2",
+                                            "grafting_epsilon",
+                                            "gradient_scale"};
+  std::set<std::string> names;
+  for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
+    shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
+    Must(shampoo_config_describe_key(i, &info));
+    const std::string name = info.name;
+    CAPTURE(name);
+    CHECK(names.insert(name).second);
+    CHECK(info.changeable == (changeable.count(name) != 0 ? 1 : 0));
+    CHECK(info.scope == (name == "threads" ? 0 : 1));
+    CHECK(std::string(info.doc).size() > 20);
+    CHECK(std::string(info.range) != "");
+  }
+  CHECK(names == std::set<std::string>{"lr",
+                                       "beta1",
+                                       "beta2",
+                                       "epsilon",
+                                       "momentum",
+                                       "use_nesterov",
+                                       "weight_decay",
+                                       "weight_decay_type",
+                                       "max_preconditioner_dim",
+                                       "use_merge_dims",
+                                       "precondition_frequency",
+                                       "start_preconditioning_step",
+                                       "inverse_root_override",
+                                       "exponent_multiplier",
+                                       "use_bias_correction",
+                                       "grafting",
+                                       "grafting_beta2",
+                                       "grafting_epsilon",
+                                       "initial_inverse",
+                                       "root_method",
+                                       "computation_dtype",
+                                       "root_dtype",
+                                       "factor_dtype",
+                                       "inverse_dtype",
+                                       "filtered_grad_dtype",
+                                       "momentum_dtype",
+                                       "grafting_dtype",
+                                       "gradient_scale",
+                                       "output",
+                                       "threads"});
+}
+
+TEST_CASE("a clone goes its own way, and a plan keeps what it was given") {
+  shampoo_config* config = MakeConfig({{"lr", "0.5"}});
+  shampoo_config* clone = nullptr;
+  Must(shampoo_config_clone(&clone, config));
+  Must(shampoo_config_set_f64(config, "lr", 0.25));
+  CHECK(std::string(shampoo_config_get(clone, "lr")) == "0.5");
+  shampoo_plan* plan = nullptr;
+  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  Must(shampoo_plan_create(&plan, clone, &place));
+  Must(shampoo_config_set_f64(clone, "lr", 7));
+  shampoo_config_destroy(clone);
+  shampoo_config_destroy(config);
+  char name[] = "w";
+  shampoo_param_desc param = Param(name, {2});
+  Must(shampoo_plan_add_param(plan, &param, nullptr));
+  name[0] = '?';
+  Must(shampoo_plan_finish(plan));
+  shampoo_optimizer* optimizer = nullptr;
+  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+  shampoo_plan_destroy(plan);
+  double lr = 0;
+  Must(shampoo_optimizer_get(optimizer, 0, "lr", &lr));
+  CHECK(lr == 0.5);
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+  Must(shampoo_state_describe(optimizer, 1, &entry));
+  CHECK(std::string(entry.key) == "w/0/factor.0");
+  shampoo_optimizer_destroy(optimizer);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,147 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+// Collects what the library says while it lives.
+class Listener {
+ public:
+  explicit Listener(int32_t max_level) { Must(shampoo_set_log(&Receive, this, max_level)); }
+  ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
+
+  std::vector<std::string> Take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  static void Receive(void* user, int32_t level, const char* message) {
+    auto* const self = static_cast<Listener*>(user);
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->messages_.push_back(std::to_string(level) + " " + message);
+  }
+  std::mutex mutex_;
+  std::vector<std::string> messages_;
+};
+
+bool Has(const std::string& text, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    if (text.find(word) == std::string::npos) return false;
+  }
+  return true;
+}
+
+TEST_CASE("Nesterov's momentum without momentum is ignored with a warning that names the group") {
+  const Keys plain = {{"momentum", "0"}};
+  Listener listener(1);
+  Host quiet({plain, plain + Keys{{"use_nesterov", "true"}, {"momentum", "0.5"}}}, {Param("w", {2})});
+  CHECK(listener.Take().empty());
+  Host warned({plain, plain + Keys{{"use_nesterov", "true"}}}, {Param("w", {2})});
+  const std::vector<std::string> messages = listener.Take();
+  REQUIRE(messages.size() == 1);
+  CHECK_MESSAGE(Has(messages[0], {"1 ", "group 1", "use_nesterov", "momentum"}), messages[0]);
+  std::mt19937_64 random(1);
+  for (Host* host : {&quiet, &warned}) {
+    random.seed(2);
+    host->Fill(random);
+    host->FillGradients(random);
+    host->Step();
+  }
+  CHECK(quiet.tensors[0].w == warned.tensors[0].w);
+}
+
+TEST_CASE("levels above the asked one are not told, and without a callback there is silence") {
+  const auto make = [] { Host(Keys{{"use_nesterov", "true"}}, {Param("w", {2})}); };
+  Listener listener(2);
+  make();
+  const std::vector<std::string> all = listener.Take();
+  REQUIRE(all.size() >= 2);  // the warning, and what was made
+  for (const std::string& message : all) {
+    CHECK((message[0] == '1' || message[0] == '2'));
+    CHECK(message.back() != '\n');
+  }
+  Must(shampoo_set_log(nullptr, nullptr, 3));
+  make();
+  CHECK(listener.Take().empty());
+  {
+    Listener errors(0);
+    make();
+    CHECK(errors.Take().empty());
+  }
+  CHECK(listener.Take().empty());
+}
+
+// A factor that cannot be inverted: written by hand, as a gradient that would make it is refused.
+void Spoil(Host* host, double value) {
+  Array factor = host->Read("w/0/factor.0");
+  factor.Set(0, value);
+  host->Write("w/0/factor.0", factor);
+}
+
+TEST_CASE("a root that cannot be computed keeps the previous one, is counted, and is told") {
+  const Keys keys = {{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}};
+  Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
+  std::mt19937_64 random(9);
+  host.FillGradients(random);
+  host.Step();
+  CHECK(host.Stat("root_computed") == 4);
+  CHECK(host.Stat("root_reused") == 0);
+  for (const double bad : {NAN, INFINITY, -INFINITY}) {
+    CAPTURE(bad);
+    Listener listener(1);
+    const Array good = host.Read("w/0/factor.0");
+    const Array before = host.Read("w/0/inverse.0");
+    const Array other = host.Read("other/0/inverse.0");
+    const double computed = host.Stat("root_computed");
+    const double reused = host.Stat("root_reused");
+    Spoil(&host, bad);
+    host.FillGradients(random);
+    host.Step();
+    CHECK(host.Read("w/0/inverse.0") == before);
+    CHECK(!(host.Read("other/0/inverse.0") == other));
+    CHECK(host.Stat("root_computed") == computed + 3);
+    CHECK(host.Stat("root_reused") == reused + 1);
+    for (const double value : host.tensors[0].w.Values()) CHECK(std::isfinite(value));
+    const std::vector<std::string> messages = listener.Take();
+    REQUIRE(messages.size() == 1);
+    const char* const what = std::isnan(bad) ? "NaN" : "infinity";
+    CHECK_MESSAGE(Has(messages[0], {"1 ", "w/0/factor.0", what}), messages[0]);
+
+    // The next step tells it once, before it changes anything, and then the caller may go on.
+    host.Write("w/0/factor.0", good);
+    host.FillGradients(random);
+    const auto untouched = host.Everything();
+    const double steps = host.Stat("steps");
+    host.Bind();
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+    CHECK_MESSAGE(Has(shampoo_last_error(), {"w/0/factor.0", what, "changed nothing"}), shampoo_last_error());
+    CHECK(std::string(shampoo_optimizer_error(host.optimizer)) == shampoo_last_error());
+    CHECK(host.Everything() == untouched);
+    CHECK(host.Stat("steps") == steps);
+    host.Step();
+    CHECK(host.Stat("steps") == steps + 1);
+    CHECK(!(host.Read("w/0/inverse.0") == before));
+  }
+}
+
+TEST_CASE("a root that does not fit its dtype keeps the previous one, and is no failure of the next step") {
+  Host host(Keys{{"inverse_dtype", "f16"}, {"epsilon", "1e-30"}, {"beta1", "0"}, {"beta2", "0.5"}}, {Param("w", {3})});
+  Listener listener(1);
+  host.tensors[0].g.Set(0, 1);  // the two others have factors of 0, and roots of 1e15
+  host.Step();
+  CHECK(host.Stat("root_reused") == 1);
+  const std::vector<std::string> messages = listener.Take();
+  REQUIRE(messages.size() == 1);
+  CHECK_MESSAGE(Has(messages[0], {"1 ", "w/0/factor.0", "not finite"}), messages[0]);
+  const Array inverse = host.Read("w/0/inverse.0");
+  for (size_t i = 0; i < 9; ++i) CHECK(inverse.Get(i) == (i % 4 == 0 ? 1 : 0));
+  host.Step();
+  CHECK(host.Stat("steps") == 2);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,161 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/semantics/dense_reference.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Root {
+  shampoo_status status;
+  Array x;
+  shampoo_root_info info;
+};
+
+Root InverseRoot(const Keys& keys, Array a, int32_t root_num, int32_t root_den = 1) {
+  shampoo_config* config = MakeConfig(keys);
+  Root root{SHAMPOO_OK, Array(a.dtype(), a.size()), SHAMPOO_ROOT_INFO_INIT};
+  const auto n = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(a.size()))));
+  root.info.iterations = 5;
+  root.status =
+      shampoo_matrix_inverse_root(config, n, a.dtype(), a.data(), root.x.data(), root_num, root_den, &root.info);
+  shampoo_config_destroy(config);
+  return root;
+}
+
+Array Matrix(int32_t dtype, const std::vector<double>& values) {
+  Array a(dtype, values.size());
+  for (size_t i = 0; i < values.size(); ++i) a.Set(i, values[i]);
+  return a;
+}
+
+// B B^T of an n x n matrix of random numbers, and so with eigenvalues from nearly 0 to about n^2.
+Array RandomMatrix(int32_t dtype, size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Array b(SHAMPOO_F64, n * n);
+  b.Fill(random);
+  std::vector<double> a(n * n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t k = 0; k < n; ++k) a[i * n + j] += b.Get(i * n + k) * b.Get(j * n + k);
+    }
+  }
+  return Matrix(dtype, a);
+}
+
+std::vector<double> Product(size_t n, const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> c(n * n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < n; ++k) {
+      for (size_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+    }
+  }
+  return c;
+}
+
+TEST_CASE("a number is its own matrix") {
+  for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
+    const Root root = InverseRoot({{"epsilon", "1"}}, Matrix(dtype, {15}), 4);
+    CHECK(root.status == SHAMPOO_OK);
+    CHECK(root.x.Get(0) == 0.5);
+    CHECK(root.info.method == 0);
+    CHECK(root.info.iterations == 0);
+    CHECK(root.info.converged == 1);
+    CHECK(root.info.retried == 0);
+    CHECK(root.info.residual < 1e-6);
+    CHECK(root.info.struct_size == sizeof root.info);
+  }
+}
+
+TEST_CASE("a diagonal matrix is taken element by element, and reads nothing above its diagonal") {
+  const Root root = InverseRoot({{"epsilon", "0"}}, Matrix(SHAMPOO_F64, {16, 3, NAN, 0, 81, INFINITY, 0, 0, 1}), 4);
+  CHECK(root.status == SHAMPOO_OK);
+  const double expected[] = {0.5, 0, 0, 0, 1.0 / 3, 0, 0, 0, 1};
+  for (size_t i = 0; i < 9; ++i) CHECK(root.x.Get(i) == doctest::Approx(expected[i]).epsilon(1e-15));
+  CHECK(root.info.method == 1);
+  CHECK(root.info.residual < 1e-14);
+}
+
+TEST_CASE("a dense matrix times the power of its root is the identity") {
+  for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
+    for (const size_t n : {2, 3, 17, 48}) {
+      for (const int root_num : {1, 2, 3, 4, 6}) {
+        CAPTURE(dtype);
+        CAPTURE(n);
+        CAPTURE(root_num);
+        const Array a = RandomMatrix(dtype, n, n);
+        const Root root = InverseRoot({{"epsilon", "1"}}, a, root_num);
+        REQUIRE(root.status == SHAMPOO_OK);
+        CHECK(root.info.method == 2);
+        for (size_t i = 0; i < n; ++i) {
+          for (size_t j = 0; j < i; ++j) CHECK(root.x.Get(i * n + j) == root.x.Get(j * n + i));
+        }
+        std::vector<double> product = a.Values();
+        for (size_t i = 0; i < n; ++i) product[i * n + i] += 1;
+        for (int k = 0; k < root_num; ++k) product = Product(n, product, root.x.Values());
+        double largest = 0;
+        for (size_t i = 0; i < n * n; ++i)
+          largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
+        // The condition number is about 30 n^2 at most; a residual is that times the precision times the root.
+        const double precision = dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16;
+        CHECK(largest < precision * 100 * static_cast<double>(n * n) * root_num);
+        CHECK(root.info.residual == doctest::Approx(largest).epsilon(0.5));
+      }
+    }
+  }
+}
+
+TEST_CASE("the exponent is multiplier times denominator over numerator") {
+  DenseReference reference(1, 1);
+  reference.epsilon = 0.5;
+  const Array a = RandomMatrix(SHAMPOO_F64, 6, 1);
+  struct Case {
+    int32_t root_num, root_den;
+    const char* multiplier;
+    double exponent;
+  };
+  for (const Case& one :
+       {Case{4, 1, "1", 0.25}, {4, 3, "1", 0.75}, {3, 2, "1.5", 1}, {1, 1, "0", 0}, {2, 1, "-1", -0.5}}) {
+    CAPTURE(one.exponent);
+    const Root root =
+        InverseRoot({{"epsilon", "0.5"}, {"exponent_multiplier", one.multiplier}}, a, one.root_num, one.root_den);
+    REQUIRE(root.status == SHAMPOO_OK);
+    reference.root = 1;
+    reference.multiplier = one.exponent;
+    const std::vector<double> expected = reference.InverseRoot(6, a.Values());
+    for (size_t i = 0; i < 36; ++i) CHECK(std::fabs(root.x.Get(i) - expected[i]) < 1e-11);
+    CHECK(root.info.residual < 1e-10);
+  }
+}
+
+TEST_CASE("negative eigenvalues are raised to 0 together, then epsilon is added") {
+  // Eigenvalues -1 and 3 of [1 2; 2 1]: 0 and 4 after the raise, 1 and 5 with epsilon.
+  const Root root = InverseRoot({{"epsilon", "1"}}, Matrix(SHAMPOO_F64, {1, 2, 2, 1}), 2);
+  REQUIRE(root.status == SHAMPOO_OK);
+  const double low = 1, high = 1 / std::sqrt(5.0);
+  CHECK(root.x.Get(0) == doctest::Approx((high + low) / 2).epsilon(1e-14));
+  CHECK(root.x.Get(1) == doctest::Approx((high - low) / 2).epsilon(1e-14));
+  // Element by element there is no raise, as long as the result is a number.
+  const Root diagonal = InverseRoot({{"epsilon", "2"}}, Matrix(SHAMPOO_F64, {-1, 0, 0, 7}), 2);
+  CHECK(diagonal.x.Get(0) == 1);
+  CHECK(diagonal.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
+  const Root raised = InverseRoot({{"epsilon", "1"}}, Matrix(SHAMPOO_F64, {-4, 0, 0, 4}), 2);
+  CHECK(raised.x.Get(0) == 1);
+  CHECK(raised.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
+}
+
+TEST_CASE("the result may be written over the matrix, the upper triangle does not count, and info is not needed") {
+  const Array a = RandomMatrix(SHAMPOO_F64, 5, 4);
+  const Root root = InverseRoot({{"epsilon", "0.5"}}, a, 4);
+  Array in_place = a;
+  for (size_t i = 0; i < 5; ++i) {
+    for (size_t j = i + 1; j < 5; ++j) in_place.Set(i * 5 + j, NAN);
+  }
+  shampoo_config* config = MakeConfig({{"epsilon", "0.5"}});
+  Must(shampoo_matrix_inverse_root(config, 5, SHAMPOO_F64, in_place.data(), in_place.data(), 4, 1, nullptr));
+  shampoo_config_destroy(config);
+  CHECK(in_place == root.x);
+}
+
+}  // namespace
+}  // namespace shampoo_test

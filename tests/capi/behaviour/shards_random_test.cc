@@ -1,0 +1,129 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <list>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+// The pieces of elements [first, end) of a tensor of this shape, by looking at one element after the other: as long as
+// `first` is where a slice along some dim begins, the outermost such dim of which a whole slice fits gives the piece,
+// of as many slices as fit.
+std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
+  std::vector<std::vector<int64_t>> pieces;
+  while (first < end) {
+    std::vector<int64_t> piece = {end - first};
+    for (size_t k = 0; k < shape.size(); ++k) {
+      int64_t stride = 1;
+      for (size_t i = k + 1; i < shape.size(); ++i) stride *= shape[i];
+      if (first % stride != 0 || first + stride > end) continue;
+      // No further than to the end of the slice of the dim outside.
+      const int64_t slices = std::min((end - first) / stride, shape[k] - first / stride % shape[k]);
+      piece = {slices};
+      piece.insert(piece.end(), shape.begin() + static_cast<int64_t>(k) + 1, shape.end());
+      break;
+    }
+    int64_t elements = 1;
+    for (const int64_t dim : piece) elements *= dim;
+    first += elements;
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+Keys RandomKeys(std::mt19937_64& random) {
+  return {{"grafting", random() % 2 == 0 ? "adagrad" : "none"},
+          {"momentum", "0.5"},
+          {"epsilon", "1e-3"},
+          {"use_merge_dims", random() % 2 == 0 ? "true" : "false"},
+          {"precondition_frequency", "2"},
+          {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
+}
+
+// The buffer of the one parameter of `one` is those of the parameters of `many`, one behind the other.
+void CheckSame(Host* one, Host* many, std::mt19937_64& random) {
+  const auto scatter = [many](const Array& from, Array Host::Tensors::*to) {
+    size_t at = 0;
+    for (Host::Tensors& tensor : many->tensors) {
+      for (size_t i = 0; i < (tensor.*to).size(); ++i) (tensor.*to).Set(i, from.Get(at++));
+    }
+    REQUIRE(at == from.size());
+  };
+  one->Fill(random);
+  scatter(one->tensors[0].w, &Host::Tensors::w);
+  for (int t = 0; t < 3; ++t) {
+    one->FillGradients(random);
+    scatter(one->tensors[0].g, &Host::Tensors::g);
+    one->Step();
+    many->Step();
+  }
+  std::vector<double> expected;
+  for (const Host::Tensors& tensor : many->tensors) {
+    for (const double value : tensor.w.Values()) expected.push_back(value);
+  }
+  CHECK(one->tensors[0].w.Values() == expected);
+}
+
+TEST_CASE("random flat shards are their recovered pieces, bit for bit") {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    std::vector<int64_t> shape(1 + random() % 4);
+    int64_t elements = 1;
+    for (int64_t& dim : shape) elements *= dim = 1 + static_cast<int64_t>(random() % 6);
+    // Up to two stacking dims: layers that a shard may begin and end within.
+    const size_t stacked = shape.size() > 2 && round % 3 == 0 ? 1 + random() % 2 : 0;
+    shampoo_param_desc desc = Param("w", shape);
+    desc.stack_dims = static_cast<int32_t>(stacked);
+    desc.shard_form = 1;
+    desc.flat_offset = static_cast<int64_t>(random() % static_cast<uint64_t>(elements));
+    desc.flat_count = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(elements - desc.flat_offset));
+
+    const std::vector<int64_t> layer(shape.begin() + static_cast<int64_t>(stacked), shape.end());
+    int64_t layer_elements = 1;
+    for (const int64_t dim : layer) layer_elements *= dim;
+    std::vector<shampoo_param_desc> params;
+    std::list<std::string> names;
+    const int64_t end = desc.flat_offset + desc.flat_count;
+    for (int64_t first = desc.flat_offset; first < end;) {
+      const int64_t base = first / layer_elements * layer_elements;
+      const int64_t last = std::min(end, base + layer_elements);
+      for (const std::vector<int64_t>& piece : Pieces(layer, first - base, last - base)) {
+        names.push_back(std::to_string(params.size()));
+        params.push_back(Param(names.back().c_str(), piece));
+      }
+      first = last;
+    }
+    const Keys keys = RandomKeys(random);
+    Host one(keys, {desc});
+    Host many(keys, params);
+    CheckSame(&one, &many, random);
+  }
+}
+
+TEST_CASE("random rectangles are tensors of their shapes, bit for bit") {
+  std::mt19937_64 random(12);
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    std::vector<int64_t> shape(1 + random() % 4);
+    std::vector<int64_t> local;
+    for (int64_t& dim : shape) dim = 1 + static_cast<int64_t>(random() % 7);
+    shampoo_param_desc desc = Param("w", shape);
+    desc.shard_form = 2;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      desc.local_offset[k] = static_cast<int64_t>(random() % static_cast<uint64_t>(shape[k]));
+      desc.local_shape[k] = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(shape[k] - desc.local_offset[k]));
+      local.push_back(desc.local_shape[k]);
+    }
+    shampoo_param_desc whole = Param("w", local);
+    if (shape.size() > 1 && round % 3 == 0) desc.stack_dims = whole.stack_dims = 1;
+    const Keys keys = RandomKeys(random);
+    Host one(keys, {desc});
+    Host many(keys, {whole});
+    CheckSame(&one, &many, random);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,155 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/tensor_reference.h"
+
+namespace shampoo_test {
+namespace {
+
+std::string Text(double value) {
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+Keys KeysOf(const TensorReference& r) {
+  return {{"lr", Text(r.lr)},
+          {"beta1", Text(r.beta1)},
+          {"beta2", Text(r.beta2)},
+          {"epsilon", Text(r.epsilon)},
+          {"momentum", Text(r.momentum)},
+          {"weight_decay", Text(r.weight_decay)},
+          {"gradient_scale", Text(r.scale)},
+          {"grafting", r.rmsprop ? "rmsprop" : "none"},
+          {"grafting_beta2", Text(r.graft_beta2)},
+          {"grafting_epsilon", Text(r.graft_epsilon)},
+          {"exponent_multiplier", Text(r.multiplier)},
+          {"precondition_frequency", std::to_string(r.frequency)},
+          {"start_preconditioning_step", std::to_string(r.start)},
+          {"use_merge_dims", "false"}};
+}
+
+double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+std::vector<int64_t> Wide(const std::vector<int>& shape) { return {shape.begin(), shape.end()}; }
+
+// 10 steps of a parameter that is one block.
+double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& given_shape) {
+  Host host(KeysOf(reference) + more, {Param("w", given_shape, SHAMPOO_F64)});
+  std::mt19937_64 random(8);
+  host.Fill(random);
+  std::vector<double> w = host.tensors[0].w.Values();
+  for (int t = 1; t <= 10; ++t) {
+    host.FillGradients(random);
+    reference.Step(t, host.tensors[0].g.Values(), &w);
+    host.Step();
+  }
+  return LargestDifference(w, host.tensors[0].w.Values());
+}
+
+TEST_CASE("a block of every order is the step of the formulas") {
+  const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},         {3, 4, 2},
+                                                {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}};
+  for (const std::vector<int>& shape : shapes) {
+    for (const bool grafted : {true, false}) {
+      TensorReference reference(shape);
+      reference.rmsprop = grafted;
+      reference.frequency = 2;
+      reference.start = grafted ? 5 : 3;
+      reference.multiplier = shape.size() == 2 ? 1.25 : 1;
+      reference.scale = 0.75;
+      CAPTURE(shape.size());
+      CAPTURE(shape[0]);
+      CHECK(DifferenceOf(reference, {}, Wide(shape)) < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("the root is looked up by the order of the block") {
+  const std::vector<std::vector<int>> shapes = {{5}, {3, 4}, {2, 3, 2}, {2, 2, 2, 2}};
+  const double roots[] = {3, 5, 0, 0};  // an entry 0, and an order beyond the list: the default
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    TensorReference reference(shapes[i]);
+    reference.root = roots[i];
+    CHECK(DifferenceOf(reference, {{"inverse_root_override", "7,3,5,0"}}, Wide(shapes[i])) < 1e-9);
+    reference.root = 3;
+    CHECK(DifferenceOf(reference, {{"inverse_root_override", "3"}}, Wide(shapes[i])) < 1e-9);
+    CHECK(DifferenceOf(reference, {{"inverse_root_override", "7,4,4,5,6"}}, Wide(shapes[i])) > 1e-3);
+  }
+}
+
+TEST_CASE("merged dims are one dim of the block") {
+  struct Case {
+    std::vector<int64_t> given;
+    const char* largest;
+    std::vector<int> merged;
+  };
+  const Case cases[] = {{{2, 3, 4}, "6", {6, 4}}, {{3, 1, 2, 1}, "6", {6}}, {{1, 4, 3}, "4", {4, 3}},
+                        {{1, 1}, "8", {1}},       {{}, "8", {1}},           {{2, 2, 2, 3}, "5", {4, 2, 3}}};
+  for (const Case& one : cases) {
+    CAPTURE(one.largest);
+    CAPTURE(one.given.size());
+    CHECK(DifferenceOf(TensorReference(one.merged),
+                       {{"use_merge_dims", "true"}, {"max_preconditioner_dim", one.largest}}, one.given) < 1e-9);
+  }
+}
+
+// Cuts of at most 3 along each dim: the blocks in the order of the plan, each a tensor of its own.
+TEST_CASE("a parameter of many blocks is its blocks, each stepped alone, also without some gradients") {
+  const std::vector<int> shape = {4, 7, 5};
+  const auto linear = [&](int i, int j, int k) { return static_cast<size_t>((i * shape[1] + j) * shape[2] + k); };
+  struct Piece {
+    std::vector<size_t> elements;
+    TensorReference reference;
+  };
+  std::vector<Piece> pieces;
+  for (int i = 0; i < shape[0]; i += 3) {
+    for (int j = 0; j < shape[1]; j += 3) {
+      for (int k = 0; k < shape[2]; k += 3) {
+        const int ends[] = {std::min(i + 3, shape[0]), std::min(j + 3, shape[1]), std::min(k + 3, shape[2])};
+        Piece piece{{}, TensorReference({ends[0] - i, ends[1] - j, ends[2] - k})};
+        for (int a = i; a < ends[0]; ++a) {
+          for (int b = j; b < ends[1]; ++b) {
+            for (int c = k; c < ends[2]; ++c) piece.elements.push_back(linear(a, b, c));
+          }
+        }
+        piece.reference.start = 3;
+        piece.reference.frequency = 3;
+        pieces.push_back(std::move(piece));
+      }
+    }
+  }
+  REQUIRE(pieces.size() == 12);
+  Host host(KeysOf(pieces[0].reference) + Keys{{"max_preconditioner_dim", "3"}},
+            {Param("w", Wide(shape), SHAMPOO_F64), Param("other", {2}, SHAMPOO_F64)});
+  std::mt19937_64 random(10);
+  host.Fill(random);
+  std::vector<double> w = host.tensors[0].w.Values();
+  for (int t = 1; t <= 14; ++t) {
+    host.FillGradients(random);
+    host.tensors[0].has_grad = t % 3 != 0 && t != 8;  // never at a refresh before step 15, once elsewhere
+    if (t == 12) host.tensors[0].has_grad = true;
+    const std::vector<double> g = host.tensors[0].g.Values();
+    for (Piece& piece : pieces) {
+      if (!host.tensors[0].has_grad) break;
+      std::vector<double> part, gradient;
+      for (const size_t at : piece.elements) part.push_back(w[at]), gradient.push_back(g[at]);
+      piece.reference.Step(t, gradient, &part);
+      for (size_t n = 0; n < part.size(); ++n) w[piece.elements[n]] = part[n];
+    }
+    host.Step();
+    CHECK(LargestDifference(w, host.tensors[0].w.Values()) < 1e-9);
+  }
+  const Array inverse = host.Read("w/4/inverse.1");
+  for (size_t i = 0; i < inverse.size(); ++i) {
+    CHECK(inverse.Get(i) == doctest::Approx(pieces[4].reference.inverse[1][i]).epsilon(1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
