@@ -53,6 +53,7 @@ TEST_CASE("any mix of dtypes is the run in the computation dtype, with each outp
         CAPTURE(grad_dtype);
         CAPTURE(out_dtype);
         CheckMix(kKeys, {6, 4}, param_dtype, grad_dtype, out_dtype);
+        CheckMix(kKeys + Keys{{"max_preconditioner_dim", "16"}}, {8, 9, 10}, param_dtype, grad_dtype, out_dtype);
         CheckMix(kKeys + Keys{{"grafting", "none"}}, kShape, param_dtype, grad_dtype, out_dtype);
       }
     }

@@ -97,9 +97,11 @@ TEST_CASE("a dense matrix times the power of its root is the identity") {
         for (size_t i = 0; i < n * n; ++i)
           largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
         // The condition number is about 30 n^2 at most; a residual is that times the precision times the root.
-        const double precision = dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16;
-        CHECK(largest < precision * 100 * static_cast<double>(n * n) * root_num);
-        CHECK(root.info.residual == doctest::Approx(largest).epsilon(0.5));
+        const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
+        CHECK(largest < bound);
+        CHECK(root.info.residual < bound);
+        // In float32 the rounding of X is nearly all of it, so that the number told is this one.
+        if (dtype == SHAMPOO_F32) CHECK(root.info.residual / largest == doctest::Approx(1).epsilon(1e-3));
       }
     }
   }

@@ -53,8 +53,8 @@ double DifferenceOf(TensorReference reference, const Keys& more, const std::vect
 }
 
 TEST_CASE("a block of every order is the step of the formulas") {
-  const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},         {3, 4, 2},
-                                                {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}};
+  const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},          {3, 4, 2},
+                                                {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}, {8, 9, 10}};
   for (const std::vector<int>& shape : shapes) {
     for (const bool grafted : {true, false}) {
       TensorReference reference(shape);
