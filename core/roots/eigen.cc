@@ -89,9 +89,10 @@ RootOutcome EigenInverseRoot(int64_t n, bool diagonal, double epsilon, double ex
     return outcome;
   }
   // X = B^T B with row i of B = l_i^(exponent / 2) q_i: half the work of a product, and exactly symmetric.
-  const double shift = epsilon - std::min(static_cast<double>(l[0]), 0.0);
+  // In this order: next to a large negative eigenvalue epsilon would be lost.
+  const double least = std::min(static_cast<double>(l[0]), 0.0);
   for (int64_t i = 0; i < n; ++i) {
-    const Real scale = static_cast<Real>(std::pow(static_cast<double>(l[i]) + shift, exponent / 2));
+    const Real scale = static_cast<Real>(std::pow((static_cast<double>(l[i]) - least) + epsilon, exponent / 2));
     Real* const row = a + i * n;
     for (int64_t j = 0; j < n; ++j) row[j] *= scale;
   }
