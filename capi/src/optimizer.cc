@@ -105,8 +105,8 @@ shampoo_status With(shampoo_optimizer* opt, Body&& body) {
 shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int32_t count,
                                       const shampoo_buffers* buffers) {
   return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
-    if (count < 0) return shampoo::Invalid("count is ", count, ": expected at least 0");
-    if (count == 0) return optimizer.Bind(first, {});
+    SHAMPOO_RETURN_IF_ERROR(optimizer.CheckRange(first, count));
+    if (count == 0) return {};
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(buffers, "buffers"));
     std::vector<shampoo::Buffers> own;
     own.reserve(static_cast<size_t>(count));

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "core/plan/block.h"
 #include "core/roots/eigen.h"
@@ -26,26 +26,23 @@ struct StepItem {
   const Block* block;
   const Buffers* buffers;
   const StepProgram* program;
+  RootOutcome* roots;  // one for each dim: written where the program refreshes roots
 };
 
-// A root that could not be computed: the block goes on with the inverse that it had.
-struct RootIncident {
-  const Block* block;
-  int dim;
-  RootOutcome outcome;
-};
-
-struct StepReport {
-  int64_t roots_computed = 0;
-  std::vector<RootIncident> incidents;
-  int64_t incidents_dropped = 0;  // counted, but not kept: there are too many
-};
-
-// A stretch of one parameter's gradient, for the check phase.
-struct GradientStretch {
+// A stretch of memory that the check phase looks at.
+struct Stretch {
   const void* data;
   Dtype dtype;
   int64_t elements;
+};
+
+// What the check phase wants to know of a block whose gradient is doubtful: G = gradient_scale * gradient +
+// coupled_decay * W.
+struct GradientInspection {
+  int64_t element = 0;          // of the caller's buffer: the first where G is NaN or infinite, else G's largest
+  double value = 0;             // G there
+  bool param_at_fault = false;  // the gradient is finite there, and W is not
+  std::array<double, kMaxDims> slice_square{};  // by dim: the largest diagonal element of C_k
 };
 
 // What an optimizer does to numbers. Every operation gets whole lists, never one block at a time, so that a backend can
@@ -58,15 +55,14 @@ class Backend {
   virtual void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) = 0;
 
   // largest[i]: the largest magnitude in stretch i; NaN if it holds a NaN, infinity if an infinity.
-  virtual void LargestMagnitudes(std::span<const GradientStretch> stretches, double* largest) = 0;
-  // The first element of the stretch that is NaN or infinite, and its value; there must be one.
-  virtual int64_t FindNonFinite(const GradientStretch& stretch, double* value) = 0;
-  // |G|^2 of a block's gradient.
-  virtual double SquaredNorm(const Param& param, const Block& block, const void* grad) = 0;
+  virtual void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) = 0;
+  virtual GradientInspection Inspect(const StepItem& item) = 0;
+  // The largest element on the diagonal of a d x d matrix.
+  virtual double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) = 0;
 
   // All of a step for the items, which are of distinct blocks, sorted by falling cost. Nothing in it can fail but
   // roots.
-  virtual void Step(std::span<const StepItem> items, char* arena, StepReport* report) = 0;
+  virtual void Step(std::span<const StepItem> items, char* arena) = 0;
 
   // The outputs of a parameter that takes no part in a step: itself, or updates of zero.
   virtual void PassThrough(const Param& param, const Buffers& buffers, Output output) = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,22 @@ struct HostExecutor {
   void (*release)(void* user) = nullptr;
 };
 
+// Gives this thread the rounding and flush-to-zero of another, for a while: results must not depend on which thread
+// computes them.
+class FloatingPointMode {
+ public:
+  explicit FloatingPointMode(const std::fenv_t& mode) {
+    std::fegetenv(&before_);
+    std::fesetenv(&mode);
+  }
+  ~FloatingPointMode() { std::fesetenv(&before_); }
+  FloatingPointMode(const FloatingPointMode&) = delete;
+  FloatingPointMode& operator=(const FloatingPointMode&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
 // Where parallel work of one optimizer runs. A slot is a worker's place: it has workspace of its own, and at most one
 // thread is in it at a time. Which thread takes which item changes from run to run; results never depend on it.
 class Executor {
@@ -30,8 +47,6 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  int slots() const { return slots_; }
-
   // work(slot, item) for every item of [0, count), handed out in rising order; work must not throw.
   template <typename Work>
   void ForEach(int64_t count, Work&& work) {
@@ -39,9 +54,12 @@ class Executor {
       std::atomic<int64_t> next{0};
       int64_t count;
       Work* work;
-    } shared{{}, count, &work};
+      std::fenv_t mode;
+    } shared{{}, count, &work, {}};
+    std::fegetenv(&shared.mode);
     auto slot_loop = [](void* argument, int64_t slot) {
       auto* mine = static_cast<Shared*>(argument);
+      const FloatingPointMode mode(mine->mode);
       for (int64_t item; (item = mine->next.fetch_add(1, std::memory_order_relaxed)) < mine->count;) {
         (*mine->work)(static_cast<int>(slot), item);
       }

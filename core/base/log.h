@@ -15,4 +15,14 @@ void SetLog(LogCallback callback, void* user, LogLevel max_level);
 bool LogEnabled(LogLevel level);
 void Log(LogLevel level, const std::string& message);
 
+// make() gives the text, and is called only if somebody listens. For places that have nothing left to fail: a text for
+// which there is no memory is left out.
+template <typename Make>
+void LogText(LogLevel level, Make&& make) noexcept {
+  try {
+    if (LogEnabled(level)) Log(level, make());
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+  }
+}
+
 }  // namespace shampoo

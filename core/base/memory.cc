@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 
+#include "core/base/round_up.h"
+
 namespace shampoo {
 namespace {
-constexpr size_t kAlignment = 256;
+constexpr int64_t kAlignment = 256;
 constexpr int32_t kCpu = 1;
 }  // namespace
 
@@ -19,8 +21,8 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   const auto size = static_cast<size_t>(bytes);
   const bool own = allocator.allocate == nullptr;
   // aligned_alloc wants a multiple of the alignment.
-  void* memory = own ? std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment)
-                     : allocator.allocate(allocator.user, size, kAlignment, kCpu, 0, nullptr);
+  void* memory = own ? std::aligned_alloc(kAlignment, static_cast<size_t>(RoundUp(bytes, kAlignment)))
+                     : allocator.allocate(allocator.user, size, size_t{kAlignment}, kCpu, 0, nullptr);
   if (memory == nullptr) {
     return NoMemory("allocating ", bytes, " bytes of ", what, own ? "" : " by the host's allocator",
                     " failed: "
@@ -30,7 +32,7 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   made.data_ = static_cast<char*>(memory);
   made.bytes_ = bytes;
   made.allocator_ = allocator;
-  if (reinterpret_cast<uintptr_t>(memory) % kAlignment != 0) {
+  if (reinterpret_cast<uintptr_t>(memory) % uint64_t{kAlignment} != 0) {
     return Invalid("the host's allocator gave a pointer that is not aligned to the ", kAlignment, " bytes asked for");
   }
   *out = std::move(made);

@@ -36,7 +36,6 @@ class Allocation {
   static Status Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out);
 
   char* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
 
  private:
   char* data_ = nullptr;

@@ -59,15 +59,14 @@ int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work) {
 }
 
 #ifdef SHAMPOO_SYSTEM_BLAS
-Status CheckThreads(int64_t threads) {
-  if (threads <= 1 || openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};
+Status CheckThreads() {
+  if (openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};
   return Unsupported(
-      "the OpenBLAS of this system is its serial build, in which ", threads,
-      " threads at a time give wrong results: install the one with threads (libopenblas0-pthread), set the "
-      "key threads to 1, or build with SHAMPOO_SYSTEM_BLAS=OFF");
+      "the OpenBLAS of this system is its serial build, in which several threads at a time give wrong results: install "
+      "the one with threads (libopenblas0-pthread), or build with SHAMPOO_SYSTEM_BLAS=OFF");
 }
 #else
-Status CheckThreads(int64_t) { return {}; }
+Status CheckThreads() { return {}; }
 #endif
 
 Identity Identify() {

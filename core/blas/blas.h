@@ -40,9 +40,9 @@ int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 // Largest extent for which the workspace size of Syevd fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
-// Whether so many threads may be inside BLAS at a time. Always with the private copy; not with a serial OpenBLAS of the
-// system, whose scratch memory is shared among threads.
-Status CheckThreads(int64_t threads);
+// Whether threads may be inside BLAS at a time, those of the host among them. Always with the private copy; not with a
+// serial OpenBLAS of the system, whose scratch memory is shared among threads.
+Status CheckThreads();
 
 // Name, version and the kernel that runs on this CPU: {"OpenBLAS 0.3.21", "SkylakeX"}.
 struct Identity {

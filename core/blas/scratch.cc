@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/base/round_up.h"
+
 namespace shampoo::blas {
 namespace {
 
@@ -68,7 +70,7 @@ int64_t Scratch::Bytes(int64_t extent, size_t element_bytes) {
   constexpr int64_t kDepth = 512;
   const int64_t wanted = kLeftPanelBytes + kDepth * (extent + 64) * static_cast<int64_t>(element_bytes);
   constexpr int64_t kPage = 4096;
-  return std::min((wanted + kPage - 1) / kPage * kPage, static_cast<int64_t>(kBufferBytes));
+  return std::min(RoundUp(wanted, kPage), static_cast<int64_t>(kBufferBytes));
 }
 
 int64_t Scratch::ResidentBytes() const {

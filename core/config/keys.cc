@@ -24,7 +24,7 @@ constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a doub
 const Key kKeys[] = {
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.01",
      .doc = "Learning rate: the update is -lr times the direction.",
-     .least = 0, .number = &Settings::lr, .changeable = true},
+     .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. "
             "0: the gradient itself, and no state for it.",
@@ -43,7 +43,7 @@ const Key kKeys[] = {
      .flag = &Settings::use_nesterov},
     {.name = "weight_decay", .type = KeyType::kF64, .default_text = "0",
      .doc = "Weight decay; how it enters is chosen by weight_decay_type.",
-     .least = 0, .number = &Settings::weight_decay, .changeable = true},
+     .least = 0, .number = &Settings::weight_decay, .changeable = true, .arithmetic = true},
     {.name = "weight_decay_type", .type = KeyType::kChoice, .default_text = "decoupled",
      .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW. coupled: it is added "
             "to the gradient, and so enters every state (L2 regularization).",
@@ -82,7 +82,7 @@ const Key kKeys[] = {
      .least = 0, .most = 1, .least_open = true, .number = &Settings::grafting_beta2, .changeable = true},
     {.name = "grafting_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Added to the root of the grafting method's second moment. auto: 1e-10 for adagrad, else 1e-8.",
-     .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true},
+     .least = 0, .least_open = true, .number = &Settings::grafting_epsilon, .changeable = true, .arithmetic = true},
     {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
      .doc = "Inverse roots before the first refresh. identity: without grafting the filtered gradient is the direction "
             "until then. zero: nothing moves until then but by weight decay and momentum, as in the reference release.",
@@ -113,7 +113,7 @@ const Key kKeys[] = {
      .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is read as gradient_scale times its value (loss scaling, averaging over a batch).",
-     .number = &Settings::gradient_scale, .changeable = true},
+     .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
     {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
      .doc = "What a step writes to out. parameters: the new parameter. updates: the update to be added to it.",
      .choices = kOutputNames},
@@ -132,11 +132,11 @@ std::string DescribeRange(const Key& key) {
     return names;
   }
   if (key.type == KeyType::kBool) return "true, false";
-  const bool limited_above = key.most < kLargestInteger;
   const bool limited_below = key.least > -kNoLimit;
   std::string range;
-  if (limited_above) {
-    range = Cat(key.least_open ? "(" : "[", key.least, ", ", key.most, key.most_open ? ")" : "]");
+  if (key.most < kNoLimit) {
+    const std::string most = key.most == kLargestInteger ? "2^53" : Cat(key.most);
+    range = Cat(key.least_open ? "(" : "[", key.least, ", ", most, key.most_open ? ")" : "]");
   } else if (limited_below) {
     range = Cat(key.least_open ? "> " : ">= ", key.least);
   } else {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/config/settings.h"
@@ -35,13 +36,14 @@ struct Key {
   std::span<const char* const> choices =
       {};  // kChoice: the names, in the order of the enum's values; kDtype: the names
 
-  // Where the value goes. The one that fits the type is set; a choice is stored by ConfigValue's index in Resolve.
+  // Where the value goes. The one that fits the type is set; Resolve stores a choice by its index, Value::integer.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
   std::optional<Dtype> Settings::*dtype = nullptr;
 
   bool changeable = false;  // shampoo_optimizer_set may change it after create
+  bool arithmetic = false;  // is rounded to the computation dtype, and must survive it
 };
 
 std::span<const Key> Keys();
@@ -62,6 +64,8 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
+// Of a key that is `arithmetic`: a number beyond the computation dtype, or above 0 and rounded to it, is refused.
+Status CheckArithmetic(const Key& key, double number, Dtype computation);
 // Elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/base/status.h"
 
 namespace shampoo {
 
@@ -57,6 +58,9 @@ struct Settings {
   // The root r of a block of this order: 2 * order unless overridden (paper section 3; semantics of the override list:
   // indexed by the order, 0 or past the end is the default).
   int64_t RootFor(int order) const;
+
+  // Whether every number that enters the arithmetic of a step survives the rounding to this dtype.
+  Status CheckArithmetic(Dtype computation) const;
 };
 
 }  // namespace shampoo

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -14,11 +15,18 @@ Status OutOfRange(const Key& key, std::string_view given) {
                  RangeText(key));
 }
 
+constexpr int64_t kExact = int64_t{1} << 53;  // up to here every integer is a double
+
 bool InRange(const Key& key, double number) {
   // Written so that NaN fails; the limits are finite, so infinity fails, too.
   const bool above = key.least_open ? number > key.least : number >= key.least;
   const bool below = key.most_open ? number < key.most : number <= key.most;
   return above && below;
+}
+
+// As an integer, since a double does not tell 2^53 from 2^53 + 1. The limits of integer keys are whole and closed.
+bool InRange(const Key& key, int64_t integer) {
+  return integer >= static_cast<int64_t>(key.least) && integer <= static_cast<int64_t>(key.most);
 }
 
 std::string_view Trim(std::string_view text) {
@@ -40,6 +48,22 @@ Status CheckNumber(const Key& key, double number) {
   return InRange(key, number) ? Status() : OutOfRange(key, Cat(number));
 }
 
+Status CheckArithmetic(const Key& key, double number, Dtype computation) {
+  const bool vanishes = computation == Dtype::kF32 && key.least_open && static_cast<float>(number) == 0;
+  if (std::fabs(number) <= LargestFinite(computation) && !vanishes) return {};
+  return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
+                 NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",
+                 vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),
+                 ", or a wider computation_dtype");
+}
+
+Status Settings::CheckArithmetic(Dtype computation) const {
+  for (const Key& key : Keys()) {
+    if (key.arithmetic) SHAMPOO_RETURN_IF_ERROR(shampoo::CheckArithmetic(key, this->*key.number, computation));
+  }
+  return {};
+}
+
 Status MakeNumber(const Key& key, double number, Value* value) {
   if (key.type != KeyType::kF64) {
     return Invalid("key ", key.name, " is of type ", TypeName(key.type), ", and a floating-point number (", number,
@@ -56,9 +80,13 @@ Status MakeNumber(const Key& key, double number, Value* value) {
 Status MakeInteger(const Key& key, int64_t integer, Value* value) {
   switch (key.type) {
     case KeyType::kF64:
+      if (integer > kExact || integer < -kExact) {
+        return Invalid("key ", key.name, ": the integer ", integer,
+                       " may be no double: use shampoo_config_set_f64 with the double that is meant");
+      }
       return MakeNumber(key, static_cast<double>(integer), value);
     case KeyType::kI64:
-      if (!InRange(key, static_cast<double>(integer))) return OutOfRange(key, Cat(integer));
+      if (!InRange(key, integer)) return OutOfRange(key, Cat(integer));
       *value = {0, integer, false, Cat(integer)};
       return {};
     case KeyType::kBool:
@@ -76,7 +104,7 @@ Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* el
   for (size_t start = 0; start <= text.size();) {
     const size_t comma = std::min(text.find(',', start), text.size());
     int64_t element = 0;
-    if (!ParseWhole(Trim(text.substr(start, comma - start)), &element) || !InRange(key, static_cast<double>(element))) {
+    if (!ParseWhole(Trim(text.substr(start, comma - start)), &element) || !InRange(key, element)) {
       return OutOfRange(key, Cat("\"", text, "\""));
     }
     elements->push_back(element);
@@ -100,7 +128,7 @@ Status ParseValue(const Key& key, std::string_view given, Value* value) {
     }
     case KeyType::kI64: {
       int64_t integer = 0;
-      if (!ParseWhole(text, &integer) || !InRange(key, static_cast<double>(integer))) return OutOfRange(key, quoted);
+      if (!ParseWhole(text, &integer) || !InRange(key, integer)) return OutOfRange(key, quoted);
       return MakeInteger(key, integer, value);
     }
     case KeyType::kBool:

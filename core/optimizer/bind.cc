@@ -64,12 +64,14 @@ Status Optimizer::CheckBuffers(const Param& param, const Buffers& buffers) const
   return {};
 }
 
-Status Optimizer::Bind(int first, std::span<const Buffers> buffers) {
+Status Optimizer::CheckRange(int first, int count) const {
   const auto params = static_cast<int64_t>(plan_->params.size());
-  const auto count = static_cast<int64_t>(buffers.size());
-  if (first < 0 || first > params || count > params - first) {
-    return Invalid("first is ", first, " and count ", count, ": the plan has ", params, " parameters");
-  }
+  if (first >= 0 && count >= 0 && first <= params && count <= params - first) return {};
+  return Invalid("first is ", first, " and count ", count, ": expected a range of the plan's ", params, " parameters");
+}
+
+Status Optimizer::Bind(int first, std::span<const Buffers> buffers) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRange(first, static_cast<int>(buffers.size())));
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Param& param = plan_->params[static_cast<size_t>(first) + i];
     Status status = CheckBuffers(param, buffers[i]);

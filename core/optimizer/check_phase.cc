@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+
 #include "core/optimizer/check_phase.h"
 
 #include <algorithm>
@@ -15,79 +16,187 @@ namespace {
 constexpr const char* kWhatToTry =
     "; nothing has changed. Skip this step, or lower the learning rate, clip gradients, or start preconditioning later";
 
-// Whether element `at` of the caller's buffer lies in the block. Strides fall from dim to dim.
-bool Contains(const Block& block, int64_t at) {
-  int64_t rest = at - block.offset;
-  if (rest < 0) return false;
+// A factor that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so that
+// its diagonal need not be read.
+constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
+
+struct Limits {
+  double element;  // of |G|: above it an elementwise state would overflow
+  double product;  // of the elements of C_k, in the computation dtype
+  Dtype element_dtype;
+};
+
+// A margin for the rounding of sums in the computation dtype.
+double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
+double FactorLimit(const Block& block, int k) {
+  return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(block.factor[static_cast<size_t>(k)].dtype));
+}
+
+Limits LimitsOf(const Block& block) {
+  Limits limits{LargestFinite(block.computation), ProductLimit(block.computation), block.computation};
+  auto narrow = [&limits](double limit, Dtype dtype) {
+    if (limit < limits.element) {
+      limits.element = limit;
+      limits.element_dtype = dtype;
+    }
+  };
+  // E is an average of gradients, V at least the average of their squares.
+  if (block.filtered_grad.present()) narrow(LargestFinite(block.filtered_grad.dtype), block.filtered_grad.dtype);
+  if (block.grafting.present()) narrow(std::sqrt(LargestFinite(block.grafting.dtype)), block.grafting.dtype);
+  return limits;
+}
+
+// Whether no state of the block can overflow if no element of G is larger than `largest`. NaN and infinity are not
+// harmless.
+bool IsHarmless(Backend* backend, const StepItem& item, double largest, const char* state) {
+  const Block& block = *item.block;
+  const Limits limits = LimitsOf(block);
+  const double square = largest * largest * static_cast<double>(block.elements);
+  if (!(largest < limits.element && square < limits.product)) return false;
   for (int k = 0; k < block.order(); ++k) {
-    if (block.shape[k] == 1) continue;
-    const int64_t stride = block.stride[static_cast<size_t>(k)];
-    if (rest / stride >= block.shape[k]) return false;
-    rest %= stride;
+    const double limit = FactorLimit(block, k);
+    if (square < kNegligible * limit) continue;
+    const double before = backend->LargestDiagonal(block.factor[static_cast<size_t>(k)], block.shape[k], state);
+    if (!(item.program->factor_keep * before + item.program->factor_add * square < limit)) return false;
   }
-  return rest == 0;
+  return true;
 }
 
-Status NonFiniteGradient(const PlanData& plan, const Param& param, int64_t at, double value) {
-  std::string name = param.desc.name;
-  for (int64_t i = 0; i < param.block_count; ++i) {
-    const Block& block = plan.blocks[static_cast<size_t>(param.first_block + i)];
-    if (Contains(block, at)) name = BlockName(param, block);
+// The exact check, for a block that is not harmless at first sight.
+Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
+  const Param& param = *item.param;
+  const Block& block = *item.block;
+  const GradientInspection seen = backend->Inspect(item);
+  const std::string where = Cat(" at element ", seen.element, " (block ", BlockName(param, block), ")");
+  if (!std::isfinite(seen.value)) {
+    return Numeric(seen.param_at_fault ? "parameter \"" : "the gradient of parameter \"", param.desc.name, "\" has ",
+                   std::isnan(seen.value) ? "NaN" : "an infinity", where, kWhatToTry);
   }
-  return Numeric("the gradient of parameter \"", param.desc.name, "\" has ", std::isnan(value) ? "NaN" : "an infinity",
-                 " at element ", at, " (block ", name, ")", kWhatToTry);
-}
-
-// Every element of G G^T is at most |G|^2, so a block passes if that is finite in the computation dtype.
-Status CheckOverflow(Backend* backend, const PlanData& plan, const Param& param, const void* grad, double scale,
-                     double largest) {
-  const double magnitude = std::fabs(scale) * largest;
-  for (int64_t i = 0; i < param.block_count; ++i) {
-    const Block& block = plan.blocks[static_cast<size_t>(param.first_block + i)];
-    const double limit = LargestFinite(block.computation);
-    // The cheap bound first; a margin for the rounding of sums in the computation dtype.
-    if (magnitude * magnitude * static_cast<double>(block.elements) < 0.5 * limit) continue;
-    const double square = scale * scale * backend->SquaredNorm(param, block, grad);
-    if (square < 0.5 * limit) continue;
-    return Numeric("the gradient of parameter \"", param.desc.name,
-                   "\" is too large: its factor matrices would overflow ", NameOf(block.computation), " (block ",
-                   BlockName(param, block), ", squared norm ", square, ")", kWhatToTry);
+  const Limits limits = LimitsOf(block);
+  if (!(std::fabs(seen.value) < limits.element)) {
+    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: ", seen.value, where,
+                   " would overflow ", NameOf(limits.element_dtype), kWhatToTry);
+  }
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    const StateSlot& factor = block.factor[at];
+    const double before = backend->LargestDiagonal(factor, block.shape[k], state);
+    const double after = item.program->factor_keep * before + item.program->factor_add * seen.slice_square[at];
+    const bool product_fits = seen.slice_square[at] < limits.product;
+    if (product_fits && after < FactorLimit(block, k)) continue;
+    const bool narrow = product_fits && LargestFinite(factor.dtype) < LargestFinite(block.computation);
+    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: factor.", k, " would overflow ",
+                   NameOf(narrow ? factor.dtype : block.computation), "; the largest value is ", seen.value, where,
+                   kWhatToTry, narrow ? ", or keep factors in a wider factor_dtype" : "");
   }
   return {};
 }
 
 }  // namespace
 
-Status Optimizer::CheckGradients() {
+// What the step will do with each block, without doing it.
+void Optimizer::ListItems() {
+  for (Group& group : groups_) group.active = false;
+  for (const Param& param : plan_->params) {
+    if (HasGradient(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
+  }
+  const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (!groups_[g].active) continue;
+    groups_[g].program = MakeProgram(groups_[g].settings, counters[g] + 1);
+    groups_[g].program.lr = groups_[g].CurrentLr();
+    groups_[g].program.gradient_scale = groups_[g].CurrentScale();
+  }
+  items_.clear();
+  for (const int64_t i : blocks_by_cost_) {
+    const Block& block = plan_->blocks[static_cast<size_t>(i)];
+    const Param& param = plan_->params[static_cast<size_t>(block.param)];
+    if (!HasGradient(param)) continue;
+    item_of_block_[static_cast<size_t>(i)] = items_.size();
+    items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)],
+                      &groups_[static_cast<size_t>(block.group)].program,
+                      &root_outcomes_[static_cast<size_t>(i) * kMaxDims]});
+  }
+}
+
+// The largest |G| of each parameter, or a bound of it.
+void Optimizer::ScanGradients() {
   stretches_.clear();
   stretch_param_.clear();
+  auto add = [&](size_t p, const void* data, Dtype dtype, int64_t elements) {
+    for (int64_t first = 0; first < elements; first += kScanStretch) {
+      stretches_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanStretch, elements - first)});
+      stretch_param_.push_back(static_cast<int>(p));
+    }
+  };
+  const auto program_of = [&](size_t p) -> const StepProgram& {
+    return groups_[static_cast<size_t>(plan_->params[p].desc.group)].program;
+  };
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
-    if (!HasGradient(param)) continue;
-    const Dtype dtype = param.desc.grad_dtype;
-    for (int64_t first = 0; first < param.elements; first += kScanStretch) {
-      stretches_.push_back(
-          {ElementAt(buffers_[p].grad, dtype, first), dtype, std::min(kScanStretch, param.elements - first)});
-      stretch_param_.push_back(static_cast<int>(p));
+    if (HasGradient(param)) add(p, buffers_[p].grad, param.desc.grad_dtype, param.elements);
+  }
+  const size_t of_params = stretches_.size();
+  for (size_t p = 0; p < plan_->params.size(); ++p) {
+    const Param& param = plan_->params[p];
+    if (HasGradient(param) && program_of(p).coupled_decay != 0) {
+      add(p, buffers_[p].param, param.desc.param_dtype, param.elements);
     }
   }
   backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
-  for (size_t i = 0; i < stretches_.size();) {
-    const auto p = static_cast<size_t>(stretch_param_[i]);
-    const Param& param = plan_->params[p];
-    const void* const grad = buffers_[p].grad;
+
+  std::vector<double>& bound = gradient_bound_;
+  std::fill(bound.begin(), bound.end(), 0.0);
+  for (size_t i = 0; i < of_params;) {
+    const int p = stretch_param_[i];
     double largest = 0;
-    for (int64_t first = 0; i < stretches_.size() && stretch_param_[i] == static_cast<int>(p);
-         ++i, first += kScanStretch) {
-      if (!std::isfinite(stretch_largest_[i])) {
-        double value = 0;
-        const int64_t at = first + backend_->FindNonFinite(stretches_[i], &value);
-        return NonFiniteGradient(*plan_, param, at, value);
-      }
-      largest = std::max(largest, stretch_largest_[i]);
+    for (; i < of_params && stretch_param_[i] == p; ++i) {
+      if (!std::isnan(largest) && !(stretch_largest_[i] <= largest)) largest = stretch_largest_[i];  // NaN stays
     }
-    const double scale = groups_[static_cast<size_t>(param.desc.group)].CurrentScale();
-    SHAMPOO_RETURN_IF_ERROR(CheckOverflow(backend_.get(), *plan_, param, grad, scale, largest));
+    bound[static_cast<size_t>(p)] = std::fabs(program_of(static_cast<size_t>(p)).gradient_scale) * largest;
+  }
+  for (size_t i = of_params; i < stretches_.size(); ++i) {
+    const auto p = static_cast<size_t>(stretch_param_[i]);
+    bound[p] += program_of(p).coupled_decay * stretch_largest_[i];
+  }
+}
+
+// A factor that the gradients made is finite, as their check sees to it; one that the host wrote may not be.
+Status Optimizer::CheckFactors() {
+  stretches_.clear();
+  stretch_param_.clear();
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (!items_[i].program->refresh_roots) continue;
+    const Block& block = *items_[i].block;
+    for (int k = 0; k < block.order(); ++k) {
+      const StateSlot& slot = block.factor[static_cast<size_t>(k)];
+      stretches_.push_back({state_in_ + slot.offset, slot.dtype, block.shape[k] * block.shape[k]});
+      stretch_param_.push_back(static_cast<int>(i));
+    }
+  }
+  backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
+  for (size_t i = 0, k = 0; i < stretches_.size(); ++i) {
+    k = i > 0 && stretch_param_[i] == stretch_param_[i - 1] ? k + 1 : 0;
+    if (std::isfinite(stretch_largest_[i])) continue;
+    const StepItem& item = items_[static_cast<size_t>(stretch_param_[i])];
+    return Numeric("the factor matrix ", BlockName(*item.param, *item.block), "/factor.", k, " has ",
+                   std::isnan(stretch_largest_[i]) ? "NaN" : "an infinity",
+                   ", which no step of this optimizer put there; nothing has changed. Write or bind a sound state");
+  }
+  return {};
+}
+
+Status Optimizer::CheckGradients() {
+  ScanGradients();
+  // In the order of the plan, so that the first offence is the one that is told.
+  for (size_t p = 0; p < plan_->params.size(); ++p) {
+    const Param& param = plan_->params[p];
+    if (!HasGradient(param)) continue;
+    for (int64_t i = 0; i < param.block_count; ++i) {
+      const StepItem& item = items_[item_of_block_[static_cast<size_t>(param.first_block + i)]];
+      if (IsHarmless(backend_.get(), item, gradient_bound_[p], state_in_)) continue;
+      SHAMPOO_RETURN_IF_ERROR(CheckBlock(backend_.get(), item, state_in_));
+    }
   }
   return {};
 }

@@ -22,9 +22,13 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   std::unique_ptr<Optimizer> optimizer(new Optimizer(std::move(plan)));
   const PlanData& data = *optimizer->plan_;
   SHAMPOO_RETURN_IF_ERROR(optimizer->AllocateState(desc));
-  for (const Settings& settings : data.groups)
-    optimizer->groups_.push_back(
-        {.settings = settings, .lr = {}, .gradient_scale = {}, .active = false, .program = {}});
+  for (const Settings& settings : data.groups) {
+    optimizer->groups_.emplace_back();
+    optimizer->groups_.back().settings = settings;
+  }
+  for (const Block& block : data.blocks) {
+    if (block.computation == Dtype::kF32) optimizer->groups_[static_cast<size_t>(block.group)].narrowest = Dtype::kF32;
+  }
   optimizer->buffers_.resize(data.params.size());
   optimizer->bound_.resize(data.params.size(), false);
   optimizer->entries_ = ListEntries(data, data.placement.replica_rank);
@@ -35,11 +39,11 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
 
   std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
   optimizer->backend_->InitializeState(data.blocks, data.groups, optimizer->state_out_);
-  if (LogEnabled(LogLevel::kInfo)) {
-    Log(LogLevel::kInfo, Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
-                             data.blocks.size(), " blocks, ", data.state_bytes_of_rank[0], " bytes of state, ",
-                             data.workspace_bytes_of_rank[0], " of workspace, ", data.threads, " threads"));
-  }
+  LogText(LogLevel::kInfo, [&data] {
+    return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
+               data.blocks.size(), " blocks, ", data.state_bytes_of_rank[0], " bytes of state, ",
+               data.workspace_bytes_of_rank[0], " of workspace, ", data.threads, " threads");
+  });
   *out = std::move(optimizer);
   return {};
 }
@@ -71,8 +75,15 @@ void Optimizer::PrepareStep() {
     return StepCost(blocks[static_cast<size_t>(a)]) > StepCost(blocks[static_cast<size_t>(b)]);
   });
   items_.reserve(blocks.size());
-  int64_t stretches = 0;
-  for (const Param& param : plan_->params) stretches += StretchCount(param.elements);
+  item_of_block_.resize(blocks.size());
+  root_outcomes_.resize(blocks.size() * kMaxDims);
+  gradient_bound_.resize(plan_->params.size());
+  // The check phase lists gradients and parameters, or all factors.
+  int64_t scanned = 0;
+  for (const Param& param : plan_->params) scanned += 2 * StretchCount(param.elements);
+  int64_t factors = 0;
+  for (const Block& block : blocks) factors += block.order();
+  const int64_t stretches = std::max(scanned, factors);
   stretches_.reserve(static_cast<size_t>(stretches));
   stretch_param_.reserve(static_cast<size_t>(stretches));
   stretch_largest_.resize(static_cast<size_t>(stretches));

@@ -29,6 +29,7 @@ class Optimizer {
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
                        std::unique_ptr<Optimizer>* out);
 
+  Status CheckRange(int first, int count) const;  // of parameters
   Status Bind(int first, std::span<const Buffers> buffers);
   Status BindScalar(int group, const char* name, int dtype, const void* value);
   Status BindState(const void* state_in, void* state_out);
@@ -50,11 +51,13 @@ class Optimizer {
   };
   struct Group {
     Settings settings;
+    Dtype narrowest = Dtype::kF64;  // of the computation dtypes of its blocks
     BoundScalar lr;
     BoundScalar gradient_scale;
     bool active = false;  // some parameter has a gradient in this step
     StepProgram program;
 
+    double CurrentLr() const { return lr.value != nullptr ? lr.Read() : settings.lr; }
     double CurrentScale() const {
       return gradient_scale.value != nullptr ? gradient_scale.Read() : settings.gradient_scale;
     }
@@ -70,13 +73,15 @@ class Optimizer {
   // The parts of a step, in their order.
   Status CheckBound() const;
   Status CheckScalars() const;
+  void ListItems();
+  Status CheckFactors();
+  void ScanGradients();
   Status CheckGradients();
   void TakeScalars();
   void CopyState();
   void AdvanceGroups();
-  void StepBlocks();
   void CompleteSkipped() const;
-  void ReportRoots(const StepReport& report);
+  void ReportRoots();
 
   bool HasGradient(const Param& param) const;
   int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
@@ -85,21 +90,23 @@ class Optimizer {
   std::vector<Group> groups_;
   std::vector<Buffers> buffers_;  // by parameter
   std::vector<bool> bound_;
+  std::unique_ptr<Backend> backend_;  // before own_state_: a host's executor is released after all memory is freed
   Allocation own_state_;
   char* created_state_ = nullptr;  // own_state_ or the host's, given at create
   const char* state_in_ = nullptr;
   char* state_out_ = nullptr;
-  std::unique_ptr<Backend> backend_;
   std::vector<StateEntry> entries_;
 
   // Made once, so that a step allocates nothing.
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;
-  std::vector<GradientStretch> stretches_;
+  std::vector<size_t> item_of_block_;
+  std::vector<RootOutcome> root_outcomes_;  // by block and dim
+  std::vector<Stretch> stretches_;
   std::vector<int> stretch_param_;
   std::vector<double> stretch_largest_;
+  std::vector<double> gradient_bound_;  // by parameter
 
-  std::string root_error_;  // of the last refresh; raised by the next step's check phase
   int64_t steps_ = 0;
   int64_t roots_computed_ = 0;
   int64_t roots_reused_ = 0;

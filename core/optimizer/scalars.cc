@@ -63,6 +63,8 @@ Status Optimizer::Set(int group, const char* name, double value) {
                    " is not allowed with grafting adagrad, which is an "
                    "unweighted sum: use grafting rmsprop for a decaying one");
   }
+  if (key->arithmetic)
+    SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
   settings.*key->number = value;
   return {};
 }
@@ -110,11 +112,16 @@ Status Optimizer::BindScalar(int group, const char* name, int dtype, const void*
 Status Optimizer::CheckScalars() const {
   const Key& lr = *FindKey("lr");
   const Key& scale = *FindKey("gradient_scale");
-  for (const Group& group : groups_) {
-    Status status;
-    if (group.lr.value != nullptr) status = CheckNumber(lr, group.lr.Read());
-    if (status.ok() && group.gradient_scale.value != nullptr) status = CheckNumber(scale, group.gradient_scale.Read());
-    if (!status.ok()) return std::move(status).Within("the bound scalar");
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    auto check = [&group](const Key& key, const BoundScalar& scalar) -> Status {
+      if (scalar.value == nullptr) return {};
+      SHAMPOO_RETURN_IF_ERROR(CheckNumber(key, scalar.Read()));
+      return CheckArithmetic(key, scalar.Read(), group.narrowest);
+    };
+    Status status = check(lr, group.lr);
+    if (status.ok()) status = check(scale, group.gradient_scale);
+    if (!status.ok()) return std::move(status).Within(Cat("the scalar bound to group ", g));
   }
   return {};
 }

@@ -13,15 +13,17 @@ namespace shampoo {
 Status Optimizer::Step() {
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
-  if (!root_error_.empty()) return Numeric(std::exchange(root_error_, {}));
+  ListItems();
+  SHAMPOO_RETURN_IF_ERROR(CheckFactors());
   SHAMPOO_RETURN_IF_ERROR(CheckGradients());
 
   TakeScalars();
   CopyState();
   AdvanceGroups();
-  StepBlocks();
+  backend_->Step(items_, state_out_);
   CompleteSkipped();
   ++steps_;
+  ReportRoots();
   return {};
 }
 
@@ -48,48 +50,27 @@ void Optimizer::CopyState() {
 
 // A group in which no parameter has a gradient is skipped whole: its counter stays.
 void Optimizer::AdvanceGroups() {
-  for (Group& group : groups_) group.active = false;
-  for (const Param& param : plan_->params) {
-    if (HasGradient(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
-  }
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].active) groups_[g].program = MakeProgram(groups_[g].settings, ++step_counters()[g]);
+    if (groups_[g].active) step_counters()[g] = groups_[g].program.t;
   }
 }
 
-void Optimizer::StepBlocks() {
-  items_.clear();
-  for (const int64_t i : blocks_by_cost_) {
-    const Block& block = plan_->blocks[static_cast<size_t>(i)];
+// Everything is done when this is called: a text for which there is no memory is left out.
+void Optimizer::ReportRoots() {
+  for (const Block& block : plan_->blocks) {
     const Param& param = plan_->params[static_cast<size_t>(block.param)];
-    if (!HasGradient(param)) continue;
-    items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)],
-                      &groups_[static_cast<size_t>(block.group)].program});
-  }
-  StepReport report;
-  backend_->Step(items_, state_out_, &report);
-  ReportRoots(report);
-}
-
-void Optimizer::ReportRoots(const StepReport& report) {
-  roots_computed_ += report.roots_computed;
-  roots_reused_ += static_cast<int64_t>(report.incidents.size()) + report.incidents_dropped;
-  for (const RootIncident& incident : report.incidents) {
-    const Param& param = plan_->params[static_cast<size_t>(incident.block->param)];
-    const std::string text = Cat("the inverse root of ", BlockName(param, *incident.block), "/factor.", incident.dim,
-                                 " could not be computed: ", FailureText(incident.outcome.failure));
-    Log(LogLevel::kWarning, Cat(text, "; the block goes on with its previous inverse"));
-    const RootFailure failure = incident.outcome.failure;
-    const bool spoiled = failure == RootFailure::kNanInput || failure == RootFailure::kInfInput;
-    if (spoiled && root_error_.empty()) {
-      root_error_ = Cat(text,
-                        ". This was met in the step before this one, which is done; this step has changed nothing. "
-                        "Load an earlier state, and lower the learning rate or clip gradients; a wider factor_dtype "
-                        "helps where f16 overflows");
+    if (!HasGradient(param) || !groups_[static_cast<size_t>(block.group)].program.refresh_roots) continue;
+    const auto first = static_cast<size_t>(&block - plan_->blocks.data()) * kMaxDims;
+    for (int k = 0; k < block.order(); ++k) {
+      const RootOutcome& outcome = root_outcomes_[first + static_cast<size_t>(k)];
+      ++(outcome.ok() ? roots_computed_ : roots_reused_);
+      if (outcome.ok()) continue;
+      LogText(LogLevel::kWarning, [&] {
+        return Cat("the inverse root of ", BlockName(param, block), "/factor.", k,
+                   " could not be computed: ", FailureText(outcome.failure),
+                   "; the block goes on with its previous inverse");
+      });
     }
-  }
-  if (report.incidents_dropped > 0) {
-    Log(LogLevel::kWarning, Cat(report.incidents_dropped, " more inverse roots could not be computed"));
   }
 }
 

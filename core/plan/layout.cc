@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/layout.h"
 
+#include "core/base/round_up.h"
 #include "core/base/text.h"
 
 namespace shampoo {

@@ -20,10 +20,6 @@ inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
 // More blocks than this are a mistake in max_preconditioner_dim, not a model.
 inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
-inline constexpr int64_t RoundUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 // Computation and root dtypes of the block, and the dtypes and sizes of its states: which ones exist follows from the
 // settings. Offsets count from 0; state_bytes is their sum.
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);

@@ -9,13 +9,15 @@
 #include <queue>
 #include <utility>
 
+#include "core/base/round_up.h"
+
 namespace shampoo {
 
 Ownership AssignOwners(std::span<const int64_t> bytes, int world) {
   Ownership result;
   result.aligned_bytes.reserve(bytes.size());
   for (const int64_t size : bytes) {
-    result.aligned_bytes.push_back((size + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment);
+    result.aligned_bytes.push_back(RoundUp(size, kSegmentAlignment));
   }
 
   std::vector<size_t> largest_first(bytes.size());

@@ -4,6 +4,7 @@
 
 #include "core/base/cpu_count.h"
 #include "core/base/log.h"
+#include "core/base/round_up.h"
 #include "core/plan/blocks.h"
 #include "core/plan/check_param.h"
 #include "core/plan/layout.h"
@@ -125,6 +126,17 @@ Status Plan::MakeBlocks(PlanData* made) const {
   return {};
 }
 
+Status Plan::CheckArithmetic(const PlanData& made) const {
+  for (const Block& block : made.blocks) {
+    Status status = made.groups[static_cast<size_t>(block.group)].CheckArithmetic(block.computation);
+    if (!status.ok()) {
+      return std::move(status).Within(
+          Cat("parameter \"", made.params[static_cast<size_t>(block.param)].desc.name, "\""));
+    }
+  }
+  return {};
+}
+
 // Owners, and each rank's arena: its blocks in plan order behind the step counters.
 void Plan::PlaceStates(PlanData* made) const {
   const int world = made->placement.replica_world;
@@ -155,12 +167,13 @@ Status Plan::Finish() {
   if (finished()) return WrongState("the plan is finished already: finish it once");
   auto made = std::make_shared<PlanData>(*open_);
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
+  SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*made));
   PlaceStates(made.get());
   finished_ = std::move(made);
   for (size_t g = 0; g < finished_->groups.size(); ++g) {
     const Settings& settings = finished_->groups[g];
     if (settings.use_nesterov && settings.momentum == 0) {
-      Log(LogLevel::kWarning, Cat("group ", g, ": use_nesterov has no effect, as momentum is 0"));
+      LogText(LogLevel::kWarning, [g] { return Cat("group ", g, ": use_nesterov has no effect, as momentum is 0"); });
     }
   }
   return {};

@@ -37,7 +37,7 @@ struct PlanData {
 // Blocks, owners and byte counts of a set of parameters. It never sees a pointer.
 class Plan {
  public:
-  // Bytes of workspace that the backend allocates for these blocks (nullptr: those of other ranks) on so many threads.
+  // Bytes of workspace that the backend allocates for these blocks on so many threads.
   using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, int threads);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
@@ -57,9 +57,9 @@ class Plan {
  private:
   Plan(const Config& config, WorkspaceBytes workspace_bytes) : config_(config), workspace_bytes_(workspace_bytes) {}
   Status CheckOpen() const;
-  Status CheckParam(const ParamDesc& desc) const;
   Status AddSettings(const Config& config);
   Status MakeBlocks(PlanData* made) const;
+  Status CheckArithmetic(const PlanData& made) const;
   void PlaceStates(PlanData* made) const;
 
   Config config_;

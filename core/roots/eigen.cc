@@ -26,7 +26,7 @@ bool DiagonalRoot(int64_t n, const Real* a, double epsilon, double shift, double
   for (int64_t i = 0; i < n; ++i) {
     const double shifted = static_cast<double>(a[i * n + i]) - shift + epsilon;
     x[i * n + i] = static_cast<Real>(std::pow(shifted, exponent));
-    finite = finite && shifted > 0 && std::isfinite(x[i * n + i]);
+    finite = finite && (shifted > 0 || exponent >= 0) && std::isfinite(x[i * n + i]);
   }
   return finite;
 }

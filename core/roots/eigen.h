@@ -18,7 +18,7 @@ struct RootOutcome {
   bool ok() const { return failure == RootFailure::kNone; }
 };
 
-// "contains NaN", "the eigensolver failed (info 3)", ...
+// What comes behind "... could not be computed: ".
 const char* FailureText(RootFailure failure);
 
 // Memory for roots of matrices up to n x n, in elements of Real (and int32 for int_work).

@@ -63,6 +63,7 @@ template <typename Real>
 Status InverseRoot(const RootRequest& request, const Real* a, Real* x, RootResult* result) {
   const int64_t n = request.n;
   const auto count = static_cast<size_t>(n * n);
+  SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(0, &scratch));
   blas::ScratchUse use(&scratch);

@@ -25,15 +25,62 @@ TEST_CASE("the largest magnitude, infinities and NaN are found in every dtype at
           return LargestMagnitude(stored.data(), dtype, static_cast<int64_t>(n));
         };
         CHECK(largest_with(-8.0) == 8.0);
-        CHECK(FindNonFinite(stored.data(), dtype, static_cast<int64_t>(n)) == -1);
         CHECK(largest_with(-infinity) == infinity);
-        CHECK(FindNonFinite(stored.data(), dtype, static_cast<int64_t>(n)) == static_cast<int64_t>(place));
         CHECK(std::isnan(largest_with(std::nan(""))));
-        CHECK(FindNonFinite(stored.data(), dtype, static_cast<int64_t>(n)) == static_cast<int64_t>(place));
       }
     }
   }
   CHECK(LargestMagnitude(nullptr, Dtype::kF32, 0) == 0);
+}
+
+// A block of 3 x 4 at element 7 of a matrix with 10 columns; everything around it is NaN.
+struct Doubtful {
+  Param param;
+  Block block;
+  StepProgram program;
+  std::vector<float> grad = std::vector<float>(100, std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> weight = std::vector<float>(100, std::numeric_limits<float>::quiet_NaN());
+  Doubtful() {
+    block.shape = Shape::Of({int64_t{3}, int64_t{4}});
+    block.stride = {10, 1};
+    block.offset = 7;
+    block.elements = 12;
+    for (size_t i = 0; i < 12; ++i) {
+      grad[7 + i / 4 * 10 + i % 4] = static_cast<float>(i);
+      weight[7 + i / 4 * 10 + i % 4] = 1;
+    }
+  }
+  GradientInspection Inspect() {
+    const Buffers buffers{weight.data(), grad.data(), nullptr, nullptr};
+    double sums[4];
+    return InspectGradient({&param, &block, &buffers, &program, nullptr}, sums);
+  }
+};
+
+TEST_CASE("an inspection finds the largest element and the largest slices of a block, scaled and decayed") {
+  Doubtful doubtful;
+  doubtful.program.gradient_scale = -2;
+  doubtful.program.coupled_decay = 3;  // G = 3 - 2 i
+  const GradientInspection seen = doubtful.Inspect();
+  CHECK(seen.element == 30);
+  CHECK(seen.value == -19);
+  CHECK(seen.slice_square[0] == 13 * 13 + 15 * 15 + 17 * 17 + 19 * 19);
+  CHECK(seen.slice_square[1] == 3 * 3 + 11 * 11 + 19 * 19);
+}
+
+TEST_CASE("an inspection finds what is not finite, and tells a gradient from a parameter") {
+  Doubtful doubtful;
+  doubtful.grad[18] = -std::numeric_limits<float>::infinity();
+  GradientInspection seen = doubtful.Inspect();
+  CHECK(seen.element == 18);
+  CHECK(std::isinf(seen.value));
+  CHECK_FALSE(seen.param_at_fault);
+  doubtful.program.coupled_decay = 1;
+  doubtful.weight[9] = std::nanf("");
+  seen = doubtful.Inspect();
+  CHECK(seen.element == 9);
+  CHECK(std::isnan(seen.value));
+  CHECK(seen.param_at_fault);
 }
 
 }  // namespace

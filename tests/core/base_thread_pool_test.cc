@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cfenv>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,22 @@ TEST_CASE("every item runs once, and no slot is in two places at a time") {
       CHECK(!shared_slot);
       for (auto& run : runs) CHECK(run == 1);
     }
+  }
+}
+
+TEST_CASE("work runs in the caller's floating-point mode on every thread") {
+  auto executor = Pool(4);
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TONEAREST}) {
+    std::fesetround(mode);
+    std::atomic<int> other{0};
+    std::atomic<int> inside{0};
+    executor->ForEach(4, [&](int, int64_t) {
+      if (std::fegetround() != mode) ++other;
+      ++inside;
+      while (inside < 2) std::this_thread::yield();  // one worker at least takes part
+    });
+    std::fesetround(FE_TONEAREST);
+    CHECK(other == 0);
   }
 }
 

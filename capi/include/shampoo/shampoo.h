@@ -1027,14 +1027,14 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 /**
  * One step of all groups, as told at the head of this section.
  *
- * First everything is checked, before anything is written: that all parameters are bound, and that no gradient has a
- * NaN, an infinity, or a magnitude whose factor matrix would overflow the computation dtype. So a step that fails has
+ * First everything is checked, before anything is written: that all parameters are bound, that no gradient (with
+ * coupled weight decay, no parameter) has a NaN, an infinity, or a magnitude that would overflow a factor matrix or
+ * another state in its dtype, and, where roots are due, that every factor matrix is finite. So a step that fails has
  * changed neither parameters nor state nor step counters, and the caller may go on: skip the batch, lower the loss
  * scale, and call again. A step allocates nothing.
  *
  * An inverse root that cannot be computed does not fail the step in which it was due: the block goes on with its
- * previous one, with a warning in the log, and it is counted ("root_reused"). Where the reason is a factor matrix with
- * a NaN or an infinity, the next step reports that once, as SHAMPOO_E_NUMERIC, before it writes anything.
+ * previous one, with a warning in the log, and it is counted ("root_reused").
  *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
@@ -1044,9 +1044,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range.
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
  *     grad NULL where it has no gradient.
- * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or its factor matrices would overflow: the error names the
- *     parameter, the block and the element, and what to try; or the step before met a factor matrix that is not finite:
- *     the error names it. This step has changed nothing.
+ * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
+ *     block and the element, and what to try; or a factor matrix that the host wrote is not finite: the error names it.
+ *     The step has changed nothing.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);

@@ -76,15 +76,23 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
 template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g) {
   Operand<Real> gradient(buffers.grad, param.desc.grad_dtype);
+  Operand<double> wide_gradient(buffers.grad, param.desc.grad_dtype);
   Operand<Real> parameter(buffers.param, param.desc.param_dtype);
   const Real scale = static_cast<Real>(program.gradient_scale);
   const Real decay = static_cast<Real>(program.coupled_decay);
+  // A float64 gradient may be beyond the range of float32 where its scaled value is not.
+  const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
   ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
     ForEachStretch(length, [&](int64_t first, int64_t n) {
       const int64_t there = block.offset + from + first;
-      const Real* const read = gradient.Read(there, n);
       Real* const target = g + dense + first;
-      for (int64_t i = 0; i < n; ++i) target[i] = scale * read[i];
+      if (wide) {
+        const double* const read = wide_gradient.Read(there, n);
+        for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Real>(program.gradient_scale * read[i]);
+      } else {
+        const Real* const read = gradient.Read(there, n);
+        for (int64_t i = 0; i < n; ++i) target[i] = scale * read[i];
+      }
       if (decay != 0) Decay(decay, parameter.Read(there, n), target, n);
     });
   });

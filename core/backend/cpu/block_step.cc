@@ -11,6 +11,7 @@
 #include "core/backend/cpu/root_refresh.h"
 #include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
+#include "core/base/round_up.h"
 #include "core/plan/layout.h"
 #include "core/precondition/kronecker.h"
 
@@ -22,14 +23,13 @@ namespace {
 template <typename Real>
 class BlockStep {
  public:
-  BlockStep(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, SlotReport* report)
+  BlockStep(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace)
       : item_(item),
         program_(*item.program),
         block_(*item.block),
         arena_(arena),
         layout_(layout),
-        workspace_(workspace),
-        report_(report) {}
+        workspace_(workspace) {}
 
   void Run() {
     const BlockData<Real> g = ReadGradient();
@@ -90,7 +90,7 @@ class BlockStep {
           RoundUp(n * static_cast<int64_t>(sizeof(Real)), kStateAlignment) / static_cast<int64_t>(sizeof(Real));
     }
     const bool fresh =
-        program_.refresh_roots && RefreshRoot(item_, k, factor, arena_, layout_, workspace_, inverse_[at], report_);
+        program_.refresh_roots && RefreshRoot(item_, k, factor, arena_, layout_, workspace_, inverse_[at]);
     if (IsReal(slot)) return;
     if (fresh) {
       Narrow(inverse_[at], arena_ + slot.offset, slot.dtype, n);
@@ -144,18 +144,17 @@ class BlockStep {
   char* const arena_;
   const SlotLayout& layout_;
   char* const workspace_;
-  SlotReport* const report_;
   std::array<Real*, kMaxDims> inverse_{};
   int64_t inverse_end_ = 0;  // elements
 };
 
 }  // namespace
 
-void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, SlotReport* report) {
+void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace) {
   if (item.block->computation == Dtype::kF64) {
-    BlockStep<double>(item, arena, layout, workspace, report).Run();
+    BlockStep<double>(item, arena, layout, workspace).Run();
   } else {
-    BlockStep<float>(item, arena, layout, workspace, report).Run();
+    BlockStep<float>(item, arena, layout, workspace).Run();
   }
 }
 

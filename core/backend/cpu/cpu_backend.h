@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
-#include "core/backend/cpu/block_step.h"
+#include "core/backend/cpu/slot_memory.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
 
@@ -21,20 +21,19 @@ class CpuBackend : public Backend {
                        const HostAllocator& allocator, std::unique_ptr<Backend>* out);
 
   void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) override;
-  void LargestMagnitudes(std::span<const GradientStretch> stretches, double* largest) override;
-  int64_t FindNonFinite(const GradientStretch& stretch, double* value) override;
-  double SquaredNorm(const Param& param, const Block& block, const void* grad) override;
-  void Step(std::span<const StepItem> items, char* arena, StepReport* report) override;
+  void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) override;
+  GradientInspection Inspect(const StepItem& item) override;
+  double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) override;
+  void Step(std::span<const StepItem> items, char* arena) override;
   void PassThrough(const Param& param, const Buffers& buffers, Output output) override;
 
  private:
   CpuBackend() = default;
 
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Executor> executor_;  // first, so that a host's executor is released after all memory is freed
   SlotLayout layout_;
   Allocation workspace_;
-  std::vector<blas::Scratch> scratch_;    // by slot
-  std::vector<SlotReport> slot_reports_;  // by slot
+  std::vector<blas::Scratch> scratch_;  // by slot
 };
 
 }  // namespace shampoo

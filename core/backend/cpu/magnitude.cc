@@ -41,24 +41,42 @@ double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
   }
 }
 
-int64_t FindNonFinite(const void* data, Dtype dtype, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    double value = 0;
-    Widen(ElementAt(data, dtype, i), dtype, &value, 1);
-    if (!std::isfinite(value)) return i;
-  }
-  return -1;
-}
-
-double SquaredNorm(const Block& block, const void* data, Dtype dtype) {
-  Operand<double> operand(data, dtype);
-  double sum = 0;
-  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) {
-      sum += SumOfSquares(operand.Read(block.offset + from + first, n), n);
+GradientInspection InspectGradient(const StepItem& item, double* sums) {
+  const Block& block = *item.block;
+  const ParamDesc& desc = item.param->desc;
+  Operand<double> gradient(item.buffers->grad, desc.grad_dtype);
+  Operand<double> parameter(item.buffers->param, desc.param_dtype);
+  GradientInspection seen;
+  double largest = -1;
+  bool finite = true;
+  int64_t after = 1;
+  for (int k = block.order() - 1; k >= 0; --k) {
+    const int64_t d = block.shape[k];
+    std::fill_n(sums, d, 0.0);
+    ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+      ForEachStretch(length, [&](int64_t first, int64_t n) {
+        const int64_t there = block.offset + from + first;
+        const double* const g = gradient.Read(there, n);
+        const double* const w = item.program->coupled_decay != 0 ? parameter.Read(there, n) : nullptr;
+        for (int64_t i = 0; i < n && finite; ++i) {
+          double value = item.program->gradient_scale * g[i];
+          if (w != nullptr) value += item.program->coupled_decay * w[i];
+          finite = std::isfinite(value);
+          if (!finite || std::fabs(value) > largest) {
+            largest = std::fabs(value);
+            seen.element = there + i;
+            seen.value = value;
+            seen.param_at_fault = w != nullptr && std::isfinite(g[i]) && !std::isfinite(w[i]);
+          }
+          sums[(dense + first + i) / after % d] += value * value;
+        }
+      });
     });
-  });
-  return sum;
+    if (!finite) return seen;
+    seen.slice_square[static_cast<size_t>(k)] = *std::max_element(sums, sums + d);
+    after *= d;
+  }
+  return seen;
 }
 
 }  // namespace shampoo

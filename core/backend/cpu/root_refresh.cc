@@ -44,7 +44,7 @@ RootOutcome ComputeRoot(const StepItem& item, int k, const Real* factor, int32_t
 
 template <typename Root, typename Real>
 bool RefreshIn(const StepItem& item, int k, const Real* factor, char* arena, const SlotLayout& layout, char* workspace,
-               Real* inverse, SlotReport* report) {
+               Real* inverse) {
   const Block& block = *item.block;
   const int64_t d = block.shape[k];
   auto* const flags = reinterpret_cast<int32_t*>(arena + block.diagonal.offset);
@@ -54,13 +54,9 @@ bool RefreshIn(const StepItem& item, int k, const Real* factor, char* arena, con
   // The solver is done with its workspace when the root is put together, so the root goes there: the old inverse must
   // survive a failure.
   Root* const x = root.work;
-  const RootOutcome outcome = ComputeRoot(item, k, factor, &flags[k], root, x);
-  if (!outcome.ok()) {
-    report->Add({item.block, k, outcome});
-    return false;
-  }
+  item.roots[k] = ComputeRoot(item, k, factor, &flags[k], root, x);
+  if (!item.roots[k].ok()) return false;
   for (int64_t i = 0; i < d * d; ++i) inverse[i] = static_cast<Real>(x[i]);
-  ++report->roots_computed;
   return true;
 }
 
@@ -68,16 +64,14 @@ bool RefreshIn(const StepItem& item, int k, const Real* factor, char* arena, con
 
 template <typename Real>
 bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const SlotLayout& layout,
-                 char* workspace, Real* inverse, SlotReport* report) {
+                 char* workspace, Real* inverse) {
   if (item.block->root_dtype == Dtype::kF64) {
-    return RefreshIn<double>(item, k, factor, arena, layout, workspace, inverse, report);
+    return RefreshIn<double>(item, k, factor, arena, layout, workspace, inverse);
   }
-  return RefreshIn<float>(item, k, factor, arena, layout, workspace, inverse, report);
+  return RefreshIn<float>(item, k, factor, arena, layout, workspace, inverse);
 }
 
-template bool RefreshRoot<float>(const StepItem&, int, const float*, char*, const SlotLayout&, char*, float*,
-                                 SlotReport*);
-template bool RefreshRoot<double>(const StepItem&, int, const double*, char*, const SlotLayout&, char*, double*,
-                                  SlotReport*);
+template bool RefreshRoot<float>(const StepItem&, int, const float*, char*, const SlotLayout&, char*, float*);
+template bool RefreshRoot<double>(const StepItem&, int, const double*, char*, const SlotLayout&, char*, double*);
 
 }  // namespace shampoo

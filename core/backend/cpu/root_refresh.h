@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/cpu/block_step.h"
+#include "core/backend/backend.h"
+#include "core/backend/cpu/slot_memory.h"
 
 namespace shampoo {
 
 // Computes X_k from the unrounded factor (d x d, lower triangle) in the block's root dtype and writes it, in full, to
-// `inverse` in the computation dtype. On failure `inverse` is untouched and the incident is reported.
+// `inverse` in the computation dtype. item.roots[k] tells how it went; on failure `inverse` is untouched.
 template <typename Real>
 bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const SlotLayout& layout,
-                 char* workspace, Real* inverse, SlotReport* report);
+                 char* workspace, Real* inverse);
 
 }  // namespace shampoo

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/round_up.h"
 #include "core/blas/blas.h"
 #include "core/plan/layout.h"
 
@@ -55,6 +56,7 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
   place(&layout.root_eigenvalues, root_eigenvalues);
   place(&layout.root_work, root_work);
   place(&layout.root_int_work, blas::SyevdIntWork(largest_dim) * 4);
+  place(&layout.slice_sums, largest_dim * 8);
   return layout;
 }
 

@@ -21,6 +21,7 @@ struct SlotLayout {
   int64_t root_eigenvalues = 0;
   int64_t root_work = 0;
   int64_t root_int_work = 0;
+  int64_t slice_sums = 0;  // float64, of the check phase
   int64_t bytes = 0;
   int64_t scratch_bytes = 0;  // of BLAS
 

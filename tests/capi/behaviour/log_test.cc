@@ -82,50 +82,32 @@ void Spoil(Host* host, double value) {
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE("a root that cannot be computed keeps the previous one, is counted, and is told") {
+TEST_CASE("a factor that the host spoiled is told before a refresh, which then has changed nothing") {
   const Keys keys = {{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}};
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);
   host.FillGradients(random);
   host.Step();
-  CHECK(host.Stat("root_computed") == 4);
-  CHECK(host.Stat("root_reused") == 0);
   for (const double bad : {NAN, INFINITY, -INFINITY}) {
     CAPTURE(bad);
-    Listener listener(1);
     const Array good = host.Read("w/0/factor.0");
-    const Array before = host.Read("w/0/inverse.0");
-    const Array other = host.Read("other/0/inverse.0");
-    const double computed = host.Stat("root_computed");
-    const double reused = host.Stat("root_reused");
     Spoil(&host, bad);
     host.FillGradients(random);
-    host.Step();
-    CHECK(host.Read("w/0/inverse.0") == before);
-    CHECK(!(host.Read("other/0/inverse.0") == other));
-    CHECK(host.Stat("root_computed") == computed + 3);
-    CHECK(host.Stat("root_reused") == reused + 1);
-    for (const double value : host.tensors[0].w.Values()) CHECK(std::isfinite(value));
-    const std::vector<std::string> messages = listener.Take();
-    REQUIRE(messages.size() == 1);
-    const char* const what = std::isnan(bad) ? "NaN" : "infinity";
-    CHECK_MESSAGE(Has(messages[0], {"1 ", "w/0/factor.0", what}), messages[0]);
-
-    // The next step tells it once, before it changes anything, and then the caller may go on.
-    host.Write("w/0/factor.0", good);
-    host.FillGradients(random);
-    const auto untouched = host.Everything();
-    const double steps = host.Stat("steps");
     host.Bind();
+    const auto untouched = host.Everything();
     CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
-    CHECK_MESSAGE(Has(shampoo_last_error(), {"w/0/factor.0", what, "changed nothing"}), shampoo_last_error());
+    CHECK_MESSAGE(
+        Has(shampoo_last_error(), {"w/0/factor.0", std::isnan(bad) ? "NaN" : "infinity", "nothing has changed"}),
+        shampoo_last_error());
     CHECK(std::string(shampoo_optimizer_error(host.optimizer)) == shampoo_last_error());
     CHECK(host.Everything() == untouched);
-    CHECK(host.Stat("steps") == steps);
+    host.Write("w/0/factor.0", good);
+    const Array before = host.Read("w/0/inverse.0");
     host.Step();
-    CHECK(host.Stat("steps") == steps + 1);
     CHECK(!(host.Read("w/0/inverse.0") == before));
   }
+  CHECK(host.Stat("root_computed") == 16);
+  CHECK(host.Stat("root_reused") == 0);
 }
 
 TEST_CASE("a root that does not fit its dtype keeps the previous one, and is no failure of the next step") {

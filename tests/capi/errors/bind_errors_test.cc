@@ -62,7 +62,10 @@ TEST_CASE("bind is held to the parameters of the plan") {
   CheckBindRefused(&model, -1, {own}, {"first is -1", "count 1", "2 parameters"});
   CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count 2", "2 parameters"});
   CheckBindRefused(&model, INT32_MAX, {own}, {"first is " + Text(INT32_MAX)});
-  CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, -1, &own), SHAMPOO_E_INVALID, {"count is -1", "at least 0"});
+  CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, -1, &own), SHAMPOO_E_INVALID, {"count -1", "2 parameters"});
+  // Refused before any element is read: there is but one.
+  CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), SHAMPOO_E_INVALID,
+              {"count " + Text(INT32_MAX), "2 parameters"});
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), SHAMPOO_E_INVALID, {"buffers is NULL"});
   CHECK_ERROR(shampoo_optimizer_bind(nullptr, 0, 1, &own), SHAMPOO_E_INVALID, {"opt is NULL"});
   CHECK(shampoo_optimizer_bind(model.get(), 0, 0, nullptr) == SHAMPOO_OK);

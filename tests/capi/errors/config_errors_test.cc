@@ -84,6 +84,15 @@ TEST_CASE("every f64 key refuses NaN, infinity and what lies outside of its rang
   CheckUnchanged(config);
 }
 
+TEST_CASE("an integer that is no double is refused for a key of numbers") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const int64_t value : {(INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN}) {
+    CHECK_ERROR(shampoo_config_set_i64(config.get(), "lr", value), SHAMPOO_E_INVALID,
+                {"key lr", " " + Text(value) + " ", "shampoo_config_set_f64"});
+  }
+  CHECK(shampoo_config_set_i64(config.get(), "lr", INT64_C(1) << 53) == SHAMPOO_OK);
+}
+
 TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
@@ -93,6 +102,8 @@ TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
     if (flag) wrong.insert(wrong.end(), {-1, 2});
     if (!flag) {
       for (const double value : OutsideOf(key)) wrong.push_back(static_cast<int64_t>(std::floor(value)));
+      // No double tells this from its neighbour, which is allowed.
+      if (std::string_view(key.range).find("2^53") != std::string_view::npos) wrong.push_back((INT64_C(1) << 53) + 1);
     }
     for (const int64_t value : wrong) {
       CAPTURE(key.name);

@@ -81,14 +81,14 @@ inline shampoo_param_desc ParamDesc(const char* name, std::initializer_list<int6
 }
 
 // A finished plan of "weight" (6 x 5) and "bias" (5), in blocks of at most 4.
-inline PlanPtr MakeSmallPlan(Values values = {}, int32_t dtype = SHAMPOO_F32) {
+inline PlanPtr MakeSmallPlan(Values values = {}, int32_t dtype = SHAMPOO_F32, bool finished = true) {
   values.insert(values.begin(), {{"max_preconditioner_dim", "4"}, {"threads", "2"}});
   PlanPtr plan = MakePlan(values);
   const shampoo_param_desc weight = ParamDesc("weight", {6, 5}, dtype);
   const shampoo_param_desc bias = ParamDesc("bias", {5}, dtype);
   REQUIRE_OK(shampoo_plan_add_param(plan.get(), &weight, nullptr));
   REQUIRE_OK(shampoo_plan_add_param(plan.get(), &bias, nullptr));
-  REQUIRE_OK(shampoo_plan_finish(plan.get()));
+  if (finished) REQUIRE_OK(shampoo_plan_finish(plan.get()));
   return plan;
 }
 

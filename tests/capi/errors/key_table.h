@@ -33,13 +33,14 @@ inline std::string AnotherValue(const shampoo_key_info& key) {
   return comma == std::string::npos ? range : range.substr(comma + 2);
 }
 
-// Numbers just outside of the range that the table tells: "[0, 1)", "> 0", ">= -1", "finite".
+// Numbers just outside of the range that the table tells: "[0, 1)", "> 0", "[-1, 2^53]", "finite".
 inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   std::string range = key.range;
   if (range.rfind("auto, or ", 0) == 0) range = range.substr(9);
   if (range == "finite") return {};
   const bool integer = std::string_view(key.value_type) == "i64";
   const auto number = [&](size_t at) {
+    if (range.compare(at, 4, "2^53") == 0) return 9007199254740992.0;
     double value = 0;
     REQUIRE(std::from_chars(range.data() + at, range.data() + range.size(), value).ec == std::errc());
     return value;
@@ -48,7 +49,8 @@ inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
     return integer ? least - 1 : std::nextafter(least, -std::numeric_limits<double>::infinity());
   };
   const auto above = [&](double most) {
-    return integer ? most + 1 : std::nextafter(most, std::numeric_limits<double>::infinity());
+    return integer ? most + (most < 9007199254740992.0 ? 1 : 2)
+                   : std::nextafter(most, std::numeric_limits<double>::infinity());
   };
   if (range.rfind(">= ", 0) == 0) return {below(number(3)), integer ? -1e18 : -1e300};
   if (range.rfind("> ", 0) == 0) return {number(2), below(number(2)), integer ? -1e18 : -1e300};

@@ -90,6 +90,64 @@ TEST_CASE("a gradient whose factor matrices would overflow is refused") {
   CHECK_ERROR(shampoo_optimizer_step(wide.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
 }
 
+TEST_CASE("coupled weight decay counts towards an overflow, and a NaN parameter is told as such") {
+  SmallModel model(Values{{"weight_decay", "1"}, {"weight_decay_type", "coupled"}});
+  model.Bind();
+  model.param[1].Set(3, 1e25);
+  auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"\"bias\"", "overflow f32", "element 3 ", "nothing has changed"});
+  CHECK(model.Everything() == before);
+  model.param[1].Set(3, NAN);
+  before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"parameter \"bias\" has NaN", "element 3 ", "block bias/0"});
+  CHECK(model.Everything() == before);
+  model.param[1].Set(3, 1);
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+}
+
+TEST_CASE("a float64 gradient beyond float32 is refused, unless its scaled value fits") {
+  SmallModel model(Values{{"computation_dtype", "f32"}}, SHAMPOO_F64);
+  model.Bind();
+  model.grad[1].Set(3, 1e39);
+  const auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"\"bias\"", "overflow f32", "element 3 ", "1e+39"});
+  CHECK(model.Everything() == before);
+  REQUIRE_OK(shampoo_optimizer_set(model.get(), 0, "gradient_scale", 1e-39));
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  const std::vector<std::vector<char>> state = ReadState(model.get());
+  for (const auto& entry : state) {
+    float value = 0;
+    for (size_t i = 0; i + sizeof value <= entry.size(); i += sizeof value) {
+      std::memcpy(&value, entry.data() + i, sizeof value);
+      CHECK(std::isfinite(value));
+    }
+  }
+}
+
+TEST_CASE("a factor that would outgrow its dtype over steps is refused before it does") {
+  SmallModel model(Values{{"factor_dtype", "f16"}});
+  model.Bind();
+  model.FillGradients(1);
+  model.grad[1].Set(2, 150);  // 22500 more at each step; f16 ends at 65504
+  for (int step = 0; step < 2; ++step) REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  const auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});
+  CHECK(model.Everything() == before);
+  StepWell(&model, 2);
+}
+
+TEST_CASE("a factor is refused for its largest row, not for the sum of all of them") {
+  SmallModel model(Values{{"factor_dtype", "f16"}, {"use_merge_dims", "false"}});
+  model.Bind();
+  model.FillGradients(1);
+  for (size_t i = 0; i < 4; ++i) model.grad[0].Set(i * 7, 200);  // a diagonal: |G|^2 is beyond f16, no row is
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+}
+
 TEST_CASE("the scale of the gradients counts towards an overflow") {
   SmallModel model(Values{{"gradient_scale", "1e30"}});
   model.Bind();

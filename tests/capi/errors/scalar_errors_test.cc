@@ -50,6 +50,33 @@ TEST_CASE("set refuses a value outside of the range of its key") {
   CHECK(Get(model, "epsilon") == 1e-12);
 }
 
+TEST_CASE("a number that float32 cannot hold is refused where a step would compute in it") {
+  const std::pair<const char*, const char*> beyond[] = {
+      {"lr", "1e39"}, {"gradient_scale", "-1e300"}, {"weight_decay", "1e39"}, {"grafting_epsilon", "1e-50"}};
+  for (const auto& [key, value] : beyond) {
+    CAPTURE(key);
+    const Values keys = {{key, value}, {"grafting", "adam"}};
+    const PlanPtr plan = MakeSmallPlan(keys, SHAMPOO_F32, /*finished=*/false);
+    CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
+                {"parameter \"weight\"", std::string("key ") + key, "computation_dtype of f32"});
+    const SmallModel wide(keys, SHAMPOO_F64);  // float64 holds it
+    const SmallModel model(Values{{"grafting", "adam"}});
+    const double before = Get(model, key);
+    const double number = std::strtod(value, nullptr);
+    CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, number), SHAMPOO_E_INVALID,
+                {std::string("key ") + key, "computation_dtype of f32"});
+    CHECK(Get(model, key) == before);
+    CHECK(shampoo_optimizer_set(wide.get(), 0, key, number) == SHAMPOO_OK);
+  }
+  SmallModel model;
+  model.Bind();
+  const auto before = model.Everything();
+  const double lr = 1e39;
+  REQUIRE_OK(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID, {"group 0", "key lr", "f32"});
+  CHECK(model.Everything() == before);
+}
+
 TEST_CASE("beta1 and momentum cannot begin where the plan has no state for them") {
   const SmallModel model(Values{{"beta1", "0"}});
   for (const char* key : {"beta1", "momentum"}) {
@@ -131,12 +158,12 @@ TEST_CASE("a bound scalar is checked by the step that reads it") {
   for (const double bad : {double{NAN}, double{INFINITY}, -1.0}) {
     lr = bad;
     CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
-                {"bound scalar", "key lr", " " + Text(bad) + " ", ">= 0"});
+                {"scalar bound to group 0", "key lr", " " + Text(bad) + " ", ">= 0"});
   }
   lr = 0.25;  // good, and not taken over as the other is bad
   scale = NAN;
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
-              {"bound scalar", "key gradient_scale", "nan", "finite"});
+              {"scalar bound to group 0", "key gradient_scale", "nan", "finite"});
   CHECK(Get(model, "lr") == 0.5);
   CHECK(Get(model, "gradient_scale") == 1);
   CHECK(model.Everything() == before);
