@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_warnings: warnings are errors in our own code; sanitizers go along, so that all of it agrees.
+# shampoo_warnings: warnings are errors where we develop, and none of a user's business; sanitizers go along, so that all
+# of it agrees.
 add_library(shampoo_warnings INTERFACE)
 target_compile_options(shampoo_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Werror
+  -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${SHAMPOO_WARNINGS_AS_ERRORS}>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
 target_compile_options(shampoo_warnings INTERFACE -ffunction-sections -fdata-sections)
 # One result on every build of one kind of CPU: a product and a sum are never contracted behind our back.

@@ -19,7 +19,7 @@ std::string MakeBuildInfo() {
   return Cat("{\"version\": \"", SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH,
              "\", \"compiler\": \"", __VERSION__, "\", \"blas\": {\"library\": \"", blas.library, "\", \"kernel\": \"",
              blas.kernel, "\", \"private\": ", blas.is_private,
-             "}, \"backends\": [\"cpu\"], \"root_methods\": [\"eigen\"]}");
+             "}, \"backends\": [\"cpu\"], \"root_methods\": [\"eigen\", \"newton\", \"higher_order\"]}");
 }
 
 }  // namespace

@@ -28,17 +28,18 @@ shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t
     if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::CheckWritable(info, sizeof own, "info"));
     shampoo::Settings settings;
     SHAMPOO_RETURN_IF_ERROR(config->config.Resolve(&settings));
-    const shampoo::RootRequest request = {n, root_num, root_den, settings.epsilon, settings.exponent_multiplier};
     shampoo::RootResult result;
     if (dtype == SHAMPOO_F32) {
-      SHAMPOO_RETURN_IF_ERROR(
-          shampoo::InverseRoot(request, static_cast<const float*>(a), static_cast<float*>(x), &result));
+      SHAMPOO_RETURN_IF_ERROR(shampoo::InverseRoot(settings, root_num, root_den, n, static_cast<const float*>(a),
+                                                   static_cast<float*>(x), &result));
     } else {
-      SHAMPOO_RETURN_IF_ERROR(
-          shampoo::InverseRoot(request, static_cast<const double*>(a), static_cast<double*>(x), &result));
+      SHAMPOO_RETURN_IF_ERROR(shampoo::InverseRoot(settings, root_num, root_den, n, static_cast<const double*>(a),
+                                                   static_cast<double*>(x), &result));
     }
-    own.method = static_cast<int32_t>(result.method);
-    own.converged = 1;
+    own.method = static_cast<int32_t>(result.outcome.kind);
+    own.iterations = result.outcome.iterations;
+    own.converged = result.outcome.converged;
+    own.retried = result.outcome.rungs_used;
     own.residual = result.residual;
     if (info != nullptr) SHAMPOO_RETURN_IF_ERROR(shampoo::WriteStruct(own, sizeof own, "info", info));
     return {};

@@ -7,7 +7,8 @@
 #include <span>
 
 #include "core/plan/block.h"
-#include "core/roots/eigen.h"
+#include "core/roots/residual.h"
+#include "core/roots/root.h"
 #include "core/step/program.h"
 
 namespace shampoo {
@@ -20,13 +21,19 @@ struct Buffers {
   void* copy = nullptr;
 };
 
+struct RootReport {
+  RootOutcome outcome;
+  RootResiduals residuals;  // where they are tracked
+};
+
 // One block's part of a step.
 struct StepItem {
   const Param* param;
   const Block* block;
   const Buffers* buffers;
   const StepProgram* program;
-  RootOutcome* roots;  // one for each dim: written where the program refreshes roots
+  RootReport* roots;       // one for each dim: written where the program refreshes roots
+  int64_t first_root = 0;  // the number of the first of them within the plan
 };
 
 // A stretch of memory that the check phase looks at.
@@ -64,8 +71,9 @@ class Backend {
   // roots.
   virtual void Step(std::span<const StepItem> items, char* arena) = 0;
 
-  // The outputs of a parameter that takes no part in a step: itself, or updates of zero.
-  virtual void PassThrough(const Param& param, const Buffers& buffers, Output output) = 0;
+  // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: itself, or updates of
+  // zero.
+  virtual void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) = 0;
 };
 
 }  // namespace shampoo

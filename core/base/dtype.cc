@@ -68,4 +68,17 @@ double LargestFinite(Dtype dtype) {
   }
 }
 
+double MachineEpsilon(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return 1.0 / 1024;
+    case Dtype::kBf16:
+      return 1.0 / 128;
+    case Dtype::kF32:
+      return FLT_EPSILON;
+    default:
+      return DBL_EPSILON;
+  }
+}
+
 }  // namespace shampoo

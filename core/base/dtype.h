@@ -18,5 +18,7 @@ bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
 // Largest finite value: 65504 for f16.
 double LargestFinite(Dtype dtype);
+// Distance from 1 to the next number: 2^-23 for f32.
+double MachineEpsilon(Dtype dtype);
 
 }  // namespace shampoo

@@ -20,7 +20,8 @@ inline void Append(std::string& out, bool piece) { out.append(piece ? "true" : "
 template <typename Number>
 requires(std::is_arithmetic_v<Number>) void Append(std::string& out, Number piece) {
   char digits[40];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, piece).ptr);
+  const char* const end = std::to_chars(digits, digits + sizeof digits, piece).ptr;
+  out.append(digits, static_cast<size_t>(end - digits));
 }
 }  // namespace text_internal
 

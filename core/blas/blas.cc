@@ -5,6 +5,8 @@
 #include <cblas.h>
 #include <lapacke.h>
 
+#include <algorithm>
+
 namespace shampoo::blas {
 namespace {
 int Int(int64_t extent) { return static_cast<int>(extent); }
@@ -34,28 +36,64 @@ void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const d
               Int(ldc));
 }
 
-void Gemv(int64_t n, const float* a, const float* x, float* y) {
-  cblas_sgemv(CblasRowMajor, CblasNoTrans, Int(n), Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
+void GemmSubtract(int64_t n, const float* a, const float* b, float* c) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(n), Int(n), Int(n), -1.0f, a, Int(n), b, Int(n), 1.0f, c,
+              Int(n));
 }
 
-void Gemv(int64_t n, const double* a, const double* x, double* y) {
-  cblas_dgemv(CblasRowMajor, CblasNoTrans, Int(n), Int(n), 1.0, a, Int(n), x, 1, 0.0, y, 1);
+void GemmSubtract(int64_t n, const double* a, const double* b, double* c) {
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(n), Int(n), Int(n), -1.0, a, Int(n), b, Int(n), 1.0, c,
+              Int(n));
 }
 
-// The sizes that LAPACK's documentation of ssyevd names for eigenvectors wanted; the block size of the reduction to
-// tridiagonal form asks for more than that only at small n, hence the 64 n.
-int64_t SyevdWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
-int64_t SyevdIntWork(int64_t n) { return 3 + 5 * n; }
+void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y) {
+  cblas_sgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, Int(n), Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
+}
+
+void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* y) {
+  cblas_dgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, Int(n), Int(n), 1.0, a, Int(n), x, 1, 0.0, y, 1);
+}
+
+void Symv(int64_t n, const float* a, const float* x, float* y) {
+  cblas_ssymv(CblasRowMajor, CblasLower, Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
+}
+
+void Symv(int64_t n, const double* a, const double* x, double* y) {
+  cblas_dsymv(CblasRowMajor, CblasLower, Int(n), 1.0, a, Int(n), x, 1, 0.0, y, 1);
+}
+
+// The sizes that LAPACK's documentation of ssyevd names for eigenvectors wanted, and dsyevr and dsyev need less; the
+// block size of the reduction to tridiagonal form asks for more than that only at small n, hence the 64 n.
+int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
+int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 
 // Row-major lower is column-major upper; the eigenvectors come back as columns of a column-major matrix: as our rows.
 int Syevd(int64_t n, float* a, float* w, float* work, int32_t* int_work) {
-  return LAPACKE_ssyevd_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(SyevdWork(n)), int_work,
-                             Int(SyevdIntWork(n)));
+  return LAPACKE_ssyevd_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)), int_work,
+                             Int(3 + 5 * n));
 }
 
 int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work) {
-  return LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(SyevdWork(n)), int_work,
-                             Int(SyevdIntWork(n)));
+  return LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)), int_work,
+                             Int(3 + 5 * n));
+}
+
+int Syevr(int64_t n, double* a, double* w, double* work, int32_t* int_work) {
+  double* const vectors = work;
+  double* const rest = work + n * n;
+  int32_t* const support = int_work;
+  lapack_int found = 0;
+  const int info =
+      LAPACKE_dsyevr_work(LAPACK_COL_MAJOR, 'V', 'A', 'U', Int(n), a, Int(n), 0.0, 0.0, 0, 0, 0.0, &found, w, vectors,
+                          Int(n), support, rest, Int(EigenWork(n) - n * n), int_work + 2 * n, Int(10 * n));
+  if (info != 0) return info;
+  if (found != n) return 1;
+  std::copy(vectors, vectors + n * n, a);
+  return 0;
+}
+
+int Syev(int64_t n, double* a, double* w, double* work) {
+  return LAPACKE_dsyev_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)));
 }
 
 #ifdef SHAMPOO_SYSTEM_BLAS

@@ -24,20 +24,29 @@ void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const fl
           int64_t ldc);
 void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
           int64_t ldc);
+// C <- C - A B, all n x n and dense.
+void GemmSubtract(int64_t n, const float* a, const float* b, float* c);
+void GemmSubtract(int64_t n, const double* a, const double* b, double* c);
 
-// y <- A x for a symmetric A (n x n) of which both triangles are stored.
-void Gemv(int64_t n, const float* a, const float* x, float* y);
-void Gemv(int64_t n, const double* a, const double* x, double* y);
+// y <- A x, or with transposed A^T x (A: n x n, both triangles stored).
+void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y);
+void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* y);
+// y <- A x for a symmetric A of which the lower triangle is stored.
+void Symv(int64_t n, const float* a, const float* x, float* y);
+void Symv(int64_t n, const double* a, const double* x, double* y);
 
-// Sizes of Syevd's workspaces, in elements, for matrices up to n x n.
-int64_t SyevdWork(int64_t n);
-int64_t SyevdIntWork(int64_t n);
-// Eigendecomposition of a symmetric matrix by divide and conquer; the lower triangle of `a` is read. On success w holds
-// the eigenvalues in rising order and row i of `a` the eigenvector of w[i]. Returns LAPACK's info.
+// Sizes of the eigensolvers' workspaces, in elements, for matrices up to n x n.
+int64_t EigenWork(int64_t n);
+int64_t EigenIntWork(int64_t n);
+// Eigendecomposition of a symmetric matrix; the lower triangle of `a` is read. On success w holds the eigenvalues in
+// rising order and row i of `a` the eigenvector of w[i]. Returns LAPACK's info.
+// Syevd: divide and conquer. Syevr: relatively robust representations. Syev: implicit QR.
 int Syevd(int64_t n, float* a, float* w, float* work, int32_t* int_work);
 int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
+int Syevr(int64_t n, double* a, double* w, double* work, int32_t* int_work);
+int Syev(int64_t n, double* a, double* w, double* work);
 
-// Largest extent for which the workspace size of Syevd fits the 32-bit integers of LAPACK.
+// Largest extent for which the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
 // Whether threads may be inside BLAS at a time, those of the host among them. Always with the private copy; not with a

@@ -25,7 +25,20 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Names that other optimizers have for the same.
+struct Alias {
+  std::string_view name;
+  const char* keys;
+};
+constexpr Alias kAliases[] = {
+    {"learning_rate", "lr"},           {"betas", "beta1 and beta2"}, {"eps", "epsilon"},
+    {"nesterov", "use_nesterov"},      {"wd", "weight_decay"},       {"block_size", "max_preconditioner_dim"},
+    {"root_inv_method", "root_method"}};
+
 Status UnknownKey(std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (name == alias.name) return Invalid("there is no key \"", name, "\": it is ", alias.keys, " here");
+  }
   const Key* nearest = nullptr;
   size_t least = 4;  // further away is no spelling mistake
   for (const Key& key : Keys()) {
@@ -35,8 +48,31 @@ Status UnknownKey(std::string_view name) {
       nearest = &key;
     }
   }
-  return Invalid("there is no key \"", name, "\"", nearest == nullptr ? "" : Cat(": did you mean ", nearest->name, "?"),
-                 "; shampoo_config_describe_key lists all keys");
+  return Invalid("there is no key \"", name, "\"",
+                 nearest == nullptr ? ";" : Cat(": did you mean ", nearest->name, "?"),
+                 " shampoo_config_describe_key lists all keys, as does docs/keys.md");
+}
+
+// What a root method cannot do.
+Status CheckRoots(const Settings& settings) {
+  const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
+  if (settings.root_method != RootMethod::kEigen) {
+    const char* const method = settings.root_method == RootMethod::kNewton ? "newton" : "higher_order";
+    if (settings.exponent_multiplier != 1) {
+      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
+                     " is not allowed with root_method ", method,
+                     ", which knows whole roots: expected 1; use inverse_root_override, or root_method eigen");
+    }
+    if (pseudo_inverse) {
+      return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
+                     ", which knows no eigenvalues: expected root_method eigen");
+    }
+  }
+  if (pseudo_inverse && settings.epsilon != 0) {
+    return Invalid("key epsilon: the value ", settings.epsilon,
+                   " is not allowed with root_rank_handling pseudo_inverse, which needs none: expected 0");
+  }
+  return {};
 }
 
 }  // namespace
@@ -95,6 +131,9 @@ Status Config::Resolve(Settings* settings) const {
   made.grafting = static_cast<Grafting>(Choice("grafting"));
   made.weight_decay_type = static_cast<WeightDecayType>(Choice("weight_decay_type"));
   made.initial_inverse = static_cast<InitialInverse>(Choice("initial_inverse"));
+  made.root_method = static_cast<RootMethod>(Choice("root_method"));
+  made.root_rank_handling = static_cast<RankHandling>(Choice("root_rank_handling"));
+  made.on_nonfinite = static_cast<OnNonFinite>(Choice("on_nonfinite"));
   made.output = static_cast<Output>(Choice("output"));
 
   const Key& override_key = *FindKey("inverse_root_override");
@@ -108,6 +147,9 @@ Status Config::Resolve(Settings* settings) const {
   if (ValueOf(*FindKey("grafting_epsilon")).is_auto) {
     made.grafting_epsilon = made.grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
   }
+
+  if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
+  SHAMPOO_RETURN_IF_ERROR(CheckRoots(made));
 
   const int64_t frequency = made.precondition_frequency;
   int64_t& start = made.start_preconditioning_step;

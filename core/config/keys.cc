@@ -13,7 +13,9 @@ constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "
 constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
 constexpr const char* kOutputNames[] = {"parameters", "updates"};
-constexpr const char* kMethodNames[] = {"eigen"};
+constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order"};
+constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
+constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
@@ -88,8 +90,44 @@ const Key kKeys[] = {
             "until then. zero: nothing moves until then but by weight decay and momentum, as in the reference release.",
      .choices = kInitialNames},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
-     .doc = "How inverse roots are computed. eigen: by eigendecomposition.",
+     .doc = "How inverse roots are computed. eigen: by eigendecomposition. newton: by the coupled inverse Newton "
+            "iteration, of matrix products alone. higher_order: by a coupled iteration of order root_order, with epsilon "
+            "relative to the largest eigenvalue. The two iterations need an exponent_multiplier of 1.",
      .choices = kMethodNames},
+    {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
+     .doc = "Order of convergence of root_method higher_order: more products in each iteration, and fewer iterations.",
+     .least = 2, .most = 64, .integer = &Settings::root_order},
+    {.name = "root_tolerance", .type = KeyType::kF64, .default_text = "1e-06",
+     .doc = "A coupled iteration ends when no element of it is further than this from the identity.",
+     .least = 0, .number = &Settings::root_tolerance},
+    {.name = "root_max_iterations", .type = KeyType::kI64, .default_text = "100",
+     .doc = "A coupled iteration ends after so many iterations. In a step its result is then used if it is a root "
+            "nevertheless, and otherwise the recovery goes on.",
+     .least = 1, .most = 1000000, .integer = &Settings::root_max_iterations},
+    {.name = "root_rank_handling", .type = KeyType::kChoice, .default_text = "epsilon",
+     .doc = "What becomes of eigenvalues that are 0. epsilon: epsilon is added to all. pseudo_inverse: their directions "
+            "are left out of the inverse root, for gradients of low rank; epsilon must be 0, and root_method eigen.",
+     .choices = kRankNames},
+    {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "With pseudo_inverse an eigenvalue counts as 0 at or below the larger of this times the largest eigenvalue "
+            "and root_rank_atol. auto: the order of the matrix times the machine epsilon of its root_dtype.",
+     .least = 0, .number = &Settings::root_rank_rtol},
+    {.name = "root_rank_atol", .type = KeyType::kF64, .default_text = "0",
+     .doc = "With pseudo_inverse an eigenvalue at or below this counts as 0, too; see root_rank_rtol.",
+     .least = 0, .number = &Settings::root_rank_atol},
+    {.name = "root_failure_tolerance", .type = KeyType::kI64, .default_text = "3",
+     .doc = "A factor matrix whose inverse root cannot be computed by any rung of the recovery keeps its previous one. "
+            "More such refreshes in a row than this are an error, which the next step raises before it changes anything.",
+     .least = 0, .most = kLargestInteger, .integer = &Settings::root_failure_tolerance},
+    {.name = "track_root_residuals", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. It takes "
+            "two eigendecompositions in float64 for each root.",
+     .flag = &Settings::track_root_residuals},
+    {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
+     .doc = "What a step does when a gradient has NaN or infinity, or would overflow a state. error: it fails, and has "
+            "changed nothing. skip_block: the blocks concerned stay as they are, the others go on. skip_step: all stays "
+            "as it is, and the step succeeds. What was skipped is counted, and told in the log.",
+     .choices = kNonFiniteNames},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Type of the arithmetic of a step. auto: f64 for f64 parameters, else f32.",
      .choices = kComputationDtypes, .dtype = &Settings::computation_dtype},

@@ -14,6 +14,9 @@ namespace shampoo {
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
 enum class WeightDecayType { kDecoupled, kCoupled };
 enum class InitialInverse { kIdentity, kZero };
+enum class RootMethod { kEigen, kNewton, kHigherOrder };
+enum class RankHandling { kEpsilon, kPseudoInverse };
+enum class OnNonFinite { kError, kSkipBlock, kSkipStep };
 enum class Output { kParameters, kUpdates };
 
 // The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
@@ -28,19 +31,29 @@ struct Settings {
   double grafting_beta2 = 0;
   double grafting_epsilon = 0;
   double gradient_scale = 0;
+  double root_tolerance = 0;
+  double root_rank_rtol = 0;  // -1: auto, which depends on the matrix
+  double root_rank_atol = 0;
 
   int64_t max_preconditioner_dim = 0;
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
-  int64_t threads = 0;                     // 0: all that the process may use
+  int64_t root_order = 0;
+  int64_t root_max_iterations = 0;
+  int64_t root_failure_tolerance = 0;
+  int64_t threads = 0;  // 0: all that the process may use
 
   bool use_nesterov = false;
   bool use_merge_dims = false;
   bool use_bias_correction = false;
+  bool track_root_residuals = false;
 
   Grafting grafting = Grafting::kNone;
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
+  RootMethod root_method = RootMethod::kEigen;
+  RankHandling root_rank_handling = RankHandling::kEpsilon;
+  OnNonFinite on_nonfinite = OnNonFinite::kError;
   Output output = Output::kParameters;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order

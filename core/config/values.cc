@@ -11,8 +11,8 @@ namespace shampoo {
 namespace {
 
 Status OutOfRange(const Key& key, std::string_view given) {
-  return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type), ", ",
-                 RangeText(key));
+  return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type),
+                 key.choices.empty() ? ", " : ": ", RangeText(key));
 }
 
 constexpr int64_t kExact = int64_t{1} << 53;  // up to here every integer is a double

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/convert.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/optimizer/optimizer.h"
 
@@ -14,7 +15,8 @@ namespace shampoo {
 namespace {
 
 constexpr const char* kWhatToTry =
-    "; nothing has changed. Skip this step, or lower the learning rate, clip gradients, or start preconditioning later";
+    "; nothing has changed. Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
+    "schedule, clip gradients, or start preconditioning later; on_nonfinite tells a step to skip by itself";
 
 // A factor that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so that
 // its diagonal need not be read.
@@ -114,8 +116,7 @@ void Optimizer::ListItems() {
     if (!HasGradient(param)) continue;
     item_of_block_[static_cast<size_t>(i)] = items_.size();
     items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)],
-                      &groups_[static_cast<size_t>(block.group)].program,
-                      &root_outcomes_[static_cast<size_t>(i) * kMaxDims]});
+                      &groups_[static_cast<size_t>(block.group)].program, roots_.ReportsOf(i), roots_.FirstOf(i)});
   }
 }
 
@@ -186,8 +187,10 @@ Status Optimizer::CheckFactors() {
   return {};
 }
 
-Status Optimizer::CheckGradients() {
+Status Optimizer::CheckGradients(bool* skip_step) {
   ScanGradients();
+  *skip_step = false;
+  bad_items_.clear();
   // In the order of the plan, so that the first offence is the one that is told.
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
@@ -195,7 +198,15 @@ Status Optimizer::CheckGradients() {
     for (int64_t i = 0; i < param.block_count; ++i) {
       const StepItem& item = items_[item_of_block_[static_cast<size_t>(param.first_block + i)]];
       if (IsHarmless(backend_.get(), item, gradient_bound_[p], state_in_)) continue;
-      SHAMPOO_RETURN_IF_ERROR(CheckBlock(backend_.get(), item, state_in_));
+      Status status = CheckBlock(backend_.get(), item, state_in_);
+      if (status.ok()) continue;
+      const OnNonFinite choice = groups_[static_cast<size_t>(param.desc.group)].settings.on_nonfinite;
+      if (choice == OnNonFinite::kError) return status;
+      if (choice == OnNonFinite::kSkipStep) *skip_step = true;
+      bad_items_.push_back(&item);
+      LogText(LogLevel::kWarning, [&] {
+        return Cat(choice == OnNonFinite::kSkipStep ? "a step is skipped: " : "a block is skipped: ", status.message());
+      });
     }
   }
   return {};

@@ -34,8 +34,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   optimizer->entries_ = ListEntries(data, data.placement.replica_rank);
   optimizer->PrepareStep();
   // Last, because a failure after it would release what the host still owns.
-  SHAMPOO_RETURN_IF_ERROR(
-      CpuBackend::Create(data.blocks, data.threads, desc.executor, desc.allocator, &optimizer->backend_));
+  SHAMPOO_RETURN_IF_ERROR(CpuBackend::Create(data, desc.executor, desc.allocator, &optimizer->backend_));
 
   std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
   optimizer->backend_->InitializeState(data.blocks, data.groups, optimizer->state_out_);
@@ -76,7 +75,9 @@ void Optimizer::PrepareStep() {
   });
   items_.reserve(blocks.size());
   item_of_block_.resize(blocks.size());
-  root_outcomes_.resize(blocks.size() * kMaxDims);
+  bad_items_.reserve(blocks.size());
+  took_part_.resize(blocks.size());
+  roots_.Prepare(*plan_);
   gradient_bound_.resize(plan_->params.size());
   // The check phase lists gradients and parameters, or all factors.
   int64_t scanned = 0;

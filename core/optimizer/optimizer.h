@@ -11,6 +11,7 @@
 #include "core/backend/backend.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
+#include "core/optimizer/root_ledger.h"
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 
@@ -76,12 +77,15 @@ class Optimizer {
   void ListItems();
   Status CheckFactors();
   void ScanGradients();
-  Status CheckGradients();
+  // skip_step: this step is to change nothing, and to succeed.
+  Status CheckGradients(bool* skip_step);
   void TakeScalars();
   void CopyState();
   void AdvanceGroups();
   void CompleteSkipped() const;
-  void ReportRoots();
+  void CompleteSkippedStep();
+  void SkipBadItems();
+  void EnterRoots();
 
   bool HasGradient(const Param& param) const;
   int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
@@ -101,15 +105,18 @@ class Optimizer {
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;
   std::vector<size_t> item_of_block_;
-  std::vector<RootOutcome> root_outcomes_;  // by block and dim
+  std::vector<char> took_part_;  // by block, in this step
   std::vector<Stretch> stretches_;
   std::vector<int> stretch_param_;
   std::vector<double> stretch_largest_;
   std::vector<double> gradient_bound_;  // by parameter
 
+  std::vector<const StepItem*> bad_items_;  // with a gradient that is to be skipped
+
+  RootLedger roots_;
   int64_t steps_ = 0;
-  int64_t roots_computed_ = 0;
-  int64_t roots_reused_ = 0;
+  int64_t nonfinite_blocks_ = 0;
+  int64_t skipped_steps_ = 0;
 };
 
 }  // namespace shampoo

@@ -48,8 +48,13 @@ Status Optimizer::Set(int group, const char* name, double value) {
   SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
   Settings& settings = groups_[static_cast<size_t>(group)].settings;
   const Settings& planned = plan_->groups[static_cast<size_t>(group)];
-  if (key->number == &Settings::epsilon && value == 0) {
-    return Invalid("key epsilon: the value 0 is not allowed for an optimizer: expected > 0");
+  if (key->number == &Settings::epsilon) {
+    const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
+    if (pseudo_inverse != (value == 0)) {
+      return Invalid(
+          "key epsilon: the value ", value, " is not allowed ",
+          pseudo_inverse ? "with root_rank_handling pseudo_inverse: expected 0" : "for an optimizer: expected > 0");
+    }
   }
   for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
     if (key->number == with_state && planned.*with_state == 0 && value != 0) {

@@ -13,18 +13,49 @@ namespace shampoo {
 Status Optimizer::Step() {
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
+  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
   ListItems();
   SHAMPOO_RETURN_IF_ERROR(CheckFactors());
-  SHAMPOO_RETURN_IF_ERROR(CheckGradients());
+  bool skip_step = false;
+  SHAMPOO_RETURN_IF_ERROR(CheckGradients(&skip_step));
 
-  TakeScalars();
+  nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
   CopyState();
+  if (skip_step) {
+    CompleteSkippedStep();
+    return {};
+  }
+  TakeScalars();
   AdvanceGroups();
+  if (!bad_items_.empty()) SkipBadItems();
+  std::fill(took_part_.begin(), took_part_.end(), char{0});
+  for (const StepItem& item : items_) took_part_[static_cast<size_t>(item.block - plan_->blocks.data())] = 1;
   backend_->Step(items_, state_out_);
   CompleteSkipped();
   ++steps_;
-  ReportRoots();
+  EnterRoots();
   return {};
+}
+
+// Blocks with a gradient that cannot be used stay as they are.
+void Optimizer::SkipBadItems() {
+  for (const StepItem* item : bad_items_) {
+    backend_->PassThrough(*item->param, item->block, *item->buffers, item->program->output);
+  }
+  std::erase_if(items_, [this](const StepItem& item) {
+    return std::any_of(bad_items_.begin(), bad_items_.end(), [&](const StepItem* bad) { return bad == &item; });
+  });
+}
+
+// What was skipped counts, and the outputs are whole.
+void Optimizer::CompleteSkippedStep() {
+  ++skipped_steps_;
+  for (size_t p = 0; p < buffers_.size(); ++p) {
+    const Param& param = plan_->params[p];
+    if (param.block_count == 0 || buffers_[p].param == nullptr) continue;
+    const Output output = groups_[static_cast<size_t>(param.desc.group)].settings.output;
+    backend_->PassThrough(param, nullptr, buffers_[p], output);
+  }
 }
 
 bool Optimizer::HasGradient(const Param& param) const {
@@ -55,23 +86,21 @@ void Optimizer::AdvanceGroups() {
   }
 }
 
-// Everything is done when this is called: a text for which there is no memory is left out.
-void Optimizer::ReportRoots() {
+void Optimizer::EnterRoots() {
+  bool refreshed = false;
+  bool tracked = false;
+  // In the order of the plan: items are in that of their cost.
   for (const Block& block : plan_->blocks) {
-    const Param& param = plan_->params[static_cast<size_t>(block.param)];
-    if (!HasGradient(param) || !groups_[static_cast<size_t>(block.group)].program.refresh_roots) continue;
-    const auto first = static_cast<size_t>(&block - plan_->blocks.data()) * kMaxDims;
-    for (int k = 0; k < block.order(); ++k) {
-      const RootOutcome& outcome = root_outcomes_[first + static_cast<size_t>(k)];
-      ++(outcome.ok() ? roots_computed_ : roots_reused_);
-      if (outcome.ok()) continue;
-      LogText(LogLevel::kWarning, [&] {
-        return Cat("the inverse root of ", BlockName(param, block), "/factor.", k,
-                   " could not be computed: ", FailureText(outcome.failure),
-                   "; the block goes on with its previous inverse");
-      });
+    const Group& group = groups_[static_cast<size_t>(block.group)];
+    if (!group.active || !group.program.refresh_roots ||
+        !took_part_[static_cast<size_t>(&block - plan_->blocks.data())]) {
+      continue;
     }
+    roots_.Enter(*plan_, block, group.settings);
+    refreshed = true;
+    tracked = tracked || group.settings.track_root_residuals;
   }
+  if (refreshed) roots_.EndRefresh(tracked);
 }
 
 // Outputs are whole after every step: those of parameters that took no part hold the parameter as it was.
@@ -79,19 +108,20 @@ void Optimizer::CompleteSkipped() const {
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
     if (HasGradient(param) || param.block_count == 0 || buffers_[p].param == nullptr) continue;
-    backend_->PassThrough(param, buffers_[p], groups_[static_cast<size_t>(param.desc.group)].settings.output);
+    backend_->PassThrough(param, nullptr, buffers_[p], groups_[static_cast<size_t>(param.desc.group)].settings.output);
   }
 }
 
 Status Optimizer::Stat(std::string_view name, double* value) const {
   if (name == "steps") {
     *value = static_cast<double>(steps_);
-  } else if (name == "root_computed") {
-    *value = static_cast<double>(roots_computed_);
-  } else if (name == "root_reused") {
-    *value = static_cast<double>(roots_reused_);
-  } else {
-    return Invalid("there is no statistic \"", name, "\": expected steps, root_computed or root_reused");
+  } else if (name == "nonfinite_blocks") {
+    *value = static_cast<double>(nonfinite_blocks_);
+  } else if (name == "skipped_steps") {
+    *value = static_cast<double>(skipped_steps_);
+  } else if (!roots_.Stat(name, value)) {
+    return Invalid("there is no statistic \"", name, "\": expected steps, nonfinite_blocks, skipped_steps, ",
+                   RootLedger::StatNames());
   }
   return {};
 }

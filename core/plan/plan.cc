@@ -54,10 +54,10 @@ Status Plan::CheckFinished() const {
 Status Plan::AddSettings(const Config& config) {
   Settings settings;
   SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
-  if (settings.epsilon <= 0) {
+  if (settings.epsilon <= 0 && settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
                    " is not allowed for an optimizer: expected > 0, as a "
-                   "factor matrix of low rank has no inverse root without it");
+                   "factor matrix of low rank has no inverse root without it; or root_rank_handling pseudo_inverse");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
@@ -159,7 +159,7 @@ void Plan::PlaceStates(PlanData* made) const {
   }
   for (int64_t& bytes : made->state_bytes_of_rank) bytes = RoundUp(bytes, kArenaAlignment);
   for (const auto& blocks : blocks_of_rank) {
-    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, made->threads));
+    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, made->groups, made->threads));
   }
 }
 

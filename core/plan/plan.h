@@ -38,7 +38,8 @@ struct PlanData {
 class Plan {
  public:
   // Bytes of workspace that the backend allocates for these blocks on so many threads.
-  using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, int threads);
+  using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups,
+                                     int threads);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
                        std::unique_ptr<Plan>* out);

@@ -43,7 +43,7 @@ template <typename Real>
 void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Real* x, Real* out) {
   const Unfolding u = Unfold(shape, k);
   if (shape.ndim == 1) {
-    blas::Gemv(u.d, x, in.data, out);
+    blas::Gemv(false, u.d, x, in.data, out);
   } else if (shape.ndim == 2 && k == 0) {
     blas::Gemm(u.d, u.after, u.d, x, u.d, in.data, in.ld, out, u.after);
   } else if (shape.ndim == 2) {

@@ -4,112 +4,117 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "core/blas/blas.h"
+#include "core/roots/probe.h"
+#include "core/roots/solver.h"
 
 namespace shampoo {
 namespace {
 
-template <typename Real>
-bool AllFinite(const Real* values, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(values[i])) return false;
-  }
-  return true;
+// At or below this an eigenvalue counts as 0.
+double RankCutoff(const RootSpec& spec, double largest) {
+  return std::max(spec.rank_rtol * std::max(largest, 0.0), spec.rank_atol);
 }
 
-// X = diag(l^exponent), l = a_ii + epsilon - shift.
-template <typename Real>
-bool DiagonalRoot(int64_t n, const Real* a, double epsilon, double shift, double exponent, Real* x) {
-  std::fill(x, x + n * n, Real{0});
-  bool finite = true;
-  for (int64_t i = 0; i < n; ++i) {
-    const double shifted = static_cast<double>(a[i * n + i]) - shift + epsilon;
-    x[i * n + i] = static_cast<Real>(std::pow(shifted, exponent));
-    finite = finite && (shifted > 0 || exponent >= 0) && std::isfinite(x[i * n + i]);
-  }
-  return finite;
-}
-
-template <typename Real>
-RootOutcome DiagonalInverseRoot(int64_t n, double epsilon, double exponent, const Real* a, Real* x) {
-  RootOutcome outcome{n == 1 ? RootMethod::kScalar : RootMethod::kDiagonal};
-  if (DiagonalRoot(n, a, epsilon, 0.0, exponent, x)) return outcome;
-  double least = 0;
-  for (int64_t i = 0; i < n; ++i) least = std::min(least, static_cast<double>(a[i * n + i]));
-  if (!DiagonalRoot(n, a, epsilon, least, exponent, x)) outcome.failure = RootFailure::kNotFinite;
-  return outcome;
+// l^exponent, or 0 for a direction that is dropped. NaN: there is no such root, as the shifted l is at or below
+// `smallest`.
+double RootOfEigenvalue(const RootSpec& spec, double l, double least, double cutoff, double smallest, double exponent) {
+  if (spec.pseudo_inverse) return l > cutoff ? std::pow(l, exponent) : 0.0;
+  // In this order: next to a large negative eigenvalue epsilon would be lost.
+  const double shifted = (l - least) + spec.epsilon;
+  if (shifted > smallest || exponent >= 0) return std::pow(shifted, exponent);
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
 
-const char* FailureText(RootFailure failure) {
-  switch (failure) {
-    case RootFailure::kNone:
-      return "none";
-    case RootFailure::kNanInput:
-      return "it contains NaN";
-    case RootFailure::kInfInput:
-      return "it contains an infinity";
-    case RootFailure::kSolver:
-      return "the eigensolver did not converge";
-    case RootFailure::kNotFinite:
-      return "its inverse root is not finite in this precision: it is singular, or nearly so";
-  }
-  return "unknown";
-}
-
-template <typename Real>
-RootFailure InspectMatrix(int64_t n, const Real* a, bool* diagonal) {
-  bool any_off_diagonal = false;
-  bool any_infinite = false;
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j <= i; ++j) {
-      const Real value = a[i * n + j];
-      if (std::isnan(value)) return RootFailure::kNanInput;
-      any_infinite = any_infinite || std::isinf(value);
-      any_off_diagonal = any_off_diagonal || (i != j && value != 0);
-    }
-  }
-  *diagonal = !any_off_diagonal;
-  return any_infinite ? RootFailure::kInfInput : RootFailure::kNone;
-}
-
-template <typename Real>
-RootOutcome EigenInverseRoot(int64_t n, bool diagonal, double epsilon, double exponent,
-                             const RootWorkspace<Real>& workspace, Real* x) {
-  Real* const a = workspace.a;
-  if (n == 1 || diagonal) return DiagonalInverseRoot(n, epsilon, exponent, a, x);
-
-  RootOutcome outcome{RootMethod::kEigen};
-  Real* const l = workspace.eigenvalues;
-  outcome.solver_info = blas::Syevd(n, a, l, workspace.work, workspace.int_work);
-  if (outcome.solver_info != 0 || !AllFinite(l, n)) {
+template <typename Root>
+RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
+                      const RootWorkspace<Root>& workspace, Root** x) {
+  RootOutcome outcome;
+  Root* const a = workspace.Matrix(n);
+  Root* const l = workspace.Vector(0, n);
+  EigenProbe<Root> probe(n, workspace);
+  probe.BeforeSolve(a);
+  outcome.solver_info = SolveEigen(spec, rung, driver, n, a, l, workspace);
+  if (outcome.solver_info != 0) {
     outcome.failure = RootFailure::kSolver;
     return outcome;
   }
-  // X = B^T B with row i of B = l_i^(exponent / 2) q_i: half the work of a product, and exactly symmetric.
-  // In this order: next to a large negative eigenvalue epsilon would be lost.
-  const double least = std::min(static_cast<double>(l[0]), 0.0);
-  for (int64_t i = 0; i < n; ++i) {
-    const Real scale = static_cast<Real>(std::pow((static_cast<double>(l[i]) - least) + epsilon, exponent / 2));
-    Real* const row = a + i * n;
-    for (int64_t j = 0; j < n; ++j) row[j] *= scale;
+  if (!probe.Fits(a, l)) {
+    outcome.failure = RootFailure::kWrong;
+    return outcome;
   }
-  blas::Syrk(true, n, n, Real{1}, a, n, Real{0}, x, n);
+  const double least = std::min(std::ldexp(static_cast<double>(l[0]), scale), 0.0);
+  const double cutoff = RankCutoff(spec, std::ldexp(static_cast<double>(l[n - 1]), scale));
+  // A higher rung may not make a root out of what is 0 but for rounding.
+  const bool retries_singular = rung != Rung::kAsked && spec.epsilon == 0;
+  const double smallest = retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() *
+                                                 std::ldexp(static_cast<double>(l[n - 1]), scale)
+                                           : 0;
+  outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - least;
+  // X = B^T B with row i of B = l_i^(exponent / 2) q_i: half the work of a product, and exactly symmetric.
   for (int64_t i = 0; i < n; ++i) {
-    if (!AllFinite(x + i * n, i + 1)) {
-      outcome.failure = RootFailure::kNotFinite;
+    const double eigenvalue = std::ldexp(static_cast<double>(l[i]), scale);
+    const double root = RootOfEigenvalue(spec, eigenvalue, least, cutoff, smallest, spec.exponent / 2);
+    if (!std::isfinite(root)) {
+      outcome.failure = RootFailure::kSingular;
       return outcome;
     }
-    for (int64_t j = 0; j < i; ++j) x[j * n + i] = x[i * n + j];
+    Root* const row = a + i * n;
+    for (int64_t j = 0; j < n; ++j) row[j] *= static_cast<Root>(root);
   }
+  *x = workspace.Work(n);
+  blas::Syrk(true, n, n, Root{1}, a, n, Root{0}, *x, n);
+  Mirror(n, *x);
   return outcome;
 }
 
-template RootFailure InspectMatrix<float>(int64_t, const float*, bool*);
-template RootFailure InspectMatrix<double>(int64_t, const double*, bool*);
-template RootOutcome EigenInverseRoot<float>(int64_t, bool, double, double, const RootWorkspace<float>&, float*);
-template RootOutcome EigenInverseRoot<double>(int64_t, bool, double, double, const RootWorkspace<double>&, double*);
+template <typename Real, typename Root>
+RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootWorkspace<Root>& workspace,
+                         Root** x) {
+  const int64_t n = matrix.n;
+  RootOutcome outcome;
+  outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+  outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon;
+  Root* const a = workspace.Vector(0, n);
+  double least = 0;
+  double largest = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < n; ++i) {
+    a[i] = static_cast<Root>(matrix.data[i * n + i]) / static_cast<Root>(matrix.divisor);
+    least = std::min(least, static_cast<double>(a[i]));
+    largest = std::max(largest, static_cast<double>(a[i]));
+  }
+  const double cutoff = RankCutoff(spec, largest);
+  *x = workspace.Matrix(n);
+  // Without the clamp, and with it if that has no result.
+  for (const double clamp : {0.0, least}) {
+    std::fill(*x, *x + n * n, Root{0});
+    bool finite = true;
+    for (int64_t i = 0; i < n; ++i) {
+      const double root = RootOfEigenvalue(spec, static_cast<double>(a[i]), clamp, cutoff, 0, spec.exponent);
+      (*x)[i * n + i] = static_cast<Root>(root);
+      finite = finite && std::isfinite(root);
+    }
+    if (finite) return outcome;
+    if (!spec.pseudo_inverse) outcome.shift = spec.epsilon - least;
+  }
+  outcome.failure = RootFailure::kSingular;
+  return outcome;
+}
+
+template RootOutcome EigenRoot<float>(const RootSpec&, Rung, EigenDriver, int64_t, int, const RootWorkspace<float>&,
+                                      float**);
+template RootOutcome EigenRoot<double>(const RootSpec&, Rung, EigenDriver, int64_t, int, const RootWorkspace<double>&,
+                                       double**);
+template RootOutcome DiagonalRoot<float, float>(const RootSpec&, const SymmetricView<float>&,
+                                                const RootWorkspace<float>&, float**);
+template RootOutcome DiagonalRoot<float, double>(const RootSpec&, const SymmetricView<float>&,
+                                                 const RootWorkspace<double>&, double**);
+template RootOutcome DiagonalRoot<double, float>(const RootSpec&, const SymmetricView<double>&,
+                                                 const RootWorkspace<float>&, float**);
+template RootOutcome DiagonalRoot<double, double>(const RootSpec&, const SymmetricView<double>&,
+                                                  const RootWorkspace<double>&, double**);
 
 }  // namespace shampoo

@@ -2,47 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include "core/roots/matrix.h"
+#include "core/roots/root.h"
+#include "core/roots/workspace.h"
 
 namespace shampoo {
 
-enum class RootMethod : int32_t { kScalar = 0, kDiagonal = 1, kEigen = 2 };
-
-// Why a root could not be computed.
-enum class RootFailure { kNone, kNanInput, kInfInput, kSolver, kNotFinite };
-
-struct RootOutcome {
-  RootMethod method = RootMethod::kEigen;
-  RootFailure failure = RootFailure::kNone;
-  int solver_info = 0;  // LAPACK's, for kSolver
-  bool ok() const { return failure == RootFailure::kNone; }
-};
-
-// What comes behind "... could not be computed: ".
-const char* FailureText(RootFailure failure);
-
-// Memory for roots of matrices up to n x n, in elements of Real (and int32 for int_work).
-template <typename Real>
-struct RootWorkspace {
-  Real* a;            // n * n
-  Real* eigenvalues;  // n
-  Real* work;         // blas::SyevdWork(n)
-  int32_t* int_work;  // blas::SyevdIntWork(n)
-};
-
-// The inverse root X = A^exponent of the symmetric n x n matrix in workspace.a, of which the lower triangle is read and
-// which is destroyed. All elements of x are written, in full.
+// X = A^exponent by eigendecomposition, A the matrix whose part A * 2^-scale lies in workspace.Matrix(n) (lower
+// triangle; destroyed): A = Q diag(l) Q^T; l <- l - min(min(l), 0) + epsilon; X = Q diag(l^exponent) Q^T. With
+// spec.pseudo_inverse directions of an l that counts as 0 are left out instead.
 //
-// Method eigen: A = Q diag(l) Q^T; l <- l - min(min(l), 0) + epsilon; X = Q diag(l^exponent) Q^T. A 1 x 1 matrix and,
-// if `diagonal` (every element off the diagonal is exactly 0), a diagonal one skip the decomposition and the clamp:
-// (a_ii + epsilon)^exponent, unless that is not finite, in which case the clamp applies after all.
-// On failure x is unspecified.
-template <typename Real>
-RootOutcome EigenInverseRoot(int64_t n, bool diagonal, double epsilon, double exponent,
-                             const RootWorkspace<Real>& workspace, Real* x);
+// A sampled check catches a decomposition that is wrong though the solver does not say so. On success *x points to X in
+// the workspace: n x n, exactly symmetric, not yet checked for being finite.
+template <typename Root>
+RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
+                      const RootWorkspace<Root>& workspace, Root** x);
 
-// Looks at the lower triangle: NaN, infinity, and whether anything off the diagonal is not 0.
-template <typename Real>
-RootFailure InspectMatrix(int64_t n, const Real* a, bool* diagonal);
+// The same for a matrix that has nothing off its diagonal, element by element and without the clamp: (a_ii +
+// epsilon)^exponent, unless that is not finite, in which case the clamp applies after all. 1 x 1 matrices are such.
+template <typename Real, typename Root>
+RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootWorkspace<Root>& workspace,
+                         Root** x);
 
 }  // namespace shampoo

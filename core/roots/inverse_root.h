@@ -6,27 +6,22 @@
 
 #include "core/base/status.h"
 #include "core/config/settings.h"
-#include "core/roots/eigen.h"
+#include "core/roots/root.h"
 
 namespace shampoo {
 
-struct RootRequest {
-  int64_t n = 0;
-  int64_t numerator = 1;  // root p / q
-  int64_t denominator = 1;
-  double epsilon = 0;
-  double exponent_multiplier = 1;
-};
-
 struct RootResult {
-  RootMethod method = RootMethod::kEigen;
-  double residual = 0;  // max |(A + shift I) X^(numerator / (denominator * exponent_multiplier)) - I|
+  RootOutcome outcome;
+  // max |(A + shift I) X^(-1 / exponent) - I|; with pseudo_inverse the projector on what is kept takes the place of I.
+  // NaN: X has no such power.
+  double residual = 0;
 };
 
-// x = (a + epsilon I)^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory (row-major,
-// the lower triangle is read), with workspace of its own: the computation that the optimizer makes for a factor.
-// On failure x is untouched.
+// x = A^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory (row-major, the lower
+// triangle is read), with workspace of its own: the computation that the optimizer makes for a factor. On failure x is
+// untouched.
 template <typename Real>
-Status InverseRoot(const RootRequest& request, const Real* a, Real* x, RootResult* result);
+Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, const Real* a, Real* x,
+                   RootResult* result);
 
 }  // namespace shampoo

@@ -26,8 +26,7 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
   if (settings.use_bias_correction && settings.beta2 < 1) {
     program.factor_correction = 1 - std::pow(settings.beta2, steps);
   }
-  program.epsilon = settings.epsilon;
-  program.exponent_multiplier = settings.exponent_multiplier;
+  program.settings = &settings;
 
   program.filter_keep = settings.beta1;
   if (settings.use_bias_correction) program.filter_correction = 1 - std::pow(settings.beta1, steps);

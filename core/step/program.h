@@ -36,8 +36,7 @@ struct StepProgram {
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root)
   bool refresh_roots = false;
   double factor_correction = 1;
-  double epsilon = 0;
-  double exponent_multiplier = 1;
+  const Settings* settings = nullptr;  // the group's: by which rules roots are computed
 
   // E <- filter_keep * E + (1 - filter_keep) * G and H = E / filter_correction; H = G if filter_keep is 0
   double filter_keep = 0;

@@ -22,5 +22,6 @@ extern int i, step, steps, epoch, epochs;
 extern double lr, value;
 extern float *weights, *gradients, *updates;
 extern void *model_weights, *state, *state_in, *state_out;
+extern void print_message(void* user, int32_t level, const char* message);
 
 int Fragment(void);

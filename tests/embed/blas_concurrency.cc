@@ -63,8 +63,8 @@ const Inputs<Real>& Eigenproblems() {
 template <typename Real>
 struct Memory {
   std::vector<Real> a = std::vector<Real>(kEigen * kEigen);
-  std::vector<Real> work = std::vector<Real>(static_cast<size_t>(blas::SyevdWork(kEigen)));
-  std::vector<int32_t> int_work = std::vector<int32_t>(static_cast<size_t>(blas::SyevdIntWork(kEigen)));
+  std::vector<Real> work = std::vector<Real>(static_cast<size_t>(blas::EigenWork(kEigen)));
+  std::vector<int32_t> int_work = std::vector<int32_t>(static_cast<size_t>(blas::EigenIntWork(kEigen)));
 };
 
 void Gemm(int input, std::vector<double>* result) {

@@ -44,11 +44,11 @@ void CallAll(int64_t d, int64_t wide) {
   blas::Syrk(true, d, wide, 1, a.data(), d, 0, square.data(), d);
   blas::Gemm(d, wide, d, square.data(), d, b.data(), wide, c.data(), wide);
   blas::Gemm(wide, d, d, b.data(), d, square.data(), d, c.data(), d);
-  blas::Gemv(d, square.data(), b.data(), c.data());
+  blas::Gemv(false, d, square.data(), b.data(), c.data());
   if (wide > d) return;  // the eigenproblem has been seen
   std::vector<Real> values(static_cast<size_t>(d));
-  std::vector<Real> work(static_cast<size_t>(blas::SyevdWork(d)));
-  std::vector<int32_t> int_work(static_cast<size_t>(blas::SyevdIntWork(d)));
+  std::vector<Real> work(static_cast<size_t>(blas::EigenWork(d)));
+  std::vector<int32_t> int_work(static_cast<size_t>(blas::EigenIntWork(d)));
   REQUIRE(blas::Syevd(d, square.data(), values.data(), work.data(), int_work.data()) == 0, "no eigenvalues");
 }
 

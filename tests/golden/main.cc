@@ -64,6 +64,7 @@ using ReplayFunction = TensorFile (*)(const Case&, int32_t);
 ReplayFunction FunctionOfSuite(const std::string& suite) {
   if (suite == "trajectory") return shampoo::golden::ReplayTrajectory;
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
+  if (suite == "matrix_root_extra") return shampoo::golden::ReplayMatrixRootExtra;
   if (suite == "training") return shampoo::golden::ReplayTraining;
   throw std::runtime_error("suite " + suite + " is not known to this tool");
 }
@@ -71,7 +72,8 @@ ReplayFunction FunctionOfSuite(const std::string& suite) {
 TensorFile Replay(const Case& recorded, int32_t threads) {
   const ReplayFunction function = FunctionOfSuite(recorded.settings.at("suite").get<std::string>());
   const auto source = recorded.settings.at("source").get<std::string>();
-  if (source != "distributed_shampoo 2024-07") {
+  const bool extra = recorded.settings.at("suite") == "matrix_root_extra";
+  if (source != (extra ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not known to this tool");
   }
   return function(recorded, threads);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <shampoo/shampoo.h>
 
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -11,20 +13,36 @@
 
 namespace shampoo::golden {
 
-TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
-  const nlohmann::json& settings = recorded.settings;
-  const auto method = settings.at("method").get<std::string>();
-  // A diagonal matrix takes the diagonal shortcut of the eigen method: it is not a method that is asked for.
-  if (method != "eigen" && method != "diagonal") {
-    throw std::runtime_error("method " + method + ": this tool replays eigen and diagonal");
-  }
-  Config config;
-  config.Set("root_method", "eigen");
-  config.Set("epsilon", settings.at("epsilon"));
-  config.Set("exponent_multiplier", settings.at("exponent_multiplier"));
-  config.Set("threads", threads);
+namespace {
 
-  const Tensor& a = recorded.data.At("A");
+struct Root {
+  int32_t numerator;
+  int32_t denominator;
+};
+
+// "4" or "4/3".
+Root ParseRoot(const std::string& text) {
+  const size_t slash = text.find('/');
+  return {std::stoi(text), slash == std::string::npos ? 1 : std::stoi(text.substr(slash + 1))};
+}
+
+// A <- A + max(relative * ||A||, absolute) I, ||A|| the largest absolute row sum: the regularization of the later
+// release, which has an absolute term that libshampoo does not.
+template <typename Real>
+void Shift(double relative, double absolute, Tensor* a) {
+  auto* const data = reinterpret_cast<Real*>(a->bytes.data());
+  const auto n = static_cast<size_t>(a->shape[0]);
+  double norm = 0;
+  for (size_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < n; ++j) sum += std::fabs(static_cast<double>(data[i * n + j]));
+    norm = std::max(norm, sum);
+  }
+  for (size_t i = 0; i < n; ++i) data[i * n + i] += static_cast<Real>(std::max(relative * norm, absolute));
+}
+
+TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& a, Root root, bool informative) {
+  const nlohmann::json& settings = recorded.settings;
   if (a.shape.size() != 2 || a.shape[0] != a.shape[1]) throw std::runtime_error("A is not a square matrix");
   if (a.dtype != DtypeOfParameters(settings.at("dtype").get<std::string>())) {
     throw std::runtime_error("A has the dtype " + a.dtype + ", the case has another");
@@ -34,17 +52,61 @@ TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
   TensorFile result;
   try {
     Check(shampoo_matrix_inverse_root(config.Get(), a.shape[0], DtypeCode(a.dtype), a.bytes.data(), x.bytes.data(),
-                                      settings.at("root_numerator").get<int32_t>(),
-                                      settings.at("root_denominator").get<int32_t>(), &info),
+                                      root.numerator, root.denominator, &info),
           "shampoo_matrix_inverse_root");
   } catch (const std::exception& error) {
-    if (!settings.at("informative").get<bool>()) throw;
+    if (!informative) throw;
     // Such a case only tells what the reference did; to refuse the matrix is an answer.
     std::cout << recorded.path.filename().string() << ": no X (informative case): " << error.what() << "\n";
     return result;
   }
   result.tensors.emplace("X", std::move(x));
   return result;
+}
+
+}  // namespace
+
+TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
+  const nlohmann::json& settings = recorded.settings;
+  const auto method = settings.at("method").get<std::string>();
+  Config config;
+  // A diagonal matrix takes the diagonal shortcut of the eigen method: it is not a method that is asked for.
+  config.Set("root_method", method == "diagonal" ? "eigen" : method);
+  config.Set("epsilon", settings.at("epsilon"));
+  config.Set("exponent_multiplier", settings.at("exponent_multiplier"));
+  config.Set("threads", threads);
+  if (method == "newton" || method == "higher_order") {
+    config.Set("root_tolerance", settings.at("tolerance"));
+    config.Set("root_max_iterations", settings.at("max_iterations"));
+  }
+  if (method == "higher_order") config.Set("root_order", settings.at("order"));
+  const Root root{settings.at("root_numerator").get<int32_t>(), settings.at("root_denominator").get<int32_t>()};
+  return ReplayRoot(recorded, config, recorded.data.At("A"), root, settings.at("informative").get<bool>());
+}
+
+TensorFile ReplayMatrixRootExtra(const Case& recorded, int32_t threads) {
+  const nlohmann::json& settings = recorded.settings;
+  const auto method = settings.at("method").get<std::string>();
+  Tensor a = recorded.data.At("A");
+  Config config;
+  config.Set("threads", threads);
+  config.Set("epsilon", 0);
+  if (method == "pseudo_inverse") {
+    config.Set("root_rank_handling", "pseudo_inverse");
+    config.Set("root_rank_rtol", settings.at("rank_rtol"));
+    config.Set("root_rank_atol", settings.at("rank_atol"));
+    config.Set("exponent_multiplier", settings.at("exponent"));
+    return ReplayRoot(recorded, config, a, {1, 1}, false);
+  }
+  if (method != "higher_order") throw std::runtime_error("method " + method + ": this tool does not replay it");
+  config.Set("root_method", method);
+  config.Set("root_tolerance", settings.at("tolerance"));
+  config.Set("root_max_iterations", settings.at("max_iterations"));
+  config.Set("root_order", settings.at("order"));
+  const double relative = settings.at("rel_epsilon").get<double>();
+  const double absolute = settings.at("abs_epsilon").get<double>();
+  a.dtype == "F64" ? Shift<double>(relative, absolute, &a) : Shift<float>(relative, absolute, &a);
+  return ReplayRoot(recorded, config, a, ParseRoot(settings.at("root").get<std::string>()), false);
 }
 
 }  // namespace shampoo::golden

@@ -1033,8 +1033,14 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * changed neither parameters nor state nor step counters, and the caller may go on: skip the batch, lower the loss
  * scale, and call again. A step allocates nothing.
  *
- * An inverse root that cannot be computed does not fail the step in which it was due: the block goes on with its
- * previous one, with a warning in the log, and it is counted ("root_reused").
+ * With the key "on_nonfinite" set to skip_block or skip_step the blocks with such a gradient, or the whole step, are
+ * left as they are instead, outputs completed as for a gradient of NULL, and the call succeeds.
+ *
+ * An inverse root that its method cannot compute is tried again: by the same method in float64, by eigendecomposition
+ * in float64, by the other drivers of LAPACK. If all fail the block goes on with its previous root. Each is told in the
+ * log once per refresh, and counted (shampoo_optimizer_stat()). When a factor matrix has failed at more refreshes in a
+ * row than the key "root_failure_tolerance" says, the next step reports that, once per refresh, before it writes
+ * anything.
  *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
@@ -1045,8 +1051,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
  *     grad NULL where it has no gradient.
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
- *     block and the element, and what to try; or a factor matrix that the host wrote is not finite: the error names it.
- *     The step has changed nothing.
+ *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
+ *     of one has failed too often: the error names it. The step has changed nothing.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
@@ -1070,8 +1076,20 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * Blocks: no. Threads: optimizer.
  *
  * @param opt to be asked. Must not be NULL.
- * @param key "steps": calls of shampoo_optimizer_step() that succeeded. "root_computed": inverse roots computed.
- *     "root_reused": previous roots kept because a new one could not be computed.
+ * @param key one of
+ *     "steps": steps made. "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key
+ *     "on_nonfinite" = skip_step; they are not among the steps. "nonfinite_blocks": blocks that were found to have a
+ *     gradient that cannot be used, and were skipped by that key, alone or with their step.
+ *     "root_computed": inverse roots computed; of these, by what gave them: "root_scalar", "root_diagonal",
+ *     "root_eigen", "root_newton", "root_higher_order". "root_retried": of these, those that needed the recovery; of
+ *     these, by the rung that gave them: "root_retried_float64" (the same method in float64), "root_retried_eigen"
+ *     (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
+ *     "root_reused": previous roots kept because no rung could compute a new one.
+ *     With the key "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest
+ *     |X - X64| relative to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A +
+ *     epsilon I)| relative to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean,
+ *     median, p90 (90 % are not above it), max, or worst: which factor matrix has the max, counted over all blocks in
+ * the order of the plan; -1: nothing is tracked. The log names it (level 2).
  * @param value_out receives the number. Must not be NULL.
  * @retval SHAMPOO_OK *value_out is set.
  * @retval SHAMPOO_E_INVALID there is no such key, or a pointer is NULL.
@@ -1204,17 +1222,19 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
 typedef struct shampoo_root_info {
   /** sizeof(shampoo_root_info); set by the _INIT macro. */
   size_t struct_size;
-  /** What was used: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2 eigendecomposition;
-   * 3 and 4 are kept for iterative methods. */
+  /** What gave the root: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2
+   * eigendecomposition, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigendecomposition. */
   int32_t method;
   /** Iterations of an iterative method; 0 with the others. */
   int32_t iterations;
-  /** 1: converged; 0: the maximum of iterations was reached; -1: stopped early. Always 1 with methods 0 to 2. */
+  /** 1: converged to root_tolerance; 0: root_max_iterations was reached, and x is what the last iteration gave, be it a
+   * root or not: look at residual; -1: stopped as it got no better, close to a root. Always 1 with methods 0 to 2. */
   int32_t converged;
-  /** Further attempts after the first failed: 0 in this version, which makes one. */
+  /** Further attempts after the first failed; the recovery is that of shampoo_optimizer_step(). */
   int32_t retried;
   /** max |A x^p - I|, elementwise, in float64: A is the matrix whose root was taken, epsilon included, and p undoes the
-   * exponent, root_num / (root_den * exponent_multiplier). NaN where x has no such power; 0 where the exponent is 0. */
+   * exponent, root_num / (root_den * exponent_multiplier). With pseudo_inverse the projector on the directions that
+   * were kept takes the place of I. NaN where x has no such power; 0 where the exponent is 0. */
   double residual;
 } shampoo_root_info;
 
@@ -1225,14 +1245,18 @@ typedef struct shampoo_root_info {
 /**
  * Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier * root_den / root_num).
  *
- * By eigendecomposition: where the smallest eigenvalue is negative, all are raised until it is 0; then epsilon is added
- * to all. A 1x1 matrix and a diagonal one are computed element by element, without that first raise (unless the result
- * would not be finite without it). This is what a step does with a factor matrix.
+ * root_method eigen: by eigendecomposition; where the smallest eigenvalue is negative, all are raised until it is 0;
+ * then epsilon is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
+ * raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
+ * count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
+ * iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
+ * epsilon is relative: max(epsilon * L, 1e-16) is added, L a bound on the largest eigenvalue. This is what a step does
+ * with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
  *
  * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
  *
- * @param config of which it reads "root_method", "epsilon" and "exponent_multiplier"; epsilon may be 0 here. The
- *     computation is in dtype, whatever "root_dtype" says. Must not be NULL.
+ * @param config of which it reads all keys that begin with "root_", "epsilon" and "exponent_multiplier"; epsilon may be
+ *     0 here. "root_dtype" auto is dtype. Must not be NULL.
  * @param n order of the matrix, 1..32750.
  * @param dtype of a and x: SHAMPOO_F32 or SHAMPOO_F64.
  * @param a n * n elements, row-major, symmetric, of which those on and below the diagonal are read.
@@ -1241,10 +1265,10 @@ typedef struct shampoo_root_info {
  * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root.
  * @param info filled; struct_size must be set before. NULL: not wanted.
  * @retval SHAMPOO_OK x and info are written.
- * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, values of the config contradict each other, a pointer
- *     that is needed is NULL, or info has a wrong struct_size.
+ * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, the root is not whole with newton, values of the
+ * config contradict each other, a pointer that is needed is NULL, or info has a wrong struct_size.
  * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, the root is not finite (an eigenvalue that is not above 0 with
- *     an epsilon of 0), or the solver failed. x is as before.
+ *     an epsilon of 0), or every rung of the recovery failed. x is as before.
  * @since 0.1
  */
 shampoo_status shampoo_matrix_inverse_root(const shampoo_config* config, int64_t n, int32_t dtype, const void* a,

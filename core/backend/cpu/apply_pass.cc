@@ -98,7 +98,7 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   });
 }
 
-void WriteUnchanged(const Param& param, const Buffers& buffers, Output output) {
+void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output) {
   const ParamDesc& desc = param.desc;
   const bool updates = output == Output::kUpdates;
   const bool write_out = buffers.out != nullptr && (updates || buffers.out != buffers.param);
@@ -106,10 +106,17 @@ void WriteUnchanged(const Param& param, const Buffers& buffers, Output output) {
   // float64 holds every value of every dtype, so each is rounded once.
   Operand<double> parameter(buffers.param, desc.param_dtype);
   const double zeros[kStretch] = {};
-  ForEachStretch(param.elements, [&](int64_t first, int64_t n) {
+  const auto write = [&](int64_t first, int64_t n) {
     const double* const value = parameter.Read(first, n);
     if (buffers.copy != nullptr) Narrow(value, ElementAt(buffers.copy, desc.copy_dtype, first), desc.copy_dtype, n);
     if (write_out) Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);
+  };
+  if (block == nullptr) {
+    ForEachStretch(param.elements, write);
+    return;
+  }
+  ForEachRun(block->shape, block->stride, [&](int64_t from, int64_t, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) { write(block->offset + from + first, n); });
   });
 }
 

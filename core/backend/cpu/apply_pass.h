@@ -17,8 +17,8 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
 template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g);
 
-// The outputs of a parameter that takes no part in a step: out is the parameter itself, or updates of zero; copy is the
-// parameter.
-void WriteUnchanged(const Param& param, const Buffers& buffers, Output output);
+// The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: out is the parameter
+// itself, or updates of zero; copy is the parameter.
+void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output);
 
 }  // namespace shampoo

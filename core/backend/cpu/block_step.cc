@@ -23,13 +23,14 @@ namespace {
 template <typename Real>
 class BlockStep {
  public:
-  BlockStep(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace)
+  BlockStep(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, RecoveryMemory* recovery)
       : item_(item),
         program_(*item.program),
         block_(*item.block),
         arena_(arena),
         layout_(layout),
-        workspace_(workspace) {}
+        workspace_(workspace),
+        recovery_(recovery) {}
 
   void Run() {
     const BlockData<Real> g = ReadGradient();
@@ -89,8 +90,9 @@ class BlockStep {
       inverse_end_ +=
           RoundUp(n * static_cast<int64_t>(sizeof(Real)), kStateAlignment) / static_cast<int64_t>(sizeof(Real));
     }
-    const bool fresh =
-        program_.refresh_roots && RefreshRoot(item_, k, factor, arena_, layout_, workspace_, inverse_[at]);
+    const RootMemory memory{block_.root_dtype, workspace_ + layout_.root,
+                            reinterpret_cast<int32_t*>(workspace_ + layout_.root_ints), recovery_};
+    const bool fresh = program_.refresh_roots && RefreshRoot(item_, k, factor, arena_, memory, inverse_[at]);
     if (IsReal(slot)) return;
     if (fresh) {
       Narrow(inverse_[at], arena_ + slot.offset, slot.dtype, n);
@@ -144,17 +146,18 @@ class BlockStep {
   char* const arena_;
   const SlotLayout& layout_;
   char* const workspace_;
+  RecoveryMemory* const recovery_;
   std::array<Real*, kMaxDims> inverse_{};
   int64_t inverse_end_ = 0;  // elements
 };
 
 }  // namespace
 
-void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace) {
+void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, RecoveryMemory* recovery) {
   if (item.block->computation == Dtype::kF64) {
-    BlockStep<double>(item, arena, layout, workspace).Run();
+    BlockStep<double>(item, arena, layout, workspace, recovery).Run();
   } else {
-    BlockStep<float>(item, arena, layout, workspace).Run();
+    BlockStep<float>(item, arena, layout, workspace, recovery).Run();
   }
 }
 

@@ -20,24 +20,30 @@ void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
 
 }  // namespace
 
-Status CpuBackend::Create(std::span<const Block> blocks, int threads, const HostExecutor& executor,
-                          const HostAllocator& allocator, std::unique_ptr<Backend>* out) {
+Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
+                          std::unique_ptr<Backend>* out) {
   std::unique_ptr<CpuBackend> backend(new CpuBackend);
   std::vector<const Block*> pointers;
-  pointers.reserve(blocks.size());
-  for (const Block& block : blocks) pointers.push_back(&block);
-  backend->layout_ = SlotLayout::For(pointers);
-  const auto slots = static_cast<size_t>(SlotsFor(static_cast<int64_t>(blocks.size()), threads));
+  pointers.reserve(plan.blocks.size());
+  for (const Block& block : plan.blocks) pointers.push_back(&block);
+  SlotLayout& layout = backend->layout_;
+  layout = SlotLayout::For(pointers, plan.groups);
+  const auto slots = static_cast<size_t>(SlotsFor(static_cast<int64_t>(plan.blocks.size()), plan.threads));
 
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  const int64_t bytes = static_cast<int64_t>(slots) * backend->layout_.bytes;
+  const int64_t of_slots = static_cast<int64_t>(slots) * layout.bytes;
+  const int64_t bytes = of_slots + layout.recovery_bytes;
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "workspace", &backend->workspace_));
+  if (layout.recovery_bytes > 0) {
+    auto* const elements = reinterpret_cast<double*>(backend->workspace_.data() + of_slots);
+    backend->recovery_.workspace = {elements, reinterpret_cast<int32_t*>(elements + layout.recovery_elements)};
+  }
   std::fill_n(backend->workspace_.data(), bytes, char{0});  // no page fault in a step
   backend->scratch_.resize(slots);
   for (blas::Scratch& scratch : backend->scratch_) {
     SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(backend->layout_.scratch_bytes, &scratch));
   }
-  SHAMPOO_RETURN_IF_ERROR(Executor::Create(threads, executor, &backend->executor_));
+  SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan.threads, executor, &backend->executor_));
   *out = std::move(backend);
   return {};
 }
@@ -77,15 +83,15 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
   return largest;
 }
 
-void CpuBackend::PassThrough(const Param& param, const Buffers& buffers, Output output) {
-  WriteUnchanged(param, buffers, output);
+void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {
+  WriteUnchanged(param, block, buffers, output);
 }
 
 void CpuBackend::Step(std::span<const StepItem> items, char* arena) {
   executor_->ForEach(static_cast<int64_t>(items.size()), [&](int slot, int64_t i) {
     const auto at = static_cast<size_t>(slot);
     blas::ScratchUse use(&scratch_[at]);
-    StepBlock(items[static_cast<size_t>(i)], arena, layout_, workspace_.data() + slot * layout_.bytes);
+    StepBlock(items[static_cast<size_t>(i)], arena, layout_, workspace_.data() + slot * layout_.bytes, &recovery_);
   });
 }
 

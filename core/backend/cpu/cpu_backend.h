@@ -9,6 +9,8 @@
 #include "core/backend/cpu/slot_memory.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
+#include "core/plan/plan.h"
+#include "core/roots/ladder.h"
 
 namespace shampoo {
 
@@ -17,15 +19,15 @@ namespace shampoo {
 class CpuBackend : public Backend {
  public:
   // Allocates all workspace for these blocks.
-  static Status Create(std::span<const Block> blocks, int threads, const HostExecutor& executor,
-                       const HostAllocator& allocator, std::unique_ptr<Backend>* out);
+  static Status Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
+                       std::unique_ptr<Backend>* out);
 
   void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) override;
   void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) override;
   GradientInspection Inspect(const StepItem& item) override;
   double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) override;
   void Step(std::span<const StepItem> items, char* arena) override;
-  void PassThrough(const Param& param, const Buffers& buffers, Output output) override;
+  void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) override;
 
  private:
   CpuBackend() = default;
@@ -33,6 +35,7 @@ class CpuBackend : public Backend {
   std::unique_ptr<Executor> executor_;  // first, so that a host's executor is released after all memory is freed
   SlotLayout layout_;
   Allocation workspace_;
+  RecoveryMemory recovery_;             // at the end of the workspace
   std::vector<blas::Scratch> scratch_;  // by slot
 };
 

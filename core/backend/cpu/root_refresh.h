@@ -3,14 +3,13 @@
 #pragma once
 
 #include "core/backend/backend.h"
-#include "core/backend/cpu/slot_memory.h"
+#include "core/roots/ladder.h"
 
 namespace shampoo {
 
 // Computes X_k from the unrounded factor (d x d, lower triangle) in the block's root dtype and writes it, in full, to
 // `inverse` in the computation dtype. item.roots[k] tells how it went; on failure `inverse` is untouched.
 template <typename Real>
-bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const SlotLayout& layout,
-                 char* workspace, Real* inverse);
+bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const RootMemory& memory, Real* inverse);
 
 }  // namespace shampoo

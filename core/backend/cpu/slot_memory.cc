@@ -5,25 +5,24 @@
 #include <algorithm>
 
 #include "core/base/round_up.h"
-#include "core/blas/blas.h"
 #include "core/plan/layout.h"
+#include "core/roots/workspace.h"
 
 namespace shampoo {
 
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
-SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
+SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups) {
   int64_t dense = 0;
   int64_t factor = 0;
   int64_t inverse = 0;
-  int64_t root_matrix = 0;
-  int64_t root_work = 0;
-  int64_t root_eigenvalues = 0;
+  int64_t root_bytes = 0;
   int64_t largest_dim = 0;
   SlotLayout layout;
   for (const Block* block : blocks) {
     const auto real = static_cast<int64_t>(SizeOf(block->computation));
     const auto root = static_cast<int64_t>(SizeOf(block->root_dtype));
+    const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
     int64_t inverses = 0;
     for (int k = 0; k < block->order(); ++k) {
       const int64_t d = block->shape[k];
@@ -31,9 +30,9 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
       if (block->inverse[static_cast<size_t>(k)].dtype != block->computation) {
         inverses += RoundUp(d * d * real, kStateAlignment);
       }
-      root_matrix = std::max(root_matrix, d * d * root);
-      root_eigenvalues = std::max(root_eigenvalues, d * root);
-      root_work = std::max(root_work, blas::SyevdWork(d) * root);
+      const int64_t elements = RootWorkspace<double>::Elements(method, d);
+      root_bytes = std::max(root_bytes, elements * root);
+      if (block->root_dtype != Dtype::kF64) layout.recovery_elements = std::max(layout.recovery_elements, elements);
       largest_dim = std::max(largest_dim, d);
       const auto element = static_cast<size_t>(std::max(real, root));
       const int64_t extent = std::max(d, block->elements / d);
@@ -52,19 +51,22 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks) {
   place(&layout.direction[1], dense);
   place(&layout.factor, factor);
   place(&layout.inverse, inverse);
-  place(&layout.root_matrix, root_matrix);
-  place(&layout.root_eigenvalues, root_eigenvalues);
-  place(&layout.root_work, root_work);
-  place(&layout.root_int_work, blas::SyevdIntWork(largest_dim) * 4);
+  place(&layout.root, root_bytes);
+  place(&layout.root_ints, RootWorkspace<double>::Ints(largest_dim) * 4);
   place(&layout.slice_sums, largest_dim * 8);
+  if (layout.recovery_elements > 0) {
+    layout.recovery_bytes =
+        RoundUp(layout.recovery_elements * 8 + RootWorkspace<double>::Ints(largest_dim) * 4, kStateAlignment);
+  }
   return layout;
 }
 
 int64_t SlotsFor(int64_t blocks, int threads) { return std::min<int64_t>(blocks, threads); }
 
-int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int threads) {
-  const SlotLayout layout = SlotLayout::For(blocks);
-  return SlotsFor(static_cast<int64_t>(blocks.size()), threads) * (layout.bytes + layout.scratch_bytes);
+int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads) {
+  const SlotLayout layout = SlotLayout::For(blocks, groups);
+  return layout.recovery_bytes +
+         SlotsFor(static_cast<int64_t>(blocks.size()), threads) * (layout.bytes + layout.scratch_bytes);
 }
 
 }  // namespace shampoo

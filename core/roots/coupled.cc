@@ -1,0 +1,234 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/coupled.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/roots/matrix.h"
+
+namespace shampoo {
+namespace {
+
+// All matrices of an iteration are polynomials of one symmetric matrix: symmetric, and they commute. So a square is a
+// SYRK, at half the price of a product, and a power goes into Y by squaring.
+template <typename Root>
+class Iteration {
+ public:
+  Iteration(int64_t n, const RootWorkspace<Root>& workspace)
+      : n_(n),
+        y_(workspace.Matrix(0, n)),
+        x_(workspace.Matrix(1, n)),
+        t_(workspace.Matrix(2, n)),
+        s_(workspace.Matrix(3, n)) {}
+
+  Root* y() const { return y_; }
+  Root* t() const { return t_; }
+  Root* spare() const { return s_; }
+
+  void AddToDiagonal(Root* matrix, double value) const {
+    for (int64_t i = 0; i < n_; ++i) matrix[i * n_ + i] += static_cast<Root>(value);
+  }
+
+  // Y <- z Y, X <- z^(1/p) I, of which only the number is kept: the first product is a multiple.
+  void Start(double z, int64_t p) {
+    const auto factor = static_cast<Root>(z);
+    for (int64_t i = 0; i < n_ * n_; ++i) y_[i] *= factor;
+    x_scalar_ = std::pow(z, 1 / static_cast<double>(p));
+    x_is_scalar_ = true;
+  }
+
+  double Error() const {
+    double largest = 0;
+    for (int64_t i = 0; i < n_; ++i) {
+      for (int64_t j = 0; j < n_; ++j) {
+        const double error = std::fabs(static_cast<double>(y_[i * n_ + j] - (i == j ? Root{1} : Root{0})));
+        if (std::isnan(error)) return error;
+        largest = std::max(largest, error);
+      }
+    }
+    return largest;
+  }
+
+  // T <- ((p + 1) I - Y) / p
+  void NewtonFactor(int64_t p) {
+    const Root divisor = static_cast<Root>(p);
+    for (int64_t i = 0; i < n_ * n_; ++i) t_[i] = -y_[i] / divisor;
+    AddToDiagonal(t_, static_cast<double>(p + 1) / static_cast<double>(p));
+  }
+
+  // T <- the sum of b_i (I - Y)^i for i < order, the series of (I - (I - Y))^(-1/p), by Horner's rule.
+  void SeriesFactor(int64_t order, int64_t p) {
+    const auto coefficient = [p](int64_t i) {
+      double b = 1;
+      for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
+      return b;
+    };
+    // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
+    const double last = coefficient(order - 1);
+    for (int64_t i = 0; i < n_ * n_; ++i) t_[i] = static_cast<Root>(-last) * y_[i];
+    AddToDiagonal(t_, last + coefficient(order - 2));
+    for (int64_t i = order - 3; i >= 0; --i) {
+      // T <- T - T Y + b_i I
+      std::copy(t_, t_ + n_ * n_, s_);
+      blas::GemmSubtract(n_, t_, y_, s_);
+      std::swap(t_, s_);
+      AddToDiagonal(t_, coefficient(i));
+    }
+  }
+
+  // X <- X T, Y <- T^p Y
+  void Advance(int64_t p) {
+    if (x_is_scalar_) {
+      for (int64_t i = 0; i < n_ * n_; ++i) x_[i] = static_cast<Root>(x_scalar_) * t_[i];
+      x_is_scalar_ = false;
+    } else {
+      blas::Gemm(n_, n_, n_, x_, n_, t_, n_, s_, n_);
+      std::swap(x_, s_);
+    }
+    MultiplyByPower(n_, p, &t_, &y_, &s_);
+  }
+
+  CoupledResult<Root> Finish(CoupledResult<Root> result) {
+    if (x_is_scalar_) {
+      std::fill(x_, x_ + n_ * n_, Root{0});
+      AddToDiagonal(x_, x_scalar_);
+    }
+    Mirror(n_, x_);
+    result.x = x_;
+    result.spare[0] = y_;
+    result.spare[1] = t_;
+    result.spare[2] = s_;
+    return result;
+  }
+
+ private:
+  int64_t n_;
+  Root* y_;
+  Root* x_;
+  Root* t_;
+  Root* s_;
+  double x_scalar_ = 0;
+  bool x_is_scalar_ = false;
+};
+
+template <typename Root>
+double FrobeniusNorm(int64_t n, const Root* a) {
+  double sum = 0;
+  for (int64_t i = 0; i < n * n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+  return std::sqrt(sum);
+}
+
+template <typename Root>
+double LargestRowSum(int64_t n, const Root* a) {
+  double largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; ++j) sum += std::fabs(static_cast<double>(a[i * n + j]));
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// min(||A||, ||A^4||^(1/4)), a bound on the largest eigenvalue.
+template <typename Root>
+double EigenvalueBound(int64_t n, const Root* a, Root* square, Root* fourth) {
+  blas::Syrk(false, n, n, Root{1}, a, n, Root{0}, square, n);
+  Mirror(n, square);
+  blas::Syrk(false, n, n, Root{1}, square, n, Root{0}, fourth, n);
+  Mirror(n, fourth);
+  return std::min(LargestRowSum(n, a), std::pow(LargestRowSum(n, fourth), 0.25));
+}
+
+// An error that falls no more below this is at the level of rounding.
+constexpr double kNearlyConverged = 0.01;
+
+}  // namespace
+
+template <typename Root>
+void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare) {
+  for (int64_t bits = power;; bits >>= 1) {
+    if ((bits & 1) != 0) {
+      blas::Gemm(n, n, n, *t, n, *y, n, *spare, n);
+      std::swap(*y, *spare);
+    }
+    if (bits == 1) return;
+    blas::Syrk(false, n, n, Root{1}, *t, n, Root{0}, *spare, n);
+    Mirror(n, *spare);
+    std::swap(*t, *spare);
+  }
+}
+
+template <typename Root>
+CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace) {
+  const int64_t p = spec.numerator / spec.denominator;
+  Iteration<Root> iteration(n, workspace);
+  CoupledResult<Root> result;
+  result.shift = std::ldexp(spec.epsilon, -scale);
+  iteration.AddToDiagonal(iteration.y(), result.shift);
+  iteration.Start(static_cast<double>(p + 1) / (2 * FrobeniusNorm(n, iteration.y())), p);
+  result.error = iteration.Error();
+  while (!(result.error <= spec.tolerance)) {
+    if (result.iterations == spec.max_iterations || std::isnan(result.error)) {
+      result.converged = 0;
+      break;
+    }
+    iteration.NewtonFactor(p);
+    iteration.Advance(p);
+    ++result.iterations;
+    const double error = iteration.Error();
+    const bool stalls = error >= result.error && result.error <= kNearlyConverged;
+    result.error = error;
+    if (stalls && error > spec.tolerance) {
+      result.converged = -1;
+      break;
+    }
+  }
+  return iteration.Finish(result);
+}
+
+template <typename Root>
+CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace) {
+  const int64_t p = spec.numerator;
+  Iteration<Root> iteration(n, workspace);
+  CoupledResult<Root> result;
+  double largest = EigenvalueBound(n, iteration.y(), iteration.spare(), iteration.t());
+  const double epsilon = std::max(spec.epsilon * largest, std::ldexp(1e-16, -scale));
+  result.shift = epsilon;
+  iteration.AddToDiagonal(iteration.y(), epsilon);
+  largest += epsilon;
+  const double k = std::pow(largest / epsilon, 1 / static_cast<double>(p));
+  const double c = k == 1 ? 1.001 : std::max(1.001, (k * largest - epsilon) / (k * largest - largest));
+  iteration.Start(static_cast<double>(p + 1) / (c * largest), p);
+  iteration.NewtonFactor(p);
+  iteration.Advance(p);
+  result.iterations = 1;
+  result.error = iteration.Error();
+  while (!(result.error <= spec.tolerance)) {
+    if (result.iterations >= spec.max_iterations || std::isnan(result.error)) {
+      result.converged = 0;
+      break;
+    }
+    iteration.SeriesFactor(spec.order, p);
+    iteration.Advance(p);
+    ++result.iterations;
+    const double error = iteration.Error();
+    const bool worse = error > 1.2 * result.error || error == result.error;
+    result.error = error;
+    if (worse) {
+      result.converged = -1;
+      break;
+    }
+  }
+  return iteration.Finish(result);
+}
+
+template void MultiplyByPower<float>(int64_t, int64_t, float**, float**, float**);
+template void MultiplyByPower<double>(int64_t, int64_t, double**, double**, double**);
+template CoupledResult<float> NewtonRoot<float>(const RootSpec&, int64_t, int, const RootWorkspace<float>&);
+template CoupledResult<double> NewtonRoot<double>(const RootSpec&, int64_t, int, const RootWorkspace<double>&);
+template CoupledResult<float> HigherOrderRoot<float>(const RootSpec&, int64_t, int, const RootWorkspace<float>&);
+template CoupledResult<double> HigherOrderRoot<double>(const RootSpec&, int64_t, int, const RootWorkspace<double>&);
+
+}  // namespace shampoo

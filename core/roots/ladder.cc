@@ -1,0 +1,185 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/ladder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/roots/eigen.h"
+#include "core/roots/probe.h"
+#include "core/roots/solver.h"
+
+namespace shampoo {
+namespace {
+
+// Of |A X^p - I|: above it a result is no root (release of the paper, for its higher-order method).
+constexpr double kLargestResidual = 0.1;
+
+template <typename Root>
+double LargestDistanceFromIdentity(int64_t n, const Root* a) {
+  double largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      const double distance = std::fabs(static_cast<double>(a[i * n + j] - (i == j ? Root{1} : Root{0})));
+      if (std::isnan(distance)) return distance;
+      largest = std::max(largest, distance);
+    }
+  }
+  return largest;
+}
+
+// One rung. On success x is the root in the workspace, to be multiplied by `factor`.
+template <typename Root>
+struct Attempt {
+  RootOutcome outcome;
+  Root* x = nullptr;
+  double factor = 1;
+};
+
+template <typename Real, typename Root>
+Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, const SymmetricView<Real>& matrix,
+                       const MatrixFacts& facts, const RootWorkspace<Root>& workspace) {
+  Attempt<Root> attempt;
+  if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) {
+    attempt.outcome = DiagonalRoot(spec, matrix, workspace, &attempt.x);
+    return attempt;
+  }
+  const int scale = ScaleExponent(facts.largest, 0);
+  LoadLower(matrix, scale, workspace.Matrix(matrix.n));
+  attempt.outcome = EigenRoot(spec, rung, driver, matrix.n, scale, workspace, &attempt.x);
+  return attempt;
+}
+
+// X <- X^power, in one of the other matrices.
+template <typename Root>
+Root* RaiseRoot(int64_t n, int64_t power, CoupledResult<Root>* result) {
+  if (power == 1) return result->x;
+  Root* const x = result->x;
+  Root* t = result->spare[0];
+  std::copy(x, x + n * n, t);
+  Root* y = x;
+  MultiplyByPower(n, power - 1, &t, &y, &result->spare[1]);
+  Mirror(n, y);
+  return y;
+}
+
+template <typename Real, typename Root>
+Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
+                         const RootWorkspace<Root>& workspace) {
+  const int64_t n = matrix.n;
+  const bool higher = spec.method == RootMethod::kHigherOrder;
+  const int scale = ScaleExponent(facts.largest, higher ? 1e-16 : spec.epsilon);
+  Attempt<Root> attempt;
+  RootOutcome& outcome = attempt.outcome;
+  outcome.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
+  LoadLower(matrix, scale, workspace.Matrix(0, n));
+  Mirror(n, workspace.Matrix(0, n));
+  CoupledResult<Root> result = SolveCoupled(spec, rung, n, scale, workspace);
+  outcome.iterations = result.iterations;
+  outcome.converged = result.converged;
+  outcome.shift = std::ldexp(result.shift, scale);
+  attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
+  const bool accepted = result.converged == 0 && spec.accept_unconverged && std::isfinite(result.error);
+  if (!accepted) {
+    // The matrix anew, as the iteration has destroyed it.
+    Root* const b = result.spare[0];
+    LoadLower(matrix, scale, b);
+    for (int64_t i = 0; i < n; ++i) b[i * n + i] += static_cast<Root>(result.shift);
+    Mirror(n, b);
+    double residual = 0;
+    if (higher) {
+      std::copy(result.x, result.x + n * n, result.spare[1]);
+      MultiplyByPower(n, spec.numerator, &result.spare[1], &result.spare[0], &result.spare[2]);
+      residual = LargestDistanceFromIdentity(n, result.spare[0]);
+    } else {
+      residual = RootResidual(n, b, result.x, spec.numerator / spec.denominator, workspace);
+    }
+    if (!(residual <= kLargestResidual)) {
+      outcome.failure = result.converged == 1 ? RootFailure::kWrong : RootFailure::kNotConverged;
+      return attempt;
+    }
+  }
+  attempt.x = RaiseRoot(n, higher ? spec.denominator : 1, &result);
+  return attempt;
+}
+
+// The spec of an eigendecomposition in the place of a coupled iteration: of the same shifted matrix.
+RootSpec AsEigen(const RootSpec& spec, const RootOutcome& coupled) {
+  RootSpec eigen = spec;
+  eigen.method = RootMethod::kEigen;
+  eigen.may_be_diagonal = false;
+  if (spec.method == RootMethod::kHigherOrder && std::isfinite(coupled.shift)) eigen.epsilon = coupled.shift;
+  return eigen;
+}
+
+template <typename Real, typename Root>
+bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, Real* x) {
+  const double factor = attempt.factor;
+  for (int64_t i = 0; i < n * n; ++i) {
+    if (!(std::fabs(static_cast<double>(attempt.x[i]) * factor) <= limit)) return false;
+  }
+  for (int64_t i = 0; i < n * n; ++i) x[i] = static_cast<Real>(static_cast<double>(attempt.x[i]) * factor);
+  return true;
+}
+
+template <typename Real, typename Root>
+RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
+                    const RootWorkspace<Root>& workspace, double limit, Real* x) {
+  const EigenDriver driver = rung == Rung::kEigenRrr  ? EigenDriver::kRelativelyRobust
+                             : rung == Rung::kEigenQr ? EigenDriver::kImplicitQr
+                                                      : EigenDriver::kDivideAndConquer;
+  Attempt<Root> attempt = spec.method == RootMethod::kEigen ? TryEigen(spec, rung, driver, matrix, facts, workspace)
+                                                            : TryCoupled(spec, rung, matrix, facts, workspace);
+  attempt.outcome.rung = rung;
+  if (attempt.outcome.ok() && !Deliver(matrix.n, attempt, limit, x)) attempt.outcome.failure = RootFailure::kOutOfRange;
+  return attempt.outcome;
+}
+
+}  // namespace
+
+template <typename Real>
+RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
+                        Real* x) {
+  const MatrixFacts facts = Inspect(matrix);
+  RootOutcome first;
+  first.failure = facts.failure;
+  first.diagonal_input = facts.diagonal;
+  if (!first.ok()) return first;
+  const bool wide = memory.root_dtype == Dtype::kF64;
+  const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints};
+  if (wide) {
+    first = RunRung(spec, Rung::kAsked, matrix, facts, own_wide, limit, x);
+  } else {
+    const RootWorkspace<float> own{static_cast<float*>(memory.own), memory.own_ints};
+    first = RunRung(spec, Rung::kAsked, matrix, facts, own, limit, x);
+  }
+  first.diagonal_input = facts.diagonal;
+  if (first.ok()) return first;
+
+  std::unique_lock<std::mutex> lock;
+  if (!wide) lock = std::unique_lock<std::mutex>(memory.recovery->mutex);
+  const RootWorkspace<double>& recovery = wide ? own_wide : memory.recovery->workspace;
+  RootOutcome last = first;
+  int used = 0;
+  for (const Rung rung : {Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
+    if (rung == Rung::kFloat64 && wide) continue;
+    if (rung == Rung::kEigen && spec.method == RootMethod::kEigen) continue;
+    const RootSpec tried = rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : AsEigen(spec, first);
+    last = RunRung(tried, rung, matrix, facts, recovery, limit, x);
+    ++used;
+    if (last.ok()) break;
+    // Another driver finds the same diagonal.
+    if (last.kind == RootKind::kScalar || last.kind == RootKind::kDiagonal) break;
+  }
+  last.diagonal_input = facts.diagonal;
+  last.first_failure = first.failure;
+  last.rungs_used = used;
+  return last;
+}
+
+template RootOutcome ComputeRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootMemory&, double,
+                                        float*);
+template RootOutcome ComputeRoot<double>(const RootSpec&, const SymmetricView<double>&, const RootMemory&, double,
+                                         double*);
+
+}  // namespace shampoo

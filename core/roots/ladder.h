@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+
+#include "core/base/dtype.h"
+#include "core/roots/matrix.h"
+#include "core/roots/root.h"
+#include "core/roots/workspace.h"
+
+namespace shampoo {
+
+// Memory for the recovery in float64. It is rarely needed and large, so that all threads share it.
+struct RecoveryMemory {
+  std::mutex mutex;
+  RootWorkspace<double> workspace{};
+};
+
+// Where a root is computed: `own` is of the root dtype, and of this thread alone. With a root dtype of float64
+// `recovery` is not needed.
+struct RootMemory {
+  Dtype root_dtype;
+  void* own;
+  int32_t* own_ints;
+  RecoveryMemory* recovery;
+};
+
+// The inverse root of a matrix by the method that is asked for, and where that fails by the rungs of the recovery
+// ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is scaled
+// to order one beforehand, so that no solver meets its limits. x (n x n, in full) is written only on success, and then
+// every element of it is at most `limit`.
+template <typename Real>
+RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
+                        Real* x);
+
+}  // namespace shampoo

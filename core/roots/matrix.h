@@ -1,0 +1,101 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/roots/root.h"
+
+namespace shampoo {
+
+// A symmetric n x n matrix A = data / divisor, row-major, of which the lower triangle is read.
+template <typename Real>
+struct SymmetricView {
+  int64_t n;
+  const Real* data;
+  double divisor = 1;
+};
+
+// What one pass over a matrix tells.
+struct MatrixFacts {
+  RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
+  bool diagonal = true;                      // every element off the diagonal is exactly 0
+  double largest = 0;                        // largest magnitude of an element of A
+};
+
+template <typename Real>
+MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
+  MatrixFacts facts;
+  const double divisor = matrix.divisor;
+  double off_diagonal = 0;
+  double diagonal = 0;
+  bool nan = false;
+  for (int64_t i = 0; i < matrix.n; ++i) {
+    const Real* const row = matrix.data + i * matrix.n;
+    Real largest = 0;
+    for (int64_t j = 0; j < i; ++j) {
+      const Real magnitude = std::fabs(row[j]);
+      largest = magnitude > largest ? magnitude : largest;
+      nan |= std::isnan(row[j]);
+    }
+    nan |= std::isnan(row[i]);
+    off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
+    diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(row[i])));
+  }
+  facts.diagonal = !nan && off_diagonal == 0;
+  facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
+  if (nan) {
+    facts.failure = RootFailure::kNanInput;
+  } else if (!std::isfinite(facts.largest)) {
+    facts.failure = RootFailure::kInfInput;
+  }
+  return facts;
+}
+
+// The k for which A * 2^-k, with `shift` on its diagonal, is of order one. A power of two, so that nothing is rounded.
+inline int ScaleExponent(double largest, double shift) {
+  const double size = std::fmax(largest, shift);
+  return size > 0 && std::isfinite(size) ? std::ilogb(size) + 1 : 0;
+}
+
+// to <- A * 2^-k, the lower triangle. Each element is divided and rounded once.
+template <typename Real, typename Root>
+void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
+  // In float64 neither factor can leave the range where the product is in it: k is at most 1024, and at least -1074.
+  const double half = std::ldexp(1.0, -k / 2);
+  const double rest = std::ldexp(1.0, -(k - k / 2));
+  const Root divisor = static_cast<Root>(matrix.divisor);
+  for (int64_t i = 0; i < matrix.n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      const double scaled = static_cast<double>(matrix.data[i * matrix.n + j]) * half * rest;
+      to[i * matrix.n + j] = static_cast<Root>(scaled) / divisor;
+    }
+  }
+}
+
+// The upper triangle as the lower.
+template <typename Root>
+void Mirror(int64_t n, Root* a) {
+  // In tiles, as the upper triangle is written down its columns.
+  constexpr int64_t kTile = 32;
+  for (int64_t row = 0; row < n; row += kTile) {
+    const int64_t row_end = row + kTile < n ? row + kTile : n;
+    for (int64_t column = 0; column <= row; column += kTile) {
+      const int64_t column_end = column + kTile < n ? column + kTile : n;
+      for (int64_t i = row; i < row_end; ++i) {
+        for (int64_t j = column; j < column_end && j < i; ++j) a[j * n + i] = a[i * n + j];
+      }
+    }
+  }
+}
+
+template <typename Root>
+bool AllFinite(const Root* values, int64_t n) {
+  // x * 0 is NaN exactly where x is not finite, and sums keep a NaN: no branch in the loop.
+  Root sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += values[i] * Root{0};
+  return sum == 0;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,90 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace shampoo {
+namespace {
+
+// Signs that look random, the same on every call.
+template <typename Root>
+void FillSigns(int64_t n, Root* v) {
+  uint64_t state = 0x9e3779b97f4a7c15u;
+  for (int64_t i = 0; i < n; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    v[i] = (state >> 63) != 0 ? Root{1} : Root{-1};
+  }
+}
+
+// Several times what correct solvers were seen to reach: measured with tests/core/roots_probe_test.cc.
+template <typename Root>
+double Tolerance(int64_t n) {
+  return 30 * std::sqrt(static_cast<double>(n)) * static_cast<double>(std::numeric_limits<Root>::epsilon());
+}
+
+template <typename Root>
+double Distance(int64_t n, const Root* a, const Root* b) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double difference = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    sum += difference * difference;
+  }
+  return std::sqrt(sum / static_cast<double>(n));  // relative to |v|
+}
+
+}  // namespace
+
+template <typename Root>
+void EigenProbe<Root>::BeforeSolve(const Root* a) {
+  Root* const v = workspace_.Vector(1, n_);
+  FillSigns(n_, v);
+  blas::Symv(n_, a, v, workspace_.Vector(2, n_));
+}
+
+template <typename Root>
+bool EigenProbe<Root>::Fits(const Root* q, const Root* l) const {
+  Root* const v = workspace_.Vector(1, n_);
+  Root* const av = workspace_.Vector(2, n_);
+  Root* const qv = workspace_.Vector(3, n_);
+  Root* const result = workspace_.Work(n_);
+  blas::Gemv(false, n_, q, v, qv);
+  blas::Gemv(true, n_, q, qv, result);
+  const double lost = Distance(n_, v, result);
+  double largest = 0;
+  bool rising = true;
+  for (int64_t i = 0; i < n_; ++i) {
+    qv[i] *= l[i];
+    largest = std::max(largest, std::fabs(static_cast<double>(l[i])));
+    rising = rising && (i == 0 || l[i - 1] <= l[i]);
+  }
+  blas::Gemv(true, n_, q, qv, result);
+  const double error = Distance(n_, av, result);
+  // Of order one by scaling, or all below it; what is smaller than the smallest normal number is lost by right.
+  const double floor = static_cast<double>(std::numeric_limits<Root>::min());
+  return rising && lost <= Tolerance<Root>(n_) && error <= Tolerance<Root>(n_) * largest + floor;
+}
+
+template <typename Root>
+double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace) {
+  Root* const v = workspace.Vector(0, n);
+  Root* from = workspace.Vector(1, n);
+  Root* to = workspace.Vector(2, n);
+  FillSigns(n, v);
+  std::copy(v, v + n, from);
+  for (int64_t i = 0; i < power; ++i) {
+    blas::Gemv(false, n, x, from, to);
+    std::swap(from, to);
+  }
+  blas::Gemv(false, n, a, from, to);
+  return Distance(n, to, v);
+}
+
+template class EigenProbe<float>;
+template class EigenProbe<double>;
+template double RootResidual<float>(int64_t, const float*, const float*, int64_t, const RootWorkspace<float>&);
+template double RootResidual<double>(int64_t, const double*, const double*, int64_t, const RootWorkspace<double>&);
+
+}  // namespace shampoo

@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/roots/workspace.h"
+
+namespace shampoo {
+
+// Catches a solver that returns a wrong result without an error, by what it does to one vector of random signs: O(n^2)
+// beside the solver's O(n^3). A wrong result passes only if its error happens to be orthogonal to that vector.
+
+// For an eigendecomposition A = Q^T diag(l) Q.
+template <typename Root>
+class EigenProbe {
+ public:
+  EigenProbe(int64_t n, const RootWorkspace<Root>& workspace) : n_(n), workspace_(workspace) {}
+
+  void BeforeSolve(const Root* a);  // the lower triangle
+  // Whether Q^T diag(l) Q v = A v and Q^T Q v = v, both to rounding; false if anything is not finite.
+  bool Fits(const Root* q, const Root* l) const;
+
+ private:
+  int64_t n_;
+  const RootWorkspace<Root>& workspace_;
+};
+
+// |A X^power v - v| / |v| for an inverse root X of A (both full); uses vectors 0 to 2 of the workspace.
+template <typename Root>
+double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
+
+}  // namespace shampoo

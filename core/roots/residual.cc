@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/residual.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/roots/eigen.h"
+
+namespace shampoo {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The eigenvalues of X that a pseudo-inverse has dropped are 0 but for the rounding of X.
+template <typename Real>
+double DroppedBelow(int64_t n) {
+  return 8 * static_cast<double>(n) * static_cast<double>(std::numeric_limits<Real>::epsilon());
+}
+
+template <typename Real>
+RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matrix,
+                           const RootWorkspace<double>& workspace, double** x) {
+  const MatrixFacts facts = Inspect(matrix);
+  if (facts.failure != RootFailure::kNone) return {.failure = facts.failure};
+  if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) return DiagonalRoot(spec, matrix, workspace, x);
+  const int scale = ScaleExponent(facts.largest, 0);
+  LoadLower(matrix, scale, workspace.Matrix(matrix.n));
+  return EigenRoot(spec, Rung::kAsked, EigenDriver::kDivideAndConquer, matrix.n, scale, workspace, x);
+}
+
+}  // namespace
+
+template <typename Real>
+const double* RaiseSymmetric(int64_t n, const Real* x, double power, bool pseudo_inverse,
+                             const RootWorkspace<double>& workspace) {
+  RootSpec spec;
+  spec.exponent = power;
+  spec.may_be_diagonal = true;
+  spec.pseudo_inverse = pseudo_inverse;
+  spec.rank_rtol = DroppedBelow<Real>(n);
+  double* raised = nullptr;
+  const SymmetricView<Real> view{n, x, 1};
+  const RootOutcome outcome = FloatSixtyFour(spec, view, workspace, &raised);
+  return outcome.ok() && AllFinite(raised, n * n) ? raised : nullptr;
+}
+
+template <typename Real>
+RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
+                          const Real* x, const RootWorkspace<double>& workspace) {
+  const int64_t n = matrix.n;
+  RootResiduals measured;
+  RootSpec exact = spec;
+  exact.method = RootMethod::kEigen;
+  exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
+  // A relative epsilon is the one that was used.
+  if (spec.method == RootMethod::kHigherOrder) exact.epsilon = outcome.shift;
+  double* root = nullptr;
+  if (FloatSixtyFour(exact, matrix, workspace, &root).ok()) {
+    double difference = 0;
+    double largest = 0;
+    for (int64_t i = 0; i < n * n; ++i) {
+      difference = std::max(difference, std::fabs(static_cast<double>(x[i]) - root[i]));
+      largest = std::max(largest, std::fabs(root[i]));
+    }
+    measured.error = largest > 0 ? difference / largest : difference;
+  } else {
+    measured.error = kInfinity;
+  }
+  if (spec.exponent == 0) return measured;
+  const double* const raised = RaiseSymmetric(n, x, 1 / spec.exponent, spec.pseudo_inverse, workspace);
+  if (raised == nullptr) {
+    measured.residual = kInfinity;
+    return measured;
+  }
+  double difference = 0;
+  double largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      const double a = static_cast<double>(matrix.data[i * n + j]) / matrix.divisor + (i == j ? outcome.shift : 0);
+      difference = std::max(difference, std::fabs(raised[i * n + j] - a));
+      largest = std::max(largest, std::fabs(a));
+    }
+  }
+  measured.residual = largest > 0 ? difference / largest : difference;
+  return measured;
+}
+
+template const double* RaiseSymmetric<float>(int64_t, const float*, double, bool, const RootWorkspace<double>&);
+template const double* RaiseSymmetric<double>(int64_t, const double*, double, bool, const RootWorkspace<double>&);
+template RootResiduals MeasureRoot<float>(const RootSpec&, const RootOutcome&, const SymmetricView<float>&,
+                                          const float*, const RootWorkspace<double>&);
+template RootResiduals MeasureRoot<double>(const RootSpec&, const RootOutcome&, const SymmetricView<double>&,
+                                           const double*, const RootWorkspace<double>&);
+
+}  // namespace shampoo

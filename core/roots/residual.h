@@ -1,0 +1,27 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/roots/matrix.h"
+#include "core/roots/root.h"
+#include "core/roots/workspace.h"
+
+namespace shampoo {
+
+// How far a root is from the one that float64 gives.
+struct RootResiduals {
+  double error = 0;     // max |X - X64| / max |X64|, X64 the float64 eigen root of the same matrix
+  double residual = 0;  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|; infinity: X has no such power
+};
+
+// x: the root of the matrix (n x n, full), outcome: how it came about. Uses the workspace of method eigen.
+template <typename Real>
+RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
+                          const Real* x, const RootWorkspace<double>& workspace);
+
+// X^power of a symmetric matrix with no negative eigenvalue but by rounding, in the workspace; nullptr: there is none.
+template <typename Real>
+const double* RaiseSymmetric(int64_t n, const Real* x, double power, bool pseudo_inverse,
+                             const RootWorkspace<double>& workspace);
+
+}  // namespace shampoo

@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/blas/blas.h"
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+// Memory for roots of matrices up to n x n. The root itself is put together in it, so that the old inverse survives a
+// failure.
+template <typename Root>
+struct RootWorkspace {
+  Root* memory;   // RootElements
+  int32_t* ints;  // RootInts
+
+  // Elements of Root that a method needs.
+  static int64_t Elements(RootMethod method, int64_t n) {
+    const int64_t eigen = n * n + blas::EigenWork(n);
+    // A coupled iteration that fails is followed by an eigendecomposition.
+    return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
+  }
+  static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
+
+  // Vectors of n elements, 0 to 3.
+  Root* Vector(int i, int64_t n) const { return memory + i * n; }
+  // Method eigen: the matrix, and behind it the eigensolver's own memory.
+  Root* Matrix(int64_t n) const { return memory + 4 * n; }
+  Root* Work(int64_t n) const { return Matrix(n) + n * n; }
+  // Coupled methods: matrices 0 to 3.
+  Root* Matrix(int i, int64_t n) const { return memory + 4 * n + i * n * n; }
+};
+
+}  // namespace shampoo
