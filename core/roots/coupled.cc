@@ -88,6 +88,9 @@ class Iteration {
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
+    // Products of symmetric matrices that commute are symmetric but for rounding. A square that is T T^T takes what is
+    // not symmetric in T for its opposite, and it would grow from one iteration to the next.
+    Mirror(n_, y_);
   }
 
   CoupledResult<Root> Finish(CoupledResult<Root> result) {

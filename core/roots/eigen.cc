@@ -12,20 +12,43 @@
 namespace shampoo {
 namespace {
 
-// At or below this an eigenvalue counts as 0.
-double RankCutoff(const RootSpec& spec, double largest) {
-  return std::max(spec.rank_rtol * std::max(largest, 0.0), spec.rank_atol);
-}
+// The rules by which an eigenvalue becomes one of the root, for a matrix that is scaled by 2^-scale: in float64 what is
+// denormal has lost its digits before anything is added to it.
+class RootOfEigenvalue {
+ public:
+  // least and largest eigenvalue of the scaled matrix; smallest: what is at or below it has no root.
+  RootOfEigenvalue(const RootSpec& spec, double exponent, int scale, double least, double largest, double smallest)
+      : pseudo_inverse_(spec.pseudo_inverse),
+        exponent_(exponent),
+        least_(spec.clamp ? std::min(least, 0.0) : 0.0),
+        epsilon_(std::ldexp(spec.epsilon, -scale)),
+        smallest_(smallest),
+        cutoff_(std::max(spec.rank_rtol * std::max(largest, 0.0), std::ldexp(spec.rank_atol, -scale))),
+        scale_(scale),
+        unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-// l^exponent, or 0 for a direction that is dropped. NaN: there is no such root, as the shifted l is at or below
-// `smallest`.
-double RootOfEigenvalue(const RootSpec& spec, double l, double least, double cutoff, double smallest, double exponent) {
-  if (spec.pseudo_inverse) return l > cutoff ? std::pow(l, exponent) : 0.0;
-  // In this order: next to a large negative eigenvalue epsilon would be lost.
-  const double shifted = (l - least) + spec.epsilon;
-  if (shifted > smallest || exponent >= 0) return std::pow(shifted, exponent);
-  return std::numeric_limits<double>::quiet_NaN();
-}
+  // NaN: there is no such root.
+  double operator()(double l) const {
+    if (pseudo_inverse_ && !(l > cutoff_)) return 0;
+    // In this order: next to a large negative eigenvalue epsilon would be lost.
+    const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
+    if (!(shifted > smallest_ || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
+    const double original = std::ldexp(shifted, scale_);
+    if (std::isnormal(original)) return std::pow(original, exponent_);
+    // In two factors, as one may be out of range where the root is not.
+    return std::pow(shifted, exponent_) * unscale_ * unscale_;
+  }
+
+ private:
+  bool pseudo_inverse_;
+  double exponent_;
+  double least_;
+  double epsilon_;
+  double smallest_;
+  double cutoff_;
+  int scale_;
+  double unscale_;
+};
 
 }  // namespace
 
@@ -46,18 +69,18 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
     outcome.failure = RootFailure::kWrong;
     return outcome;
   }
-  const double least = std::min(std::ldexp(static_cast<double>(l[0]), scale), 0.0);
-  const double cutoff = RankCutoff(spec, std::ldexp(static_cast<double>(l[n - 1]), scale));
+  const double least = static_cast<double>(l[0]);
+  const double largest = static_cast<double>(l[n - 1]);
   // A higher rung may not make a root out of what is 0 but for rounding.
   const bool retries_singular = rung != Rung::kAsked && spec.epsilon == 0;
-  const double smallest = retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() *
-                                                 std::ldexp(static_cast<double>(l[n - 1]), scale)
-                                           : 0;
-  outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - least;
+  const double smallest =
+      retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
+  outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
+  outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
   // X = B^T B with row i of B = l_i^(exponent / 2) q_i: half the work of a product, and exactly symmetric.
+  const RootOfEigenvalue root_of(spec, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
-    const double eigenvalue = std::ldexp(static_cast<double>(l[i]), scale);
-    const double root = RootOfEigenvalue(spec, eigenvalue, least, cutoff, smallest, spec.exponent / 2);
+    const double root = root_of(static_cast<double>(l[i]));
     if (!std::isfinite(root)) {
       outcome.failure = RootFailure::kSingular;
       return outcome;
@@ -77,7 +100,8 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   const int64_t n = matrix.n;
   RootOutcome outcome;
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
-  outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon;
+  outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
+  outcome.shift = outcome.epsilon;
   Root* const a = workspace.Vector(0, n);
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
@@ -86,14 +110,14 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
     least = std::min(least, static_cast<double>(a[i]));
     largest = std::max(largest, static_cast<double>(a[i]));
   }
-  const double cutoff = RankCutoff(spec, largest);
   *x = workspace.Matrix(n);
   // Without the clamp, and with it if that has no result.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
+    const RootOfEigenvalue root_of(spec, spec.exponent, 0, clamp, largest, 0);
     bool finite = true;
     for (int64_t i = 0; i < n; ++i) {
-      const double root = RootOfEigenvalue(spec, static_cast<double>(a[i]), clamp, cutoff, 0, spec.exponent);
+      const double root = root_of(static_cast<double>(a[i]));
       (*x)[i * n + i] = static_cast<Root>(root);
       finite = finite && std::isfinite(root);
     }

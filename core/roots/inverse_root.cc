@@ -34,27 +34,44 @@ template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
   const double power = -1 / spec.exponent;
+  const double dropped = DroppedBelow(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
+  // X is scaled to order one and B against it, as X^power may be out of range where B X^power is not.
+  const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data(), 1}).largest, 0);
+  std::vector<double> root(count);
+  LoadLower(SymmetricView<Real>{n, x.data(), 1}, scale, root.data());
+  const double back = std::exp2(static_cast<double>(scale) * power / 2);
   std::vector<double> b(count);
   std::vector<double> product(count);
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       const int64_t kept = i >= j ? i * n + j : j * n + i;
-      b[static_cast<size_t>(i * n + j)] = static_cast<double>(a[kept]) + (i == j ? shift : 0.0);
+      b[static_cast<size_t>(i * n + j)] = (static_cast<double>(a[kept]) + (i == j ? shift : 0.0)) * back * back;
     }
   }
-  const double* raised = RaiseSymmetric(n, x.data(), power, spec.pseudo_inverse, workspace);
-  if (raised == nullptr) return std::numeric_limits<double>::quiet_NaN();
-  blas::Gemm(n, n, n, b.data(), n, raised, n, product.data(), n);
-  if (spec.pseudo_inverse) {
-    // X^0 is the projector.
-    raised = RaiseSymmetric(n, x.data(), 0.0, true, workspace);
+  constexpr double kMostProducts = 64;
+  if (power == std::floor(power) && power > 0 && power <= kMostProducts) {
+    // A whole power is taken as it stands: an eigendecomposition would add rounding of its own.
+    Mirror(n, root.data());
+    product = b;
+    for (int k = 0; k < static_cast<int>(power); ++k) {
+      b.swap(product);
+      blas::Gemm(n, n, n, b.data(), n, root.data(), n, product.data(), n);
+    }
+  } else {
+    const double* const raised = RaiseSymmetric(n, root.data(), power, spec.pseudo_inverse ? dropped : -1, workspace);
     if (raised == nullptr) return std::numeric_limits<double>::quiet_NaN();
+    blas::Gemm(n, n, n, b.data(), n, raised, n, product.data(), n);
+  }
+  const double* projector = nullptr;
+  if (spec.pseudo_inverse) {
+    projector = RaiseSymmetric(n, root.data(), 0.0, dropped, workspace);
+    if (projector == nullptr) return std::numeric_limits<double>::quiet_NaN();
   }
   double largest = 0;
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      const double expected = spec.pseudo_inverse ? raised[i * n + j] : i == j ? 1.0 : 0.0;
+      const double expected = projector != nullptr ? projector[i * n + j] : i == j ? 1.0 : 0.0;
       largest = std::max(largest, std::fabs(product[static_cast<size_t>(i * n + j)] - expected));
     }
   }
@@ -71,6 +88,7 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   RootSpec spec = MakeRootSpec(settings, numerator, denominator, n, root_dtype);
   spec.accept_unconverged = true;
   spec.may_be_diagonal = true;
+  spec.id = 0;
   if (spec.method == RootMethod::kNewton && numerator % denominator != 0) {
     return Invalid("root_num is ", numerator, " and root_den ", denominator,
                    ": root_method newton needs a whole number as root; use higher_order or eigen");

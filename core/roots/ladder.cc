@@ -44,7 +44,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
     attempt.outcome = DiagonalRoot(spec, matrix, workspace, &attempt.x);
     return attempt;
   }
-  const int scale = ScaleExponent(facts.largest, 0);
+  const int scale = ScaleExponent(facts.largest, spec.epsilon);
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   attempt.outcome = EigenRoot(spec, rung, driver, matrix.n, scale, workspace, &attempt.x);
   return attempt;
@@ -68,7 +68,8 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
                          const RootWorkspace<Root>& workspace) {
   const int64_t n = matrix.n;
   const bool higher = spec.method == RootMethod::kHigherOrder;
-  const int scale = ScaleExponent(facts.largest, higher ? 1e-16 : spec.epsilon);
+  const double shift = higher ? 1e-16 : spec.epsilon;
+  const int scale = ScaleExponent(std::fmax(facts.largest, shift), shift);
   Attempt<Root> attempt;
   RootOutcome& outcome = attempt.outcome;
   outcome.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
@@ -78,6 +79,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   outcome.iterations = result.iterations;
   outcome.converged = result.converged;
   outcome.shift = std::ldexp(result.shift, scale);
+  outcome.epsilon = outcome.shift;
   attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
   const bool accepted = result.converged == 0 && spec.accept_unconverged && std::isfinite(result.error);
   if (!accepted) {

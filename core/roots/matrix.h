@@ -53,10 +53,14 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   return facts;
 }
 
-// The k for which A * 2^-k, with `shift` on its diagonal, is of order one. A power of two, so that nothing is rounded.
+// The k for which A * 2^-k is of order one. A power of two, so that nothing is rounded. `shift`, which will be added to
+// the diagonal, may be much larger, but must stay within float64.
 inline int ScaleExponent(double largest, double shift) {
-  const double size = std::fmax(largest, shift);
-  return size > 0 && std::isfinite(size) ? std::ilogb(size) + 1 : 0;
+  constexpr int kMost = 900;
+  const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
+  const int of_matrix = largest > 0 ? std::ilogb(largest) + 1 : of_shift;
+  const int k = of_matrix > of_shift - kMost ? of_matrix : of_shift - kMost;
+  return k > -2000 ? k : 0;
 }
 
 // to <- A * 2^-k, the lower triangle. Each element is divided and rounded once.

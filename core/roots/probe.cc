@@ -74,12 +74,14 @@ double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, cons
   Root* to = workspace.Vector(2, n);
   FillSigns(n, v);
   std::copy(v, v + n, from);
-  for (int64_t i = 0; i < power; ++i) {
-    blas::Gemv(false, n, x, from, to);
+  const auto multiply = [&](const Root* matrix) {
+    blas::Gemv(false, n, matrix, from, to);
     std::swap(from, to);
-  }
-  blas::Gemv(false, n, a, from, to);
-  return Distance(n, to, v);
+  };
+  for (int64_t i = 0; i < power / 2; ++i) multiply(x);
+  multiply(a);
+  for (int64_t i = power / 2; i < power; ++i) multiply(x);
+  return Distance(n, from, v);
 }
 
 template class EigenProbe<float>;

@@ -24,7 +24,9 @@ class EigenProbe {
   const RootWorkspace<Root>& workspace_;
 };
 
-// |A X^power v - v| / |v| for an inverse root X of A (both full); uses vectors 0 to 2 of the workspace.
+// |X^(power/2) A X^(power/2) v - v| / |v| for an inverse root X of A (both full); uses vectors 0 to 2 of the workspace.
+// With A in the middle the rounding of a good X counts with the square root of the condition of A; in A X^power it
+// counts with the condition itself, and hides what is wrong from what is merely rounded.
 template <typename Root>
 double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
 

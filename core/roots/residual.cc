@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/convert.h"
 #include "core/roots/eigen.h"
 
 namespace shampoo {
@@ -13,19 +14,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The eigenvalues of X that a pseudo-inverse has dropped are 0 but for the rounding of X.
-template <typename Real>
-double DroppedBelow(int64_t n) {
-  return 8 * static_cast<double>(n) * static_cast<double>(std::numeric_limits<Real>::epsilon());
-}
-
 template <typename Real>
 RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matrix,
                            const RootWorkspace<double>& workspace, double** x) {
   const MatrixFacts facts = Inspect(matrix);
   if (facts.failure != RootFailure::kNone) return {.failure = facts.failure};
   if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) return DiagonalRoot(spec, matrix, workspace, x);
-  const int scale = ScaleExponent(facts.largest, 0);
+  const int scale = ScaleExponent(facts.largest, spec.epsilon);
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   return EigenRoot(spec, Rung::kAsked, EigenDriver::kDivideAndConquer, matrix.n, scale, workspace, x);
 }
@@ -33,18 +28,21 @@ RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matr
 }  // namespace
 
 template <typename Real>
-const double* RaiseSymmetric(int64_t n, const Real* x, double power, bool pseudo_inverse,
+const double* RaiseSymmetric(int64_t n, const Real* x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace) {
   RootSpec spec;
   spec.exponent = power;
   spec.may_be_diagonal = true;
-  spec.pseudo_inverse = pseudo_inverse;
-  spec.rank_rtol = DroppedBelow<Real>(n);
+  spec.clamp = false;
+  spec.pseudo_inverse = rank_rtol >= 0;
+  spec.rank_rtol = rank_rtol;
   double* raised = nullptr;
   const SymmetricView<Real> view{n, x, 1};
   const RootOutcome outcome = FloatSixtyFour(spec, view, workspace, &raised);
   return outcome.ok() && AllFinite(raised, n * n) ? raised : nullptr;
 }
+
+double DroppedBelow(int64_t n, Dtype dtype) { return 8 * static_cast<double>(n) * MachineEpsilon(dtype); }
 
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
@@ -53,9 +51,11 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   RootResiduals measured;
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
+  exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // A relative epsilon is the one that was used.
-  if (spec.method == RootMethod::kHigherOrder) exact.epsilon = outcome.shift;
+  // A relative epsilon is the one that was used. The coupled iterations know no clamp.
+  if (spec.method == RootMethod::kHigherOrder) exact.epsilon = outcome.epsilon;
+  exact.clamp = outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder;
   double* root = nullptr;
   if (FloatSixtyFour(exact, matrix, workspace, &root).ok()) {
     double difference = 0;
@@ -69,7 +69,8 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
     measured.error = kInfinity;
   }
   if (spec.exponent == 0) return measured;
-  const double* const raised = RaiseSymmetric(n, x, 1 / spec.exponent, spec.pseudo_inverse, workspace);
+  const double* const raised =
+      RaiseSymmetric(n, x, 1 / spec.exponent, spec.pseudo_inverse ? DroppedBelow(n, DtypeOf<Real>()) : -1, workspace);
   if (raised == nullptr) {
     measured.residual = kInfinity;
     return measured;
@@ -87,8 +88,8 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   return measured;
 }
 
-template const double* RaiseSymmetric<float>(int64_t, const float*, double, bool, const RootWorkspace<double>&);
-template const double* RaiseSymmetric<double>(int64_t, const double*, double, bool, const RootWorkspace<double>&);
+template const double* RaiseSymmetric<float>(int64_t, const float*, double, double, const RootWorkspace<double>&);
+template const double* RaiseSymmetric<double>(int64_t, const double*, double, double, const RootWorkspace<double>&);
 template RootResiduals MeasureRoot<float>(const RootSpec&, const RootOutcome&, const SymmetricView<float>&,
                                           const float*, const RootWorkspace<double>&);
 template RootResiduals MeasureRoot<double>(const RootSpec&, const RootOutcome&, const SymmetricView<double>&,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/base/dtype.h"
 #include "core/roots/matrix.h"
 #include "core/roots/root.h"
 #include "core/roots/workspace.h"
@@ -10,7 +11,7 @@ namespace shampoo {
 
 // How far a root is from the one that float64 gives.
 struct RootResiduals {
-  double error = 0;     // max |X - X64| / max |X64|, X64 the float64 eigen root of the same matrix
+  double error = 0;     // max |X - X64| / max |X64|, X64 the float64 eigen root of the same A + shift I
   double residual = 0;  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|; infinity: X has no such power
 };
 
@@ -19,9 +20,13 @@ template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const Real* x, const RootWorkspace<double>& workspace);
 
-// X^power of a symmetric matrix with no negative eigenvalue but by rounding, in the workspace; nullptr: there is none.
+// X^power of a symmetric matrix (lower triangle), in the workspace; nullptr: there is none, as an eigenvalue is
+// negative. rank_rtol: eigenvalues at or below this times the largest count as 0 and stay so; negative: none do.
 template <typename Real>
-const double* RaiseSymmetric(int64_t n, const Real* x, double power, bool pseudo_inverse,
+const double* RaiseSymmetric(int64_t n, const Real* x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);
+
+// The eigenvalues of an n x n matrix of this dtype that are 0 but for its rounding, relative to the largest.
+double DroppedBelow(int64_t n, Dtype dtype);
 
 }  // namespace shampoo

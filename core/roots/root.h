@@ -55,8 +55,9 @@ struct RootSpec {
   bool pseudo_inverse = false;
   double rank_rtol = 0;
   double rank_atol = 0;
+  bool clamp = true;             // method eigen: negative eigenvalues raise all of them until the least is 0
   bool may_be_diagonal = false;  // no element off the diagonal was ever different from 0
-  int64_t id = 0;                // of the factor matrix within its plan, for tests that make a certain one fail
+  int64_t id = -1;               // of the factor matrix within its plan, for tests that make a certain one fail
 };
 
 // The root p / q that a spec asks for, by a group's settings: X = A^(-exponent_multiplier * q / p). n and the dtype
@@ -72,7 +73,8 @@ struct RootOutcome {
   int iterations = 0;
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
   int solver_info = 0;
-  double shift = 0;             // what was added to the diagonal, the clamp included
+  double epsilon = 0;           // what was added to the eigenvalues, a relative epsilon worked out
+  double shift = 0;             // the same with the clamp of method eigen: A + shift I is the matrix whose root this is
   bool diagonal_input = false;  // nothing off the diagonal of the matrix is different from 0
   bool ok() const { return failure == RootFailure::kNone; }
 };

@@ -1,39 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <mutex>
-
 #include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/listener.h"
 
 namespace shampoo_test {
 namespace {
-
-// Collects what the library says while it lives.
-class Listener {
- public:
-  explicit Listener(int32_t max_level) { Must(shampoo_set_log(&Receive, this, max_level)); }
-  ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
-
-  std::vector<std::string> Take() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(messages_, {});
-  }
-
- private:
-  static void Receive(void* user, int32_t level, const char* message) {
-    auto* const self = static_cast<Listener*>(user);
-    const std::lock_guard<std::mutex> lock(self->mutex_);
-    self->messages_.push_back(std::to_string(level) + " " + message);
-  }
-  std::mutex mutex_;
-  std::vector<std::string> messages_;
-};
-
-bool Has(const std::string& text, std::initializer_list<const char*> words) {
-  for (const char* word : words) {
-    if (text.find(word) == std::string::npos) return false;
-  }
-  return true;
-}
 
 TEST_CASE("Nesterov's momentum without momentum is ignored with a warning that names the group") {
   const Keys plain = {{"momentum", "0"}};

@@ -1,0 +1,43 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <initializer_list>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+
+// Collects what the library says while it lives.
+class Listener {
+ public:
+  explicit Listener(int32_t max_level) { Must(shampoo_set_log(&Receive, this, max_level)); }
+  ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
+
+  std::vector<std::string> Take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  static void Receive(void* user, int32_t level, const char* message) {
+    auto* const self = static_cast<Listener*>(user);
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    self->messages_.push_back(std::to_string(level) + " " + message);
+  }
+  std::mutex mutex_;
+  std::vector<std::string> messages_;
+};
+
+inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
+  for (const char* word : words) {
+    if (text.find(word) == std::string::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace shampoo_test

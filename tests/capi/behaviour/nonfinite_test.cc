@@ -1,0 +1,194 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Gradients that cannot be used: the error after which a run goes on, and what on_nonfinite skips.
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/listener.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kAll = {{"grafting", "adam"},
+                   {"momentum", "0.5"},
+                   {"weight_decay", "0.01"},
+                   {"use_merge_dims", "false"},
+                   {"max_preconditioner_dim", "4"}};
+
+std::vector<shampoo_param_desc> Params() { return {Param("w", {6, 5}), Param("b", {5})}; }
+
+TEST_CASE("after the error of an infinite gradient a run has the bits of one that skipped that step") {
+  for (const char* method : {"eigen", "newton", "higher_order"}) {
+    CAPTURE(std::string(method));
+    Host bad(kAll + Keys{{"root_method", method}}, Params(), 2);
+    Host good(kAll + Keys{{"root_method", method}}, Params(), 2);
+    std::mt19937_64 random(1);
+    bad.Fill(random);
+    random.seed(1);
+    good.Fill(random);
+    for (int step = 0; step < 12; ++step) {
+      random.seed(100 + static_cast<uint64_t>(step));
+      bad.FillGradients(random);
+      if (step == 5) {
+        bad.tensors[0].g.Set(7, INFINITY);
+        bad.Bind();
+        CHECK(shampoo_optimizer_step(bad.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+        continue;
+      }
+      random.seed(100 + static_cast<uint64_t>(step));
+      good.FillGradients(random);
+      bad.Step();
+      good.Step();
+    }
+    CHECK(bad.Everything() == good.Everything());
+  }
+}
+
+TEST_CASE("skip_step: the step succeeds, changes nothing, and is counted") {
+  Listener listener(1);
+  Host host(kAll + Keys{{"on_nonfinite", "skip_step"}}, Params(), 2);
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  host.FillGradients(random);
+  host.Step();
+  for (const double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 1e25}) {
+    CAPTURE(value);
+    host.FillGradients(random);
+    host.tensors[0].g.Set(29, value);
+    const auto before = host.Everything();
+    const double skipped = host.Stat("skipped_steps");
+    host.Step();
+    CHECK(host.Everything() == before);
+    CHECK(host.Stat("steps") == 1);
+    CHECK(host.Stat("skipped_steps") == skipped + 1);
+    CHECK(host.Stat("nonfinite_blocks") == skipped + 1);
+    const std::vector<std::string> messages = listener.Take();
+    REQUIRE(messages.size() == 1);
+    CHECK_MESSAGE(Has(messages[0], {"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"}), messages[0]);
+  }
+  host.FillGradients(random);
+  host.Step();
+  CHECK(host.Stat("steps") == 2);
+  CHECK(host.Steps(0) == 2);
+}
+
+TEST_CASE("skip_step completes outputs that lie apart") {
+  for (const char* output : {"parameters", "updates"}) {
+    CAPTURE(std::string(output));
+    shampoo_param_desc desc = Param("w", {6, 5});
+    desc.out_dtype = SHAMPOO_F64;
+    desc.copy_dtype = SHAMPOO_BF16;
+    Host host(kAll + Keys{{"on_nonfinite", "skip_step"}, {"output", output}}, {desc});
+    std::mt19937_64 random(1);
+    host.Fill(random);
+    host.tensors[0].g.Set(0, NAN);
+    const Array w = host.tensors[0].w;
+    host.Bind();
+    Must(shampoo_optimizer_step(host.optimizer, nullptr));
+    const bool updates = output == std::string("updates");
+    for (size_t i = 0; i < w.size(); ++i) {
+      CHECK(host.tensors[0].out.Get(i) == (updates ? 0 : w.Get(i)));
+      CHECK(host.tensors[0].copy.Get(i) == Rounded(w.Get(i), SHAMPOO_BF16));
+    }
+  }
+}
+
+TEST_CASE("skip_block: the block concerned stays as it is, the others go on as if nothing were") {
+  Listener listener(1);
+  Host host(kAll + Keys{{"on_nonfinite", "skip_block"}}, Params(), 2);
+  Host sound(kAll, Params(), 2);
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  random.seed(1);
+  sound.Fill(random);
+  const auto both = [&](uint64_t seed) {
+    for (Host* one : {&host, &sound}) {
+      random.seed(seed);
+      one->FillGradients(random);
+    }
+  };
+  both(2);
+  host.Step();
+  sound.Step();
+  both(3);
+  host.tensors[0].g.Set(29, NAN);  // row 5, column 4: block 3, which is rows 4 to 5 and column 4
+  const Array w_before = host.tensors[0].w;
+  std::vector<std::pair<std::string, Array>> frozen;
+  for (const Host::Entry& entry : host.Entries()) {
+    if (std::string(entry.info.key).rfind("w/3/", 0) == 0) frozen.emplace_back(entry.info.key, host.Read(entry));
+  }
+  REQUIRE(frozen.size() == 8);
+  host.Step();
+  sound.Step();
+  for (const auto& [key, value] : frozen) CHECK_MESSAGE(host.Read(key) == value, key);
+  for (const Host::Entry& entry : host.Entries()) {
+    const std::string key = entry.info.key;
+    if (key.rfind("w/3/", 0) != 0) CHECK_MESSAGE(host.Read(entry) == sound.Read(key), key);
+  }
+  for (size_t i = 0; i < 30; ++i) {
+    const bool in_block = i == 24 || i == 29;
+    CHECK(host.tensors[0].w.Get(i) == (in_block ? w_before : sound.tensors[0].w).Get(i));
+  }
+  CHECK(host.tensors[1].w == sound.tensors[1].w);
+  CHECK(host.Stat("nonfinite_blocks") == 1);
+  CHECK(host.Stat("skipped_steps") == 0);
+  CHECK(host.Stat("steps") == 2);
+  const std::vector<std::string> messages = listener.Take();
+  REQUIRE(messages.size() == 1);
+  CHECK_MESSAGE(Has(messages[0], {"1 ", "a block is skipped", "NaN", "w/3", "element 29"}), messages[0]);
+}
+
+TEST_CASE("groups choose for themselves, and an error comes before a skip") {
+  Host host({kAll + Keys{{"on_nonfinite", "skip_block"}}, kAll + Keys{{"on_nonfinite", "error"}}}, [] {
+    std::vector<shampoo_param_desc> params = Params();
+    params[1].group = 1;
+    return params;
+  }());
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  host.FillGradients(random);
+  host.tensors[0].g.Set(0, NAN);
+  host.Step();
+  CHECK(host.Stat("nonfinite_blocks") == 1);
+  host.tensors[1].g.Set(0, NAN);
+  const auto before = host.Everything();
+  CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  CHECK(host.Everything() == before);
+  CHECK(host.Stat("nonfinite_blocks") == 1);
+}
+
+// Gradients of one direction, or none at all, for a thousand steps: every factor has rank 1, or 0.
+TEST_CASE("rank-1 and zero gradients for 1000 steps: no error, and parameters stay finite") {
+  const Keys with_epsilon = {{"epsilon", "1e-12"}};
+  const Keys without = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}};
+  for (const Keys& rank : {with_epsilon, without}) {
+    for (const char* grafting : {"none", "adam"}) {
+      for (const bool zero : {false, true}) {
+        CAPTURE(rank[0].first);
+        CAPTURE(std::string(grafting));
+        CAPTURE(zero);
+        Host host(rank + Keys{{"start_preconditioning_step", "1"},
+                              {"use_merge_dims", "false"},
+                              {"grafting", grafting},
+                              {"lr", "1e-3"}},
+                  {Param("w", {12, 7}), Param("b", {9}), Param("t", {3, 4, 5})}, 2);
+        std::mt19937_64 random(1);
+        host.Fill(random);
+        for (Host::Tensors& tensor : host.tensors) {
+          for (size_t i = 0; i < tensor.g.size(); ++i) tensor.g.Set(i, zero ? 0 : std::cos(static_cast<double>(i % 7)));
+        }
+        for (int step = 0; step < 1000; ++step) host.Step();
+        CHECK(host.Stat("root_reused") == 0);
+        for (const Host::Tensors& tensor : host.tensors) {
+          for (const double value : tensor.w.Values()) CHECK(std::isfinite(value));
+        }
+        for (const Host::Entry& entry : host.Entries()) {
+          if (entry.info.dtype != SHAMPOO_F32) continue;
+          const Array values = host.Read(entry);
+          for (const double value : values.Values()) REQUIRE(std::isfinite(value));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,128 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// track_root_residuals and the rules of pseudo_inverse, through statistics, log and states.
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/listener.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("tracked residuals are there for every method, and tell float32 from float64") {
+  for (const char* method : {"eigen", "newton", "higher_order"}) {
+    double error[2] = {};
+    double residual[2] = {};
+    for (const bool wide : {false, true}) {
+      CAPTURE(std::string(method));
+      CAPTURE(wide);
+      Host host(Keys{{"root_method", method},
+                     {"root_dtype", wide ? "f64" : "f32"},
+                     {"track_root_residuals", "true"},
+                     {"use_merge_dims", "false"},
+                     {"root_tolerance", "1e-12"},
+                     {"epsilon", "1e-2"}},
+                {Param("w", {16, 12}), Param("b", {9})}, 2);
+      CHECK(host.Stat("root_error.worst") == -1);
+      CHECK(host.Stat("root_error.max") == 0);
+      Listener listener(2);
+      std::mt19937_64 random(1);
+      host.Fill(random);
+      host.FillGradients(random);
+      host.Step();
+      for (const std::string measure : {"root_error", "root_residual"}) {
+        const auto stat = [&](const char* which) { return host.Stat((measure + which).c_str()); };
+        CHECK(stat(".max") > 0);
+        CHECK(stat(".max") < 0.05);
+        CHECK(stat(".mean") <= stat(".max"));
+        CHECK(stat(".median") <= stat(".p90"));
+        CHECK(stat(".p90") <= stat(".max"));
+        CHECK(stat(".worst") >= 0);
+        CHECK(stat(".worst") <= 2);
+      }
+      error[wide] = host.Stat("root_error.max");
+      residual[wide] = host.Stat("root_residual.max");
+      const std::vector<std::string> messages = listener.Take();
+      REQUIRE(messages.size() == 1);
+      CHECK_MESSAGE(Has(messages[0], {"2 ", "root_error mean", "root_residual mean", "largest", "/factor."}),
+                    messages[0]);
+    }
+    // The inverse is kept in float32, so float64 does not come out exact.
+    CHECK(error[1] <= error[0]);
+    CAPTURE(std::string(method));
+    CHECK(error[1] < 1e-6);
+    CHECK(residual[1] <= residual[0]);
+  }
+}
+
+TEST_CASE("nothing is tracked, and nothing told, unless asked") {
+  Host host(Keys{}, {Param("w", {3, 2})});
+  Listener listener(2);
+  std::mt19937_64 random(1);
+  host.FillGradients(random);
+  host.Step();
+  CHECK(host.Stat("root_residual.worst") == -1);
+  CHECK(listener.Take().empty());
+}
+
+// G = u v^T: the factor |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
+TEST_CASE("with pseudo_inverse the directions without gradient are left out of the inverse root") {
+  Host host(Keys{{"root_rank_handling", "pseudo_inverse"},
+                 {"epsilon", "0"},
+                 {"use_merge_dims", "false"},
+                 {"beta1", "0"},
+                 {"lr", "1"}},
+            {Param("w", {2, 3})});
+  const double u[2] = {0.6, 0.8};
+  const double v[3] = {2, 1, 2};
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t j = 0; j < 3; ++j) host.tensors[0].g.Set(i * 3 + j, u[i] * v[j]);
+  }
+  host.Step();
+  const Array left = host.Read("w/0/inverse.0");
+  const Array right = host.Read("w/0/inverse.1");
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t j = 0; j < 2; ++j) {
+      CHECK(left.Get(i * 2 + j) == doctest::Approx(u[i] * u[j] / std::sqrt(3.0)).epsilon(1e-5));
+    }
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = 0; j < 3; ++j) {
+      CHECK(right.Get(i * 3 + j) == doctest::Approx(v[i] * v[j] / 9 / std::sqrt(3.0)).epsilon(1e-5));
+    }
+  }
+  // X_0 G X_1 = u v^T / 3: the singular value becomes 1.
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(host.tensors[0].w.Get(i) == doctest::Approx(-u[i / 3] * v[i % 3] / 3).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("the cutoffs of the rank: relative, absolute, and the larger of the two") {
+  const auto root = [](const char* rtol, const char* atol) {
+    shampoo_config* const config = MakeConfig({{"root_rank_handling", "pseudo_inverse"},
+                                               {"epsilon", "0"},
+                                               {"root_rank_rtol", rtol},
+                                               {"root_rank_atol", atol}});
+    std::vector<double> a = {100, 0, 0, 0, 4, 0, 0, 0, 0.01};
+    a[1] = a[3] = 1e-9;  // not diagonal
+    std::vector<double> x(9);
+    Must(shampoo_matrix_inverse_root(config, 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
+    shampoo_config_destroy(config);
+    return x;
+  };
+  const auto kept = [&](const char* rtol, const char* atol) {
+    const std::vector<double> x = root(rtol, atol);
+    int count = 0;
+    for (const size_t i : {0, 4, 8}) count += std::fabs(x[i]) > 1e-6;
+    return count;
+  };
+  CHECK(kept("auto", "0") == 3);
+  CHECK(kept("1e-3", "0") == 2);
+  CHECK(kept("0.04", "0") == 1);  // at the cutoff counts as 0
+  CHECK(kept("0", "0.005") == 3);
+  CHECK(kept("0", "0.02") == 2);
+  CHECK(kept("1e-3", "5") == 1);
+  CHECK(kept("0", "1000") == 0);
+  CHECK(root("0", "0.02")[0] == doctest::Approx(0.1));
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,236 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The recovery ladder under injected failures, through the C API: which rung gives the root, what is counted, what is
+// logged, and what becomes of a block whose root cannot be computed at all.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tests/roots/faults.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/listener.h"
+
+namespace shampoo_test {
+namespace {
+
+using shampoo::Rung;
+using shampoo::roots_test::Fault;
+using shampoo::roots_test::FaultPlan;
+using shampoo::roots_test::Faults;
+
+// Two matrices, four factors: first/0/factor.0 is 0, second/0/factor.1 is 3.
+constexpr int64_t kFaulty = 2;  // second/0/factor.0
+constexpr const char* kFaultyName = "second/0/factor.0";
+constexpr const char* kFaultyInverse = "second/0/inverse.0";
+
+Keys Basic(const char* method, const char* root_dtype) {
+  return {{"use_merge_dims", "false"}, {"root_method", method}, {"root_dtype", root_dtype}, {"epsilon", "1e-2"}};
+}
+
+struct Fixture {
+  explicit Fixture(const Keys& keys) : host(keys, {Param("first", {6, 5}), Param("second", {4, 7})}, 2) {
+    Faults().Clear();
+    host.Fill(random);
+  }
+  ~Fixture() { Faults().Clear(); }
+  void Step() {
+    host.FillGradients(random);
+    host.Step();
+  }
+  std::mt19937_64 random{5};
+  Host host;
+};
+
+struct Ladder {
+  const char* method;
+  const char* root_dtype;
+  std::vector<std::pair<Rung, const char*>> rungs;  // with the counter of each
+};
+
+const std::vector<Ladder>& Ladders() {
+  static const std::pair<Rung, const char*> asked_eigen{Rung::kAsked, "root_eigen"};
+  static const std::pair<Rung, const char*> wide{Rung::kFloat64, "root_retried_float64"};
+  static const std::pair<Rung, const char*> eigen{Rung::kEigen, "root_retried_eigen"};
+  static const std::pair<Rung, const char*> dsyevr{Rung::kEigenRrr, "root_retried_dsyevr"};
+  static const std::pair<Rung, const char*> dsyev{Rung::kEigenQr, "root_retried_dsyev"};
+  static const std::vector<Ladder> ladders = {
+      {"eigen", "f32", {asked_eigen, wide, dsyevr, dsyev}},
+      {"eigen", "f64", {asked_eigen, dsyevr, dsyev}},
+      {"newton", "f32", {{Rung::kAsked, "root_newton"}, wide, eigen, dsyevr, dsyev}},
+      {"newton", "f64", {{Rung::kAsked, "root_newton"}, eigen, dsyevr, dsyev}},
+      {"higher_order", "f32", {{Rung::kAsked, "root_higher_order"}, wide, eigen, dsyevr, dsyev}},
+      {"higher_order", "f64", {{Rung::kAsked, "root_higher_order"}, eigen, dsyevr, dsyev}},
+  };
+  return ladders;
+}
+
+TEST_CASE("when a rung fails the next one gives the same root, is counted, and is told once with the block's name") {
+  for (const Ladder& ladder : Ladders()) {
+    CAPTURE(std::string(ladder.method));
+    CAPTURE(std::string(ladder.root_dtype));
+    Fixture sound(Basic(ladder.method, ladder.root_dtype));
+    sound.Step();
+    const Array expected = sound.host.Read(kFaultyInverse);
+    CHECK(sound.host.Stat("root_retried") == 0);
+    for (size_t failing = 1; failing < ladder.rungs.size(); ++failing) {
+      for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
+        CAPTURE(failing);
+        CAPTURE(static_cast<int>(fault));
+        Fixture faulty(Basic(ladder.method, ladder.root_dtype));
+        for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, ladder.rungs[i].first, fault);
+        Listener listener(1);
+        faulty.Step();
+        // A root of the same matrix, by another way.
+        const Array got = faulty.host.Read(kFaultyInverse);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
+        }
+        CHECK(faulty.host.Read("first/0/inverse.0") == sound.host.Read("first/0/inverse.0"));
+        CHECK(faulty.host.Stat("root_computed") == 4);
+        CHECK(faulty.host.Stat("root_reused") == 0);
+        CHECK(faulty.host.Stat("root_retried") == 1);
+        for (size_t i = 1; i < ladder.rungs.size(); ++i) {
+          CHECK(faulty.host.Stat(ladder.rungs[i].second) == (i == failing ? 1 : 0));
+          CHECK(Faults().Calls(kFaulty, ladder.rungs[i].first) == (i <= failing ? 1 : 0));
+        }
+        const std::vector<std::string> messages = listener.Take();
+        REQUIRE(messages.size() == 1);
+        CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "could not be computed at first", "it was then"}),
+                      messages[0]);
+        if (fault == Fault::kGarbage) CHECK_MESSAGE(Has(messages[0], {"wrong result"}), messages[0]);
+      }
+    }
+  }
+}
+
+void FailEverywhere(int64_t matrix) {
+  for (const Rung rung : {Rung::kAsked, Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
+    Faults().Add(matrix, rung, Fault::kReported);
+  }
+}
+
+TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row is an error that changes nothing") {
+  for (const Ladder& ladder : Ladders()) {
+    CAPTURE(std::string(ladder.method));
+    CAPTURE(std::string(ladder.root_dtype));
+    Fixture fixture(Basic(ladder.method, ladder.root_dtype) + Keys{{"root_failure_tolerance", "2"}});
+    Host& host = fixture.host;
+    fixture.Step();
+    const Array before = host.Read(kFaultyInverse);
+    FailEverywhere(kFaulty);
+    Listener listener(1);
+    for (int refresh = 1; refresh <= 3; ++refresh) {
+      fixture.Step();
+      CHECK(host.Read(kFaultyInverse) == before);
+      CHECK(host.Stat("root_reused") == refresh);
+      const std::vector<std::string> messages = listener.Take();
+      REQUIRE(messages.size() == 1);
+      CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "previous inverse"}), messages[0]);
+    }
+    for (const Host::Tensors& tensor : host.tensors) {
+      for (const double value : tensor.w.Values()) CHECK(std::isfinite(value));
+    }
+
+    fixture.host.FillGradients(fixture.random);
+    host.Bind();
+    const auto untouched = host.Everything();
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+    CHECK_MESSAGE(Has(shampoo_last_error(), {kFaultyName, "3 refreshes in a row", "root_failure_tolerance (2)",
+                                             "nothing", "larger epsilon", "learning rate"}),
+                  shampoo_last_error());
+    CHECK(host.Everything() == untouched);
+
+    // It is told once; the state can be taken over, and both go on alike.
+    Fixture other(Basic(ladder.method, ladder.root_dtype));
+    FailEverywhere(kFaulty);
+    for (const Host::Entry& entry : host.Entries()) other.host.Write(entry.info.key, host.Read(entry));
+    for (size_t p = 0; p < host.tensors.size(); ++p) {
+      other.host.tensors[p].w = host.tensors[p].w;
+      other.host.tensors[p].g = host.tensors[p].g;
+    }
+    host.Step();
+    other.host.Step();
+    CHECK(host.Everything() == other.host.Everything());
+    CHECK(host.Stat("root_reused") == 4);
+
+    // A refresh that succeeds ends the count.
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+    Faults().Clear();
+    host.Step();
+    CHECK(!(host.Read(kFaultyInverse) == before));
+    FailEverywhere(kFaulty);
+    for (int refresh = 0; refresh < 3; ++refresh) fixture.Step();
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE("a tolerance of 0 reports the first failure, and one call that fails concerns one refresh") {
+  Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
+  // The third call: the refresh of step 3.
+  for (const Rung rung : {Rung::kAsked, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
+    Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kAsked ? 2 : 0);
+  }
+  for (int step = 1; step <= 3; ++step) fixture.Step();
+  CHECK(fixture.host.Stat("root_reused") == 1);
+  CHECK(shampoo_optimizer_step(fixture.host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  CHECK_MESSAGE(Has(shampoo_last_error(), {kFaultyName, "1 refreshes"}), shampoo_last_error());
+  fixture.Step();
+  CHECK(fixture.host.Stat("root_reused") == 1);
+  CHECK(shampoo_optimizer_step(fixture.host.optimizer, nullptr) == SHAMPOO_OK);
+}
+
+TEST_CASE("results with failures are the same on every number of threads") {
+  std::vector<std::vector<std::vector<char>>> results;
+  for (const int32_t threads : {1, 2, 5}) {
+    Faults().Clear();
+    Host host(Basic("newton", "f32"), {Param("first", {6, 5}), Param("second", {4, 7})}, threads);
+    for (const Rung rung : {Rung::kAsked, Rung::kFloat64}) {
+      Faults().Add(FaultPlan::kEveryMatrix, rung, Fault::kGarbage);
+    }
+    std::mt19937_64 random(3);
+    host.Fill(random);
+    for (int step = 0; step < 4; ++step) {
+      host.FillGradients(random);
+      host.Step();
+    }
+    CHECK(host.Stat("root_retried_eigen") == 16);
+    results.push_back(host.Everything());
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(results[0] == results[2]);
+}
+
+TEST_CASE("the root of a matrix goes the same ladder, and tells how far") {
+  std::vector<float> a = {4, 1, 0, 1, 3, 1, 0, 1, 5};
+  std::vector<float> x(9);
+  for (const Ladder& ladder : Ladders()) {
+    CAPTURE(std::string(ladder.method));
+    shampoo_config* const config =
+        MakeConfig({{"root_method", ladder.method}, {"root_dtype", ladder.root_dtype}, {"epsilon", "1e-6"}});
+    for (size_t failing = 0; failing <= ladder.rungs.size(); ++failing) {
+      Faults().Clear();
+      for (size_t i = 0; i < failing; ++i) Faults().Add(0, ladder.rungs[i].first, Fault::kGarbage);
+      shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
+      const std::vector<float> before = x;
+      const shampoo_status status =
+          shampoo_matrix_inverse_root(config, 3, SHAMPOO_F32, a.data(), x.data(), 4, 1, &info);
+      if (failing == ladder.rungs.size()) {
+        CHECK(status == SHAMPOO_E_NUMERIC);
+        CHECK_MESSAGE(Has(shampoo_last_error(), {"3 x 3", "wrong result"}), shampoo_last_error());
+        CHECK(x == before);
+      } else {
+        CHECK(status == SHAMPOO_OK);
+        CHECK(info.retried == static_cast<int32_t>(failing));
+        CHECK(info.residual < 1e-4);
+      }
+    }
+    shampoo_config_destroy(config);
+  }
+  Faults().Clear();
+}
+
+}  // namespace
+}  // namespace shampoo_test

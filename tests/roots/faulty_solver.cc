@@ -1,0 +1,93 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Takes the place of core/roots/solver.cc: the same solvers, which fail where the plan of faults says so.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "core/roots/solver.h"
+#include "tests/roots/faults.h"
+
+namespace shampoo {
+namespace roots_test {
+
+void FaultPlan::Clear() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  entries_.clear();
+  calls_.clear();
+}
+
+void FaultPlan::Add(int64_t matrix, Rung rung, Fault fault, int64_t call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  entries_.push_back({matrix, rung, fault, call});
+}
+
+bool FaultPlan::Find(int64_t matrix, Rung rung, Fault* fault) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t call = calls_[{matrix, rung}]++;
+  for (const Entry& entry : entries_) {
+    if ((entry.matrix == kEveryMatrix || entry.matrix == matrix) && entry.rung == rung &&
+        (entry.call == kEveryCall || entry.call == call)) {
+      *fault = entry.fault;
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t FaultPlan::Calls(int64_t matrix, Rung rung) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return calls_[{matrix, rung}];
+}
+
+FaultPlan& Faults() {
+  static FaultPlan plan;
+  return plan;
+}
+
+}  // namespace roots_test
+
+template <typename Root>
+int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
+               const RootWorkspace<Root>& workspace) {
+  int info = 0;
+  if constexpr (std::is_same_v<Root, double>) {
+    if (driver == EigenDriver::kRelativelyRobust) info = blas::Syevr(n, a, l, workspace.Work(n), workspace.ints);
+    if (driver == EigenDriver::kImplicitQr) info = blas::Syev(n, a, l, workspace.Work(n));
+  }
+  if (driver == EigenDriver::kDivideAndConquer) info = blas::Syevd(n, a, l, workspace.Work(n), workspace.ints);
+  roots_test::Fault fault;
+  if (!roots_test::Faults().Find(spec.id, rung, &fault)) return info;
+  if (fault == roots_test::Fault::kReported) return 3;
+  // One element of one eigenvector, or one eigenvalue: the least that can be wrong.
+  if (fault == roots_test::Fault::kNan) l[n / 2] = std::numeric_limits<Root>::quiet_NaN();
+  if (fault == roots_test::Fault::kGarbage) a[n * n / 2] += Root{0.01};
+  return 0;
+}
+
+template <typename Root>
+CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
+                                 const RootWorkspace<Root>& workspace) {
+  CoupledResult<Root> result = spec.method == RootMethod::kNewton ? NewtonRoot(spec, n, scale, workspace)
+                                                                  : HigherOrderRoot(spec, n, scale, workspace);
+  roots_test::Fault fault;
+  if (!roots_test::Faults().Find(spec.id, rung, &fault)) return result;
+  if (fault == roots_test::Fault::kReported) {
+    result.converged = 0;
+    std::fill(result.x, result.x + n * n, Root{0});
+  }
+  if (fault == roots_test::Fault::kNan) result.x[n * n / 2] = std::numeric_limits<Root>::quiet_NaN();
+  if (fault == roots_test::Fault::kGarbage) {
+    for (int64_t i = 0; i < n * n; ++i) result.x[i] *= Root{1.1};
+  }
+  return result;
+}
+
+template int SolveEigen<float>(const RootSpec&, Rung, EigenDriver, int64_t, float*, float*,
+                               const RootWorkspace<float>&);
+template int SolveEigen<double>(const RootSpec&, Rung, EigenDriver, int64_t, double*, double*,
+                                const RootWorkspace<double>&);
+template CoupledResult<float> SolveCoupled<float>(const RootSpec&, Rung, int64_t, int, const RootWorkspace<float>&);
+template CoupledResult<double> SolveCoupled<double>(const RootSpec&, Rung, int64_t, int, const RootWorkspace<double>&);
+
+}  // namespace shampoo

@@ -1,0 +1,41 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shampoo::roots_test {
+
+using Wide = long double;  // 64 bits of mantissa
+using Matrix = std::vector<Wide>;
+
+// Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations: values, and vectors as the columns of
+// `vectors`. Slow, simple and accurate to the last bits: the tests' own truth.
+struct Eigen {
+  std::vector<Wide> values;
+  Matrix vectors;
+};
+Eigen JacobiEigen(int64_t n, Matrix a);
+
+// Q diag(f(l)) Q^T
+template <typename Function>
+Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
+  Matrix result(static_cast<size_t>(n * n), 0);
+  for (int64_t k = 0; k < n; ++k) {
+    const Wide value = f(eigen.values[static_cast<size_t>(k)]);
+    for (int64_t i = 0; i < n; ++i) {
+      const Wide left = value * eigen.vectors[static_cast<size_t>(i * n + k)];
+      for (int64_t j = 0; j < n; ++j) {
+        result[static_cast<size_t>(i * n + j)] += left * eigen.vectors[static_cast<size_t>(j * n + k)];
+      }
+    }
+  }
+  return result;
+}
+
+// max |B X^power - I| in quadruple precision.
+double QuadResidual(int64_t n, const Matrix& b, const Matrix& x, int64_t power);
+
+}  // namespace shampoo::roots_test

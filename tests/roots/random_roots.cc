@@ -1,0 +1,216 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Inverse roots of random difficult matrices. Never silent: every one ends in a finite result whose residual is what is
+// stated, or in a status that says what happened. And reporting is no way out: where the condition allows it, the
+// result must be there and be right, by a truth in higher precision.
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "core/roots/inverse_root.h"
+#include "tests/roots/random_matrix.h"
+
+namespace shampoo::roots_test {
+namespace {
+
+struct Wanted {
+  RootMethod method;
+  int64_t numerator;
+  int64_t denominator;
+  Settings settings;
+};
+
+struct Row {
+  int64_t all = 0;
+  int64_t by_rung[kRungCount] = {};
+  int64_t unconverged = 0;  // reached the maximum, and says so
+  int64_t refused = 0;
+  int64_t judged = 0;  // condition times unit roundoff below 0.01
+  int64_t judged_right = 0;
+  double worst = 0;  // error relative to what is allowed, of those that are right
+};
+
+constexpr const char* kMethods[] = {"eigen", "newton", "higher_order"};
+
+int failures = 0;
+
+void Fail(const RandomMatrix& matrix, const Wanted& wanted, bool float32, const char* what, double value) {
+  if (++failures > 20) return;
+  std::printf("FAILED: %s %s n %" PRId64 " size %g, %s, root %" PRId64 "/%" PRId64 ", epsilon %g: %s (%g)\n",
+              float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size,
+              kMethods[static_cast<int>(wanted.method)], wanted.numerator, wanted.denominator, wanted.settings.epsilon,
+              what, value);
+}
+
+Wanted Draw(const RandomMatrix& matrix, std::mt19937_64* random) {
+  const auto pick = [random](int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(*random); };
+  Wanted wanted;
+  wanted.method = static_cast<RootMethod>(pick(2));
+  constexpr int64_t kRoots[] = {1, 2, 3, 4, 6, 8};
+  wanted.numerator = kRoots[pick(5)];
+  wanted.denominator = wanted.method != RootMethod::kNewton && pick(5) == 0 ? 3 : 1;
+  wanted.settings.root_method = wanted.method;
+  wanted.settings.exponent_multiplier = 1;
+  wanted.settings.root_tolerance = 1e-6;
+  wanted.settings.root_max_iterations = 100;
+  wanted.settings.root_order = 2 + pick(3);
+  wanted.settings.root_rank_rtol = -1;
+  const double decades = std::uniform_real_distribution<double>(1, 16)(*random);
+  const bool relative = wanted.method == RootMethod::kHigherOrder || pick(3) != 0;
+  wanted.settings.epsilon = std::pow(10.0, -decades);
+  if (relative && wanted.method != RootMethod::kHigherOrder) wanted.settings.epsilon *= matrix.size;
+  // A denormal epsilon has no digits left that a truth could be compared by.
+  wanted.settings.epsilon = std::max(wanted.settings.epsilon, std::numeric_limits<double>::min());
+  return wanted;
+}
+
+template <typename Real>
+void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
+  constexpr bool kFloat32 = sizeof(Real) == 4;
+  const int64_t n = matrix.n;
+  const double unit = std::numeric_limits<Real>::epsilon() / 2.0;
+  const double limit = std::numeric_limits<Real>::max();
+  const double exponent = static_cast<double>(wanted.denominator) / static_cast<double>(wanted.numerator);
+  const std::vector<Real> a(matrix.a.begin(), matrix.a.end());
+  std::vector<Real> x(a.size(), Real{-77});
+  RootResult result;
+  const Status status =
+      InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
+  ++row->all;
+
+  // Of the matrix whose root is asked for. Where there is none the shift is that of the method, without rounding.
+  const Eigen eigen = JacobiEigen(n, matrix.a);
+  Wide least = eigen.values[0];
+  Wide largest = eigen.values[0];
+  for (const Wide value : eigen.values) {
+    least = std::min(least, value);
+    largest = std::max(largest, value);
+  }
+  double shift = result.outcome.shift;
+  if (!status.ok()) {
+    shift = wanted.settings.epsilon;
+    if (wanted.method == RootMethod::kHigherOrder) shift = std::max(shift * static_cast<double>(largest), 1e-16);
+    if (wanted.method == RootMethod::kEigen) shift -= static_cast<double>(std::min(least, Wide{0}));
+  }
+  const double lowest = static_cast<double>(least + static_cast<Wide>(shift));
+  const double condition = lowest > 0 ? static_cast<double>(largest + static_cast<Wide>(shift)) / lowest
+                                      : std::numeric_limits<double>::infinity();
+  const double size_of_root = std::pow(lowest, -exponent);
+  const bool representable =
+      lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
+  // With the clamp nothing is below epsilon.
+  const bool eigen_representable = std::pow(wanted.settings.epsilon, -exponent) < limit / 2;
+  const bool judged = condition * unit < 0.01 && representable;
+  row->judged += judged;
+
+  if (!status.ok()) {
+    ++row->refused;
+    if (status.code() != Code::kNumeric) Fail(matrix, wanted, kFloat32, "another status than NUMERIC", 0);
+    if (status.message().find("could not be computed: ") == std::string::npos) {
+      Fail(matrix, wanted, kFloat32, "a status without the reason", 0);
+    }
+    for (const Real value : x) {
+      if (value != Real{-77}) Fail(matrix, wanted, kFloat32, "x written on failure", static_cast<double>(value));
+    }
+    if (wanted.method == RootMethod::kEigen && eigen_representable) {
+      Fail(matrix, wanted, kFloat32, status.message().c_str(), lowest);
+    }
+    return;
+  }
+  ++row->by_rung[static_cast<int>(result.outcome.rung)];
+  row->unconverged += result.outcome.converged == 0;
+  const Matrix root(x.begin(), x.end());
+  double norm = 0;
+  for (int64_t i = 0; i < n * n; ++i) {
+    const double value = static_cast<double>(x[static_cast<size_t>(i)]);
+    if (!std::isfinite(value)) Fail(matrix, wanted, kFloat32, "an element is not finite", value);
+    if (x[static_cast<size_t>(i)] != x[static_cast<size_t>(i % n * n + i / n)]) {
+      Fail(matrix, wanted, kFloat32, "not symmetric", value);
+    }
+    norm = std::fmax(norm, std::fabs(value));
+  }
+
+  if (wanted.denominator == 1) {
+    Matrix b = matrix.a;
+    for (int64_t i = 0; i < n; ++i) b[static_cast<size_t>(i * n + i)] += static_cast<Wide>(shift);
+    const double residual = QuadResidual(n, b, root, wanted.numerator);
+    // The stated one is computed in float64, and so has the rounding of that.
+    const double size = static_cast<double>(largest + static_cast<Wide>(shift));
+    const double rounding = 64.0 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
+                            (1 + size * std::pow(norm, static_cast<double>(wanted.numerator)));
+    if (!std::isnan(result.residual) && !(residual <= 2 * result.residual + rounding)) {
+      Fail(matrix, wanted, kFloat32, "the residual is above the stated one", residual / result.residual);
+    }
+    if (std::isnan(result.residual) && judged) Fail(matrix, wanted, kFloat32, "no residual is stated", residual);
+  }
+  if (!judged) return;
+  const Matrix exact = Apply(n, eigen, [&](Wide value) {
+    return std::pow(value + static_cast<Wide>(shift),
+                    -static_cast<Wide>(wanted.denominator) / static_cast<Wide>(wanted.numerator));
+  });
+  Wide error = 0;
+  Wide size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    error = std::fmax(error, std::fabs(root[i] - exact[i]));
+    size = std::fmax(size, std::fabs(exact[i]));
+  }
+  const double relative = static_cast<double>(error / size);
+  const double allowed = 10 * std::sqrt(static_cast<double>(n)) * unit * condition + 1e-5;
+  if (relative <= allowed) {
+    ++row->judged_right;
+    row->worst = std::fmax(row->worst, relative / allowed);
+  } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
+    // Says that it is right, with a residual that agrees, and is not.
+    Fail(matrix, wanted, kFloat32, "wrong without a word", relative / allowed);
+  }
+}
+
+void Print(const std::map<std::pair<int, bool>, Row>& rows) {
+  std::printf(
+      "| method | dtype | matrices | as asked | float64 | eigen | dsyevr | dsyev | refused | maximum reached | judged "
+      "| "
+      "right |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const auto& [key, row] : rows) {
+    std::printf("| %s | %s | %" PRId64, kMethods[key.first], key.second ? "f32" : "f64", row.all);
+    for (const int64_t count : row.by_rung) std::printf(" | %" PRId64, count);
+    std::printf(" | %" PRId64 " | %" PRId64 " | %" PRId64 " | %" PRId64 " |\n", row.refused, row.unconverged,
+                row.judged, row.judged_right);
+  }
+}
+
+int Main(int argc, char** argv) {
+  int64_t count = 2000;
+  uint64_t seed = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--count") == 0) count = std::atoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--seed") == 0) seed = static_cast<uint64_t>(std::atoll(argv[i + 1]));
+  }
+  std::mt19937_64 random(seed);
+  std::map<std::pair<int, bool>, Row> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool float32 = random() % 2 == 0;
+    const RandomMatrix matrix = MakeRandomMatrix(float32, &random);
+    const Wanted wanted = Draw(matrix, &random);
+    Row* const row = &rows[{static_cast<int>(wanted.method), float32}];
+    float32 ? Judge<float>(matrix, wanted, row) : Judge<double>(matrix, wanted, row);
+  }
+  Print(rows);
+  for (const auto& [key, row] : rows) {
+    if (static_cast<double>(row.judged_right) < 0.99 * static_cast<double>(row.judged) || row.judged == 0) {
+      std::printf("FAILED: %s: %" PRId64 " of %" PRId64 " judged are right, expected 99 %%\n", kMethods[key.first],
+                  row.judged_right, row.judged);
+      ++failures;
+    }
+  }
+  std::printf("%" PRId64 " matrices, %d failures\n", count, failures);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shampoo::roots_test
+
+int main(int argc, char** argv) { return shampoo::roots_test::Main(argc, argv); }
