@@ -38,6 +38,20 @@ Status ReadParamDesc(const shampoo_param_desc& given, ParamDesc* desc) {
   const int32_t copy_dtype = given.copy_dtype == 0 ? given.param_dtype : given.copy_dtype;
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("out_dtype", out_dtype, &desc->out_dtype).Within(context));
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("copy_dtype", copy_dtype, &desc->copy_dtype).Within(context));
+  if (given.shard_form != 1 && (given.flat_offset != 0 || given.flat_count != 0)) {
+    return Invalid("flat_offset is ", given.flat_offset, " and flat_count ", given.flat_count,
+                   " although shard_form is ", given.shard_form,
+                   ": set shard_form to 1 for a flat shard, or leave them 0")
+        .Within(context);
+  }
+  for (int32_t k = 0; given.shard_form != 2 && k < 8; ++k) {
+    if (given.local_offset[k] != 0 || given.local_shape[k] != 0) {
+      return Invalid("local_offset[", k, "] is ", given.local_offset[k], " and local_shape[", k, "] ",
+                     given.local_shape[k], " although shard_form is ", given.shard_form,
+                     ": set shard_form to 2 for a rectangle, or leave them 0")
+          .Within(context);
+    }
+  }
   desc->shape = ReadShape(given.shape, given.ndim);
   desc->stack_dims = given.stack_dims;
   desc->group = given.group;

@@ -32,8 +32,9 @@ struct StepItem {
   const Block* block;
   const Buffers* buffers;
   const StepProgram* program;
-  RootReport* roots;       // one for each dim: written where the program refreshes roots
-  int64_t first_root = 0;  // the number of the first of them within the plan
+  RootReport* roots;            // one for each dim: written where the program refreshes roots
+  int64_t first_root = 0;       // the number of the first of them within the plan
+  char* stood_still = nullptr;  // set to 1 if the direction could not be used: parameter and momentum are as before
 };
 
 // A stretch of memory that the check phase looks at.
@@ -47,6 +48,7 @@ struct Stretch {
 // coupled_decay * W.
 struct GradientInspection {
   int64_t element = 0;          // of the caller's buffer: the first where G is NaN or infinite, else G's largest
+  double largest_term = 0;      // the largest |gradient_scale * gradient| and |coupled_decay * W|
   double value = 0;             // G there
   bool param_at_fault = false;  // the gradient is finite there, and W is not
   std::array<double, kMaxDims> slice_square{};  // by dim: the largest diagonal element of C_k

@@ -49,7 +49,9 @@ Status CheckNumber(const Key& key, double number) {
 }
 
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
-  const bool vanishes = computation == Dtype::kF32 && key.least_open && static_cast<float>(number) == 0;
+  // A learning rate may fade to nothing; a scale of the gradients or an epsilon may not.
+  const bool may_vanish = key.least == 0 && !key.least_open;
+  const bool vanishes = computation == Dtype::kF32 && !may_vanish && number != 0 && static_cast<float>(number) == 0;
   if (std::fabs(number) <= LargestFinite(computation) && !vanishes) return {};
   return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
                  NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",

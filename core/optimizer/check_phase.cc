@@ -22,44 +22,63 @@ constexpr const char* kWhatToTry =
 // its diagonal need not be read.
 constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
 
-struct Limits {
-  double element;  // of |G|: above it an elementwise state would overflow
-  double product;  // of the elements of C_k, in the computation dtype
-  Dtype element_dtype;
-};
-
-// A margin for the rounding of sums in the computation dtype.
+// Margins for the rounding of sums in the computation dtype, and of one number to the dtype of a state.
 double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
-double FactorLimit(const Block& block, int k) {
-  return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(block.factor[static_cast<size_t>(k)].dtype));
+double StateLimit(const Block& block, Dtype state) {
+  return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(state));
 }
 
-Limits LimitsOf(const Block& block) {
-  Limits limits{LargestFinite(block.computation), ProductLimit(block.computation), block.computation};
-  auto narrow = [&limits](double limit, Dtype dtype) {
-    if (limit < limits.element) {
-      limits.element = limit;
-      limits.element_dtype = dtype;
-    }
-  };
-  // E is an average of gradients, V at least the average of their squares.
-  if (block.filtered_grad.present()) narrow(LargestFinite(block.filtered_grad.dtype), block.filtered_grad.dtype);
-  if (block.grafting.present()) narrow(std::sqrt(LargestFinite(block.grafting.dtype)), block.grafting.dtype);
-  return limits;
+// The dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, where it is narrow.
+Dtype ElementDtype(const Block& block) {
+  const bool narrow =
+      block.filtered_grad.present() && LargestFinite(block.filtered_grad.dtype) < LargestFinite(block.computation);
+  return narrow ? block.filtered_grad.dtype : block.computation;
 }
+
+// keep * state + add * square, `state` read only where that is not far from the limit: negative if beyond it.
+class Growth {
+ public:
+  Growth(Backend* backend, const StepItem& item, const char* state) : backend_(backend), item_(item), state_(state) {}
+
+  bool FactorFits(int k, double slice_square) const {
+    const StateSlot& slot = item_.block->factor[static_cast<size_t>(k)];
+    const StepProgram& program = *item_.program;
+    return Fits(slot.dtype, program.factor_keep, program.factor_add * slice_square,
+                [&] { return backend_->LargestDiagonal(slot, item_.block->shape[k], state_); });
+  }
+  bool MomentFits(double element_square) const {
+    const StateSlot& slot = item_.block->grafting;
+    if (!slot.present()) return true;
+    const StepProgram& program = *item_.program;
+    return Fits(slot.dtype, program.moment_keep, program.moment_add * element_square, [&] {
+      const Stretch moment{state_ + slot.offset, slot.dtype, item_.block->elements};
+      double largest = 0;
+      backend_->LargestMagnitudes({&moment, 1}, &largest);
+      return largest;
+    });
+  }
+
+ private:
+  template <typename Read>
+  bool Fits(Dtype dtype, double keep, double added, Read&& read) const {
+    const double limit = StateLimit(*item_.block, dtype);
+    return added < kNegligible * limit || keep * read() + added < limit;
+  }
+
+  Backend* backend_;
+  const StepItem& item_;
+  const char* state_;
+};
 
 // Whether no state of the block can overflow if no element of G is larger than `largest`. NaN and infinity are not
 // harmless.
 bool IsHarmless(Backend* backend, const StepItem& item, double largest, const char* state) {
   const Block& block = *item.block;
-  const Limits limits = LimitsOf(block);
-  const double square = largest * largest * static_cast<double>(block.elements);
-  if (!(largest < limits.element && square < limits.product)) return false;
+  const Growth growth(backend, item, state);
+  if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
   for (int k = 0; k < block.order(); ++k) {
-    const double limit = FactorLimit(block, k);
-    if (square < kNegligible * limit) continue;
-    const double before = backend->LargestDiagonal(block.factor[static_cast<size_t>(k)], block.shape[k], state);
-    if (!(item.program->factor_keep * before + item.program->factor_add * square < limit)) return false;
+    const double slice_square = largest * largest * static_cast<double>(block.elements / block.shape[k]);
+    if (!(slice_square < ProductLimit(block.computation) && growth.FactorFits(k, slice_square))) return false;
   }
   return true;
 }
@@ -68,28 +87,31 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
 Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
+  const Growth growth(backend, item, state);
   const GradientInspection seen = backend->Inspect(item);
-  const std::string where = Cat(" at element ", seen.element, " (block ", BlockName(param, block), ")");
+  const auto where = [&] { return Cat(" at element ", seen.element, " (block ", BlockName(param, block), ")"); };
   if (!std::isfinite(seen.value)) {
     return Numeric(seen.param_at_fault ? "parameter \"" : "the gradient of parameter \"", param.desc.name, "\" has ",
-                   std::isnan(seen.value) ? "NaN" : "an infinity", where, kWhatToTry);
+                   std::isnan(seen.value) ? "NaN" : "an infinity", where(), kWhatToTry);
   }
-  const Limits limits = LimitsOf(block);
-  if (!(std::fabs(seen.value) < limits.element)) {
-    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: ", seen.value, where,
-                   " would overflow ", NameOf(limits.element_dtype), kWhatToTry);
+  const auto too_large = [&](const std::string& what, Dtype dtype, const char* advice) {
+    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: ", what, " would overflow ",
+                   NameOf(dtype), "; the largest value is ", seen.value, where(), kWhatToTry, advice);
+  };
+  if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
+    return too_large("it", ElementDtype(block), "");
+  }
+  if (!growth.MomentFits(seen.value * seen.value)) {
+    return too_large("the grafting state", block.grafting.dtype, ", or keep that state in a wider grafting_dtype");
   }
   for (int k = 0; k < block.order(); ++k) {
-    const auto at = static_cast<size_t>(k);
-    const StateSlot& factor = block.factor[at];
-    const double before = backend->LargestDiagonal(factor, block.shape[k], state);
-    const double after = item.program->factor_keep * before + item.program->factor_add * seen.slice_square[at];
-    const bool product_fits = seen.slice_square[at] < limits.product;
-    if (product_fits && after < FactorLimit(block, k)) continue;
-    const bool narrow = product_fits && LargestFinite(factor.dtype) < LargestFinite(block.computation);
-    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: factor.", k, " would overflow ",
-                   NameOf(narrow ? factor.dtype : block.computation), "; the largest value is ", seen.value, where,
-                   kWhatToTry, narrow ? ", or keep factors in a wider factor_dtype" : "");
+    const double slice_square = seen.slice_square[static_cast<size_t>(k)];
+    const bool product_fits = slice_square < ProductLimit(block.computation);
+    if (product_fits && growth.FactorFits(k, slice_square)) continue;
+    const Dtype dtype = block.factor[static_cast<size_t>(k)].dtype;
+    const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(block.computation);
+    return too_large(Cat("factor.", k), narrow ? dtype : block.computation,
+                     narrow ? ", or keep factors in a wider factor_dtype" : "");
   }
   return {};
 }
@@ -97,7 +119,7 @@ Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
 }  // namespace
 
 // What the step will do with each block, without doing it.
-void Optimizer::ListItems() {
+Status Optimizer::ListItems() {
   for (Group& group : groups_) group.active = false;
   for (const Param& param : plan_->params) {
     if (HasGradient(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
@@ -105,6 +127,11 @@ void Optimizer::ListItems() {
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (!groups_[g].active) continue;
+    constexpr int64_t kMostSteps = int64_t{1} << 53;
+    if (counters[g] < 0 || counters[g] >= kMostSteps) {
+      return WrongState("the state \"group.", g, "/step\" is ", counters[g],
+                        ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
+    }
     groups_[g].program = MakeProgram(groups_[g].settings, counters[g] + 1);
     groups_[g].program.lr = groups_[g].CurrentLr();
     groups_[g].program.gradient_scale = groups_[g].CurrentScale();
@@ -116,8 +143,10 @@ void Optimizer::ListItems() {
     if (!HasGradient(param)) continue;
     item_of_block_[static_cast<size_t>(i)] = items_.size();
     items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)],
-                      &groups_[static_cast<size_t>(block.group)].program, roots_.ReportsOf(i), roots_.FirstOf(i)});
+                      &groups_[static_cast<size_t>(block.group)].program, roots_.ReportsOf(i), roots_.FirstOf(i),
+                      &stood_still_[static_cast<size_t>(i)]});
   }
+  return {};
 }
 
 // The largest |G| of each parameter, or a bound of it.
@@ -191,6 +220,7 @@ Status Optimizer::CheckGradients(bool* skip_step) {
   ScanGradients();
   *skip_step = false;
   bad_items_.clear();
+  std::vector<std::string> messages;  // of skips: only where something is wrong
   // In the order of the plan, so that the first offence is the one that is told.
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
@@ -204,11 +234,12 @@ Status Optimizer::CheckGradients(bool* skip_step) {
       if (choice == OnNonFinite::kError) return status;
       if (choice == OnNonFinite::kSkipStep) *skip_step = true;
       bad_items_.push_back(&item);
-      LogText(LogLevel::kWarning, [&] {
-        return Cat(choice == OnNonFinite::kSkipStep ? "a step is skipped: " : "a block is skipped: ", status.message());
-      });
+      const char* const skipped = choice == OnNonFinite::kSkipStep ? "a step is skipped: " : "a block is skipped: ";
+      if (LogEnabled(LogLevel::kWarning)) messages.push_back(Cat(skipped, status.message()));
     }
   }
+  // Only now is it sure that the step does not fail.
+  for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
   return {};
 }
 

@@ -77,6 +77,8 @@ void Optimizer::PrepareStep() {
   item_of_block_.resize(blocks.size());
   bad_items_.reserve(blocks.size());
   took_part_.resize(blocks.size());
+  stood_still_.resize(blocks.size());
+  is_bad_.resize(blocks.size());
   roots_.Prepare(*plan_);
   gradient_bound_.resize(plan_->params.size());
   // The check phase lists gradients and parameters, or all factors.

@@ -74,7 +74,7 @@ class Optimizer {
   // The parts of a step, in their order.
   Status CheckBound() const;
   Status CheckScalars() const;
-  void ListItems();
+  Status ListItems();
   Status CheckFactors();
   void ScanGradients();
   // skip_step: this step is to change nothing, and to succeed.
@@ -85,6 +85,9 @@ class Optimizer {
   void CompleteSkipped() const;
   void CompleteSkippedStep();
   void SkipBadItems();
+  void EnterStanding();
+  Status RaiseStanding();
+  size_t BlockIndex(const StepItem& item) const;
   void EnterRoots();
 
   bool HasGradient(const Param& param) const;
@@ -105,7 +108,10 @@ class Optimizer {
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;
   std::vector<size_t> item_of_block_;
-  std::vector<char> took_part_;  // by block, in this step
+  std::vector<char> took_part_;    // by block, in this step
+  std::vector<char> stood_still_;  // by block, in this step
+  std::vector<char> is_bad_;       // by block: among bad_items_
+  int64_t standing_block_ = -1;    // one that stood still, to be raised by the next step
   std::vector<Stretch> stretches_;
   std::vector<int> stretch_param_;
   std::vector<double> stretch_largest_;

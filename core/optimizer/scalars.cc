@@ -80,6 +80,9 @@ Status Optimizer::Get(int group, const char* name, double* value) const {
   const Key* key = FindKey(name);
   if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
   const Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
+    return Invalid("key root_rank_rtol is auto: the order of each matrix times the machine epsilon of its root_dtype");
+  }
   if (key->number != nullptr) {
     *value = settings.*key->number;
   } else if (key->scope == Scope::kOptimizer) {

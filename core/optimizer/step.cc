@@ -13,8 +13,9 @@ namespace shampoo {
 Status Optimizer::Step() {
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
+  SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
   SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
-  ListItems();
+  SHAMPOO_RETURN_IF_ERROR(ListItems());
   SHAMPOO_RETURN_IF_ERROR(CheckFactors());
   bool skip_step = false;
   SHAMPOO_RETURN_IF_ERROR(CheckGradients(&skip_step));
@@ -29,10 +30,12 @@ Status Optimizer::Step() {
   AdvanceGroups();
   if (!bad_items_.empty()) SkipBadItems();
   std::fill(took_part_.begin(), took_part_.end(), char{0});
-  for (const StepItem& item : items_) took_part_[static_cast<size_t>(item.block - plan_->blocks.data())] = 1;
+  std::fill(stood_still_.begin(), stood_still_.end(), char{0});
+  for (const StepItem& item : items_) took_part_[BlockIndex(item)] = 1;
   backend_->Step(items_, state_out_);
   CompleteSkipped();
   ++steps_;
+  EnterStanding();
   EnterRoots();
   return {};
 }
@@ -42,9 +45,35 @@ void Optimizer::SkipBadItems() {
   for (const StepItem* item : bad_items_) {
     backend_->PassThrough(*item->param, item->block, *item->buffers, item->program->output);
   }
-  std::erase_if(items_, [this](const StepItem& item) {
-    return std::any_of(bad_items_.begin(), bad_items_.end(), [&](const StepItem* bad) { return bad == &item; });
-  });
+  std::fill(is_bad_.begin(), is_bad_.end(), char{0});
+  for (const StepItem* item : bad_items_) is_bad_[BlockIndex(*item)] = 1;
+  std::erase_if(items_, [this](const StepItem& item) { return is_bad_[BlockIndex(item)] != 0; });
+}
+
+// The direction of a block is known only when its states are written: a block whose direction is not finite is left
+// where it is, told, and raised by the next step unless the group wants such things skipped.
+void Optimizer::EnterStanding() {
+  for (const StepItem& item : items_) {
+    const size_t at = BlockIndex(item);
+    if (stood_still_[at] == 0) continue;
+    ++nonfinite_blocks_;
+    const OnNonFinite choice = groups_[static_cast<size_t>(item.block->group)].settings.on_nonfinite;
+    if (choice == OnNonFinite::kError && standing_block_ < 0) standing_block_ = static_cast<int64_t>(at);
+    LogText(LogLevel::kWarning, [&] {
+      return Cat("the direction of block ", BlockName(*item.param, *item.block),
+                 " is not finite, or would overflow a dtype: the block is left where it is");
+    });
+  }
+}
+
+Status Optimizer::RaiseStanding() {
+  if (standing_block_ < 0) return {};
+  const Block& block = plan_->blocks[static_cast<size_t>(std::exchange(standing_block_, -1))];
+  return Numeric(
+      "the direction of block ", BlockName(plan_->params[static_cast<size_t>(block.param)], block),
+      " was not finite, or would have overflowed its parameter or momentum, in the step before this one, which "
+      "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger "
+      "epsilon, a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
 // What was skipped counts, and the outputs are whole.
@@ -56,6 +85,10 @@ void Optimizer::CompleteSkippedStep() {
     const Output output = groups_[static_cast<size_t>(param.desc.group)].settings.output;
     backend_->PassThrough(param, nullptr, buffers_[p], output);
   }
+}
+
+size_t Optimizer::BlockIndex(const StepItem& item) const {
+  return static_cast<size_t>(item.block - plan_->blocks.data());
 }
 
 bool Optimizer::HasGradient(const Param& param) const {

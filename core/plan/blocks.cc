@@ -49,7 +49,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   int64_t count = 0;
   if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
       count > kMostBlocks - static_cast<int64_t>(blocks->size())) {
-    return Invalid("a tensor of shape ", ShapeText(tensor), " gives more than ", kMostBlocks,
+    return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMostBlocks,
                    " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
   }
   for (const BlockView& view : SplitBlocks(merged, settings.max_preconditioner_dim)) {

@@ -639,7 +639,8 @@ typedef struct shampoo_plan_desc {
  *     Must not be NULL.
  * @param desc where the plan is to be carried out; copied. Must not be NULL.
  * @retval SHAMPOO_OK *out is set.
- * @retval SHAMPOO_E_INVALID values of the config contradict each other or epsilon is 0; a rank is not below its world;
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, or epsilon is 0 without
+ *     root_rank_handling pseudo_inverse; a rank is not below its world;
  *     threads is out of range; desc has a wrong struct_size; or a pointer is NULL.
  * @retval SHAMPOO_E_UNSUPPORTED device_type is not SHAMPOO_CPU, or desc has fields that this version does not know.
  * @since 0.1
@@ -666,7 +667,8 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  *     shampoo_plan_create(); one that is set here must be set to the same. Must not be NULL.
  * @param group_out receives the number of the group: 1 for the first that is added, then 2, ... NULL: not wanted.
  * @retval SHAMPOO_OK the group is there.
- * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0, a key of scope 0 differs from the
+ * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0 without
+ *     root_rank_handling pseudo_inverse, a key of scope 0 differs from the
  *     plan's, or plan or config is NULL.
  * @retval SHAMPOO_E_STATE the plan is finished: add groups before, or begin another plan.
  * @since 0.1
@@ -700,7 +702,8 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  * @param plan not finished yet. Must not be NULL.
  * @retval SHAMPOO_OK the plan is finished.
  * @retval SHAMPOO_E_INVALID plan is NULL, a block has a dim above 32750 or more than 2^31 - 1 elements, or there are
- *     more than 2^20 blocks: choose another "max_preconditioner_dim".
+ *     more than 2^20 blocks: choose another "max_preconditioner_dim"; or a number of a config cannot be held by the
+ *     arithmetic of a parameter ("computation_dtype"): the error names both.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  * @since 0.1
  */
@@ -737,7 +740,8 @@ shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Bytes that an optimizer made from the plan will allocate on one rank, true to within 1 %.
+ * Bytes of state and workspace that an optimizer made from the plan will allocate on one rank, true to within 1 %.
+ * Tables of the blocks (names, addresses, counters) come on top, on the host: about 2 kB for each block.
  *
  * Blocks: no. Threads: plan.
  *
@@ -998,7 +1002,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "momentum", "weight_decay",
  *     "grafting_beta2", "grafting_epsilon" or "gradient_scale".
- * @param value within the range of the key; epsilon above 0; grafting_beta2 is 1 with the grafting method adagrad.
+ * @param value within the range of the key, and of the arithmetic of the group's blocks; epsilon above 0, but 0 with
+ *     root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
  * @retval SHAMPOO_OK the value is set.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key is fixed once a plan is made, the value is out of
  *     range, or a pointer is NULL.
@@ -1042,6 +1047,10 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * row than the key "root_failure_tolerance" says, the next step reports that, once per refresh, before it writes
  * anything.
  *
+ * The direction of a block is known only after its states are written. Where it is not finite, or would overflow the
+ * momentum, the parameter, or the copy in its dtype, the block is left where it is: it is told in the log and counted
+ * ("nonfinite_blocks"), and with "on_nonfinite" = error the next step reports it, once, before it writes anything.
+ *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
  * @param opt to be stepped. Must not be NULL.
@@ -1049,7 +1058,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @retval SHAMPOO_OK parameters, copies and state are written.
  * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range.
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
- *     grad NULL where it has no gradient.
+ *     grad NULL where it has no gradient. Or a step counter in the state is out of range.
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
  *     of one has failed too often: the error names it. The step has changed nothing.

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cpu/apply_pass.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/backend/cpu/stretch.h"
 #include "core/plan/runs.h"
 
@@ -74,6 +77,48 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
 }
 
 template <typename Real>
+bool CanApply(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, const Real* p,
+              double scale_down, double scale_up, double size, const char* arena) {
+  const double limit = LargestFinite(DtypeOf<Real>());
+  if (!(size < limit && std::fabs(program.lr) * size < limit)) return false;
+  const ParamDesc& desc = param.desc;
+  const bool has_momentum = block.momentum.present() && program.momentum != 0;
+  const double momentum_limit = has_momentum ? LargestFinite(block.momentum.dtype) : limit;
+  const double out_limit = LargestFinite(desc.out_dtype);
+  const double copy_limit = buffers.copy != nullptr ? LargestFinite(desc.copy_dtype) : limit;
+  const bool narrow = std::min({momentum_limit, out_limit, copy_limit}) < limit;
+  if (!narrow && LargestFinite(desc.param_dtype) <= limit) return true;
+
+  // The same pass without its writes. A parameter that is infinite already stays so: that is not this step's doing.
+  Operand<double> parameter(buffers.param, desc.param_dtype);
+  Operand<double> momentum(arena + block.momentum.offset, block.momentum.dtype);
+  const double down = static_cast<double>(static_cast<Real>(scale_down));
+  const double up = static_cast<double>(static_cast<Real>(scale_up));
+  bool fits = true;
+  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) {
+      const double* const w = parameter.Read(block.offset + from + first, n);
+      const double* const m = has_momentum ? momentum.Read(dense + first, n) : nullptr;
+      for (int64_t i = 0; i < n; ++i) {
+        double direction = static_cast<double>(p[dense + first + i]) * down * up + program.decoupled_decay * w[i];
+        if (m != nullptr) {
+          const double moved = program.momentum * m[i] + direction;
+          fits = fits && std::fabs(moved) <= momentum_limit;
+          direction = program.nesterov ? direction + program.momentum * moved : moved;
+        }
+        const double update = -program.lr * direction;
+        const double value = w[i] + update;
+        const double written = program.output == Output::kUpdates ? update : value;
+        if (std::isfinite(w[i])) {
+          fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit);
+        }
+      }
+    });
+  });
+  return fits;
+}
+
+template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g) {
   Operand<Real> gradient(buffers.grad, param.desc.grad_dtype);
   Operand<double> wide_gradient(buffers.grad, param.desc.grad_dtype);
@@ -124,6 +169,10 @@ template void ApplyDirection<float>(const StepProgram&, const Param&, const Bloc
                                     double, double, char*);
 template void ApplyDirection<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*,
                                      double, double, char*);
+template bool CanApply<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const float*, double,
+                              double, double, const char*);
+template bool CanApply<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*, double,
+                               double, double, const char*);
 template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, float*);
 template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, double*);
 

@@ -13,6 +13,12 @@ template <typename Real>
 void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                     const Real* p, double scale_down, double scale_up, char* arena);
 
+// Whether ApplyDirection would write finite numbers only, in every dtype that it writes. size: a bound on |P|, infinite
+// or NaN where P is.
+template <typename Real>
+bool CanApply(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, const Real* p,
+              double scale_down, double scale_up, double size, const char* arena);
+
 // G <- gradient_scale * gradient + coupled_decay * W, as a dense block.
 template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g);

@@ -119,7 +119,7 @@ class BlockStep {
         std::fill(p, p + block_.elements, Real{0});
         break;
     }
-    Apply(p, 1, 1);
+    Apply(p, 1, 1, Norm(p));
   }
 
   void Precondition(const BlockData<Real>& g, Real* h) const {
@@ -131,12 +131,22 @@ class BlockStep {
       ContractDim(block_.shape, k, p, inverse_[static_cast<size_t>(k)], next);
       p = {next, row};
     }
-    if (program_.grafting == Grafting::kNone) return Apply(p.data, 1, 1);
-    const double norm = std::sqrt(SumOfSquares(p.data, block_.elements));
-    Apply(p.data, 1 / (norm + 1e-16), std::sqrt(graft_square));
+    const double norm = Norm(p.data);
+    if (program_.grafting == Grafting::kNone) return Apply(p.data, 1, 1, norm);
+    // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
+    const double size = std::isfinite(norm) ? std::sqrt(graft_square) : norm;
+    Apply(p.data, 1 / (norm + 1e-16), std::sqrt(graft_square), size);
   }
 
-  void Apply(const Real* p, double scale_down, double scale_up) const {
+  double Norm(const Real* p) const { return std::sqrt(SumOfSquares(p, block_.elements)); }
+
+  // size: a bound on the elements of the direction.
+  void Apply(const Real* p, double scale_down, double scale_up, double size) const {
+    if (!CanApply(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, size, arena_)) {
+      WriteUnchanged(*item_.param, &block_, *item_.buffers, program_.output);
+      *item_.stood_still = 1;
+      return;
+    }
     ApplyDirection(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, arena_);
   }
 

@@ -59,9 +59,16 @@ GradientInspection InspectGradient(const StepItem& item, double* sums) {
         const double* const g = gradient.Read(there, n);
         const double* const w = item.program->coupled_decay != 0 ? parameter.Read(there, n) : nullptr;
         for (int64_t i = 0; i < n && finite; ++i) {
-          double value = item.program->gradient_scale * g[i];
-          if (w != nullptr) value += item.program->coupled_decay * w[i];
-          finite = std::isfinite(value);
+          const double term = item.program->gradient_scale * g[i];
+          const double decay = w != nullptr ? item.program->coupled_decay * w[i] : 0;
+          seen.largest_term = std::max({seen.largest_term, std::fabs(term), std::fabs(decay)});
+          double value = term + decay;
+          finite = std::isfinite(value) && std::isfinite(g[i]) && (w == nullptr || std::isfinite(w[i]));
+          if (!std::isfinite(g[i])) {
+            value = g[i];
+          } else if (w != nullptr && !std::isfinite(w[i])) {
+            value = w[i];
+          }
           if (!finite || std::fabs(value) > largest) {
             largest = std::fabs(value);
             seen.element = there + i;

@@ -148,6 +148,80 @@ TEST_CASE("a factor is refused for its largest row, not for the sum of all of th
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
+TEST_CASE("a grafting state that is a sum is refused before it outgrows its dtype, and an average is not") {
+  const Values narrow = {{"grafting_dtype", "f16"}, {"beta2", "0.5"}, {"beta1", "0"}};
+  Values adagrad = narrow;
+  adagrad.insert(adagrad.end(), {{"grafting", "adagrad"}});
+  SmallModel sum(adagrad);
+  sum.Bind();
+  sum.FillGradients(1);
+  sum.grad[1].Set(2, 200);  // 40000 more at each step
+  REQUIRE_OK(shampoo_optimizer_step(sum.get(), nullptr));
+  const auto before = sum.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(sum.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
+  CHECK(sum.Everything() == before);
+  Values adam = narrow;
+  adam.insert(adam.end(), {{"grafting", "adam"}});
+  SmallModel average(adam);
+  average.Bind();
+  average.grad[1].Set(2, 300);  // its square is beyond f16, a thousandth of that is not
+  CHECK(shampoo_optimizer_step(average.get(), nullptr) == SHAMPOO_OK);
+}
+
+TEST_CASE("terms of coupled weight decay that cancel are refused where each is too large") {
+  SmallModel model(Values{{"gradient_scale", "10"}, {"weight_decay", "10"}, {"weight_decay_type", "coupled"}});
+  model.Bind();
+  model.grad[1].Set(3, 3e38);
+  model.param[1].Set(3, -3e38);
+  const auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
+  CHECK(model.Everything() == before);
+}
+
+TEST_CASE("a block whose direction cannot be used stands still, is counted, and is told by the next step") {
+  // An inverse root of 1e15 in a direction without gradients, and then a gradient there.
+  SmallModel model(Values{{"epsilon", "1e-30"},
+                          {"precondition_frequency", "100"},
+                          {"start_preconditioning_step", "100"},
+                          {"initial_inverse", "zero"},
+                          {"momentum", "0.9"},
+                          {"momentum_dtype", "f16"},
+                          {"beta1", "0"},
+                          {"grafting", "sgd"},
+                          {"use_merge_dims", "false"}});
+  model.Bind();
+  model.FillGradients(1);
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  model.grad[1].Set(2, 60000);
+  const auto other = model.param[0].bytes();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  CHECK(model.Stat("nonfinite_blocks") == 0);
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));  // 0.9 * 60000 + 60000
+  CHECK(model.Stat("nonfinite_blocks") == 1);
+  const std::vector<char>& out = model.out[1].bytes();
+  CHECK(std::equal(out.begin(), out.begin() + 16, model.param[1].bytes().begin()));  // block 0: elements 0 to 3
+  const auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
+              {"direction of block bias/0", "left the block where it was", "nothing"});
+  CHECK(model.Everything() == before);
+  model.FillGradients(2);
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  CHECK(model.param[0].bytes() == other);
+}
+
+TEST_CASE("a step counter that no step made is refused") {
+  SmallModel model;
+  model.Bind();
+  REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
+  for (const int64_t steps : {INT64_C(-1), INT64_MAX}) {
+    REQUIRE_OK(shampoo_state_write(model.get(), 0, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));
+    const auto before = model.Everything();
+    CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_STATE, {"group.0/step", Text(steps)});
+    CHECK(model.Everything() == before);
+  }
+}
+
 TEST_CASE("the scale of the gradients counts towards an overflow") {
   SmallModel model(Values{{"gradient_scale", "1e30"}});
   model.Bind();

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the error of shampoo_matrix_inverse_root against the condition of the matrix, as a Markdown table.
+
+    /usr/bin/python3 docs/measure/root_accuracy.py --library build/release/capi/libshampoo.so --svg accuracy.svg
+
+Inverse 4th roots of random matrices: a random orthogonal matrix and eigenvalues from 1 / condition to 1, evenly spaced
+by their logarithm; epsilon is 1e-3 / condition, of which higher_order adds a multiple, the bound that it has on the
+largest eigenvalue. The error is max |X - Y| / max |Y|, Y the exact root of the matrix as it is in its dtype, worked
+out with 50 digits. Rounding to the dtype can make the smallest eigenvalue negative, float32 from a condition of about
+1e7 on: Y is then the root that the library promises, with all eigenvalues raised until the smallest is 0.
+
+Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath); takes about 5 s for each matrix.
+"""
+import argparse
+import concurrent.futures
+import ctypes
+import functools
+import itertools
+from typing import Dict, List, NamedTuple, Tuple
+
+import mpmath
+import numpy as np
+
+import log_chart
+
+ROOT = 4
+E_NUMERIC = 5
+METHODS = ("eigen", "newton", "higher_order")
+DTYPES = {"f32": (1, np.float32), "f64": (2, np.float64)}
+LEAST_SHIFT = 1e-16  # of higher_order
+
+
+class RootInfo(ctypes.Structure):
+    """shampoo_root_info"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("method", ctypes.c_int32), ("iterations", ctypes.c_int32),
+                ("converged", ctypes.c_int32), ("retried", ctypes.c_int32), ("residual", ctypes.c_double)]
+
+
+class NoRoot(Exception):
+    """SHAMPOO_E_NUMERIC: the root could not be computed."""
+
+
+class Measurement(NamedTuple):
+    error: float
+    mark: str  # "r": by the recovery; "u": not converged
+
+
+class Task(NamedTuple):
+    library: str
+    n: int
+    dtype: str
+    condition: float
+    seed: int
+    settings: Tuple[str, ...]  # key=value
+
+
+@functools.lru_cache(maxsize=None)
+def load(path: str) -> ctypes.CDLL:
+    library = ctypes.CDLL(path)
+    library.shampoo_last_error.restype = ctypes.c_char_p
+    library.shampoo_config_create.argtypes = [ctypes.c_void_p]
+    library.shampoo_config_destroy.argtypes = [ctypes.c_void_p]
+    library.shampoo_config_destroy.restype = None
+    library.shampoo_config_set_str.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+    library.shampoo_matrix_inverse_root.argtypes = [
+        ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32,
+        ctypes.c_int32, ctypes.c_void_p]
+    return library
+
+
+def check(library: ctypes.CDLL, status: int) -> None:
+    if status == E_NUMERIC:
+        raise NoRoot
+    if status != 0:
+        raise RuntimeError(library.shampoo_last_error().decode())
+
+
+def computed_root(task: Task, method: str, epsilon: float, a: np.ndarray) -> Tuple[np.ndarray, RootInfo]:
+    library = load(task.library)
+    config = ctypes.c_void_p()
+    check(library, library.shampoo_config_create(ctypes.byref(config)))
+    try:
+        for setting in (f"root_method={method}", f"epsilon={epsilon!r}") + task.settings:
+            key, _, value = setting.partition("=")
+            check(library, library.shampoo_config_set_str(config, key.encode(), value.encode()))
+        x = np.empty_like(a)
+        info = RootInfo(struct_size=ctypes.sizeof(RootInfo))
+        check(library, library.shampoo_matrix_inverse_root(
+            config, len(a), DTYPES[task.dtype][0], a.ctypes.data, x.ctypes.data, ROOT, 1, ctypes.byref(info)))
+        return x, info
+    finally:
+        library.shampoo_config_destroy(config)
+
+
+def make_matrix(task: Task) -> np.ndarray:
+    random = np.random.default_rng([task.seed, task.n, round(100 * np.log10(task.condition))])
+    q, _ = np.linalg.qr(random.standard_normal((task.n, task.n)))
+    a = (q * np.geomspace(1 / task.condition, 1, task.n)) @ q.T
+    return np.ascontiguousarray(((a + a.T) / 2).astype(DTYPES[task.dtype][1]))
+
+
+def exact_eigen(a: np.ndarray) -> Tuple[list, np.ndarray]:
+    """Eigenvalues with 50 digits and eigenvectors, the columns, in long double."""
+    mpmath.mp.dps = 50
+    values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
+    # In two parts: there is no way from mpmath to long double at once.
+    high = np.array([[float(v) for v in row] for row in vectors.tolist()])
+    rest = np.array([[float(v - float(v)) for v in row] for row in vectors.tolist()])
+    return list(values), high.astype(np.longdouble) + rest.astype(np.longdouble)
+
+
+def shift_of(method: str, epsilon: float, a: np.ndarray) -> float:
+    """What the method adds to the diagonal."""
+    if method != "higher_order":
+        return epsilon
+    wide = a.astype(np.float64)
+    square = wide @ wide
+    bound = min(np.abs(wide).sum(axis=1).max(), np.abs(square @ square).sum(axis=1).max()**0.25)
+    return max(epsilon * float(bound), LEAST_SHIFT)
+
+
+def exact_root(values: list, vectors: np.ndarray, shift: float) -> np.ndarray:
+    least = min(min(values), mpmath.mpf(0))
+    roots = [(value - least + shift)**(mpmath.mpf(-1) / ROOT) for value in values]
+    scale = np.array([np.longdouble(float(r)) + np.longdouble(float(r - float(r))) for r in roots])
+    return (vectors * scale) @ vectors.T
+
+
+def measure(task: Task) -> Dict[str, Measurement]:
+    a = make_matrix(task)
+    epsilon = 1e-3 / task.condition
+    values, vectors = exact_eigen(a)
+    measured = {}
+    for method in METHODS:
+        y = exact_root(values, vectors, shift_of(method, epsilon, a))
+        try:
+            x, info = computed_root(task, method, epsilon, a)
+        except NoRoot:
+            measured[method] = Measurement(float("inf"), "")
+            continue
+        error = float(np.abs(x.astype(np.longdouble) - y).max() / np.abs(y).max())
+        measured[method] = Measurement(error, "r" * (info.retried > 0) + "u" * (info.converged == 0))
+    return measured
+
+
+def worst(measurements: List[Measurement]) -> Measurement:
+    marks = "".join(sorted(set("".join(m.mark for m in measurements))))
+    return Measurement(max(m.error for m in measurements), marks)
+
+
+def cell(measurement: Measurement) -> str:
+    if not np.isfinite(measurement.error):
+        return "fails"
+    return f"{measurement.error:.1e} {measurement.mark}".strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--library", required=True, help="libshampoo.so")
+    parser.add_argument("--n", type=int, default=64, help="order of the matrices (default: 64)")
+    parser.add_argument("--matrices", type=int, default=5, help="random matrices for each condition (default: 5)")
+    parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="decades of the condition")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="such as root_tolerance=0")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
+    parser.add_argument("--svg", help="also draw a chart into this file")
+    options = parser.parse_args()
+
+    conditions = [10.0**e for e in options.exponents]
+    tasks = [Task(options.library, options.n, *rest, tuple(options.set))
+             for rest in itertools.product(DTYPES, conditions, range(options.matrices))]
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        measured = dict(zip(tasks, pool.map(measure, tasks)))
+    results = {
+        (dtype, method, condition):
+        worst([r[method] for t, r in measured.items() if t.dtype == dtype and t.condition == condition])
+        for dtype, method, condition in itertools.product(DTYPES, METHODS, conditions)}
+
+    columns = list(itertools.product(DTYPES, METHODS))
+    print(f"Largest error among {options.matrices} matrices of order {options.n}. r: some roots came from the recovery"
+          " (in float64, or by eigendecomposition); u: some did not converge.\n")
+    print("| condition | " + " | ".join(f"{method} {dtype}" for dtype, method in columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for e, condition in zip(options.exponents, conditions):
+        print(f"| 1e{e} | " + " | ".join(cell(results[column + (condition,)]) for column in columns) + " |")
+
+    if options.svg:
+        panels = [log_chart.Panel(
+            title="float32" if dtype == "f32" else "float64",
+            curves={method: [results[dtype, method, c].error for c in conditions] for method in METHODS},
+            # To first order: an A that is wrong by one rounding, relative to its largest eigenvalue.
+            reference=[c * float(np.finfo(DTYPES[dtype][1]).eps) / (2 * ROOT) for c in conditions]) for dtype in DTYPES]
+        log_chart.write(options.svg, conditions, panels, title="Error of the inverse 4th root",
+                        note=f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of order"
+                        f" {options.n};  dashed: what rounding the matrix once can change, u condition / {ROOT}",
+                        x_title="condition of the matrix")
+
+
+if __name__ == "__main__":
+    main()

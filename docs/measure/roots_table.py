@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a Markdown table of the times that shampoo_root_bench measured: rows n, columns method and dtype.
+
+    build/bench/tests/bench/shampoo_root_bench --benchmark_format=json >roots.json
+    python3 docs/measure/roots_table.py roots.json
+
+Milliseconds of CPU time on the one thread that works; of several repetitions the median.
+"""
+import argparse
+import json
+import statistics
+from typing import Dict, List, Tuple
+
+UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def read_times(report: dict) -> Dict[Tuple[str, int], List[float]]:
+    """By column and n, in the order of the report; none for a benchmark that ended with an error."""
+    times: Dict[Tuple[str, int], List[float]] = {}
+    for entry in report["benchmarks"]:
+        if entry["run_type"] != "iteration":
+            continue
+        method, dtype, n = entry["run_name"].split("/")[:3]
+        found = times.setdefault((f"{method} {dtype}", int(n)), [])
+        if not entry.get("error_occurred"):
+            found.append(entry["cpu_time"] * UNITS[entry["time_unit"]])
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("report", type=argparse.FileType(), help="what --benchmark_format=json printed; -: stdin")
+    report = json.load(parser.parse_args().report)
+    times = read_times(report)
+    columns = list(dict.fromkeys(column for column, _ in times))
+    print("Milliseconds on one thread;", ", ".join(str(report["context"][key]) for key in ("matrix", "blas")) + ".\n")
+    print("| n | " + " | ".join(columns) + " |")
+    print("|---:" * (len(columns) + 1) + "|")
+    for n in sorted({n for _, n in times}):
+        row = [times.get((column, n)) for column in columns]
+        print(f"| {n} | " + " | ".join(f"{statistics.median(cell):.3g}" if cell else "-" for cell in row) + " |")
+
+
+if __name__ == "__main__":
+    main()
