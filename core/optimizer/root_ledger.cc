@@ -39,9 +39,12 @@ void RootLedger::Prepare(const PlanData& plan) {
 
 void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
   const auto first = static_cast<size_t>(FirstOf(&block - plan.blocks.data()));
-  for (size_t i = first; i < first + static_cast<size_t>(block.order()); ++i) {
+  const size_t end = first + static_cast<size_t>(block.order());
+  bool to_tell = false;
+  for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
     tracked_[i] = static_cast<char>(outcome.ok() && settings.track_root_residuals);
+    to_tell = to_tell || !outcome.ok() || outcome.rung != Rung::kAsked;
     if (outcome.ok()) {
       failures_in_row_[i] = 0;
       ++computed_;
@@ -49,11 +52,6 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
       if (outcome.rung == Rung::kAsked) continue;
       ++retried_;
       ++by_rung_[static_cast<size_t>(outcome.rung)];
-      LogText(LogLevel::kWarning, [&] {
-        return Cat("the inverse root of ", names_[i],
-                   " could not be computed at first: ", FailureText(outcome.first_failure), "; it was then, by ",
-                   RungText(outcome.rung));
-      });
       continue;
     }
     ++reused_;
@@ -61,11 +59,22 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
       overdue_ = static_cast<int64_t>(i);
       overdue_tolerance_ = settings.root_failure_tolerance;
     }
-    LogText(LogLevel::kWarning, [&] {
-      return Cat("the inverse root of ", names_[i], " could not be computed: ", FailureText(outcome.failure),
-                 "; the block goes on with its previous inverse");
-    });
   }
+  if (to_tell) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
+}
+
+// One line for all factor matrices of a block that did not go as asked.
+std::string RootLedger::Describe(size_t first, size_t end) const {
+  std::string text;
+  for (size_t i = first; i < end; ++i) {
+    const RootOutcome& outcome = reports_[i].outcome;
+    if (outcome.ok() && outcome.rung == Rung::kAsked) continue;
+    text += Cat(text.empty() ? "" : "; ", "the inverse root of ", names_[i], " could not be computed");
+    text += outcome.ok()
+                ? Cat(" at first: ", FailureText(outcome.first_failure), "; it was then, by ", RungText(outcome.rung))
+                : Cat(": ", FailureText(outcome.failure), "; the block goes on with its previous inverse");
+  }
+  return text;
 }
 
 void RootLedger::EndRefresh(bool tracked) noexcept {

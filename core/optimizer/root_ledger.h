@@ -36,6 +36,7 @@ class RootLedger {
   static std::string StatNames();
 
  private:
+  std::string Describe(size_t first, size_t end) const;
   double Quantile(double RootResiduals::*measure, double share) const;
   double Mean(double RootResiduals::*measure) const;
   int64_t Worst(double RootResiduals::*measure) const;

@@ -9,9 +9,8 @@ Inverse 4th roots of random matrices: a random orthogonal matrix and eigenvalues
 by their logarithm; epsilon is 1e-3 / condition, of which higher_order adds a multiple, the bound that it has on the
 largest eigenvalue. The error is max |X - Y| / max |Y|, Y the exact root of the matrix as it is in its dtype, worked
 out with 50 digits. Rounding to the dtype can make the smallest eigenvalue negative, float32 from a condition of about
-1e7 on: Y is then the root that the library promises, with all eigenvalues raised until the smallest is 0.
-
-Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath); takes about 5 s for each matrix.
+1e7 on: Y is then the root that the library promises, with all eigenvalues raised until the smallest is 0. Needs NumPy
+and mpmath (Debian: python3-numpy, python3-mpmath); takes about 5 s for each matrix.
 """
 import argparse
 import concurrent.futures
@@ -26,20 +25,21 @@ import numpy as np
 import log_chart
 
 ROOT = 4
-E_NUMERIC = 5
+E_NUMERIC = 5  # SHAMPOO_E_NUMERIC
 METHODS = ("eigen", "newton", "higher_order")
-DTYPES = {"f32": (1, np.float32), "f64": (2, np.float64)}
+DTYPES = {"f32": 1, "f64": 2}
+NUMPY = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53}
 LEAST_SHIFT = 1e-16  # of higher_order
 
 
 class RootInfo(ctypes.Structure):
-    """shampoo_root_info"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("method", ctypes.c_int32), ("iterations", ctypes.c_int32),
                 ("converged", ctypes.c_int32), ("retried", ctypes.c_int32), ("residual", ctypes.c_double)]
 
 
 class NoRoot(Exception):
-    """SHAMPOO_E_NUMERIC: the root could not be computed."""
+    pass
 
 
 class Measurement(NamedTuple):
@@ -53,7 +53,7 @@ class Task(NamedTuple):
     dtype: str
     condition: float
     seed: int
-    settings: Tuple[str, ...]  # key=value
+    settings: Tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=None)
@@ -88,7 +88,7 @@ def computed_root(task: Task, method: str, epsilon: float, a: np.ndarray) -> Tup
         x = np.empty_like(a)
         info = RootInfo(struct_size=ctypes.sizeof(RootInfo))
         check(library, library.shampoo_matrix_inverse_root(
-            config, len(a), DTYPES[task.dtype][0], a.ctypes.data, x.ctypes.data, ROOT, 1, ctypes.byref(info)))
+            config, len(a), DTYPES[task.dtype], a.ctypes.data, x.ctypes.data, ROOT, 1, ctypes.byref(info)))
         return x, info
     finally:
         library.shampoo_config_destroy(config)
@@ -98,7 +98,7 @@ def make_matrix(task: Task) -> np.ndarray:
     random = np.random.default_rng([task.seed, task.n, round(100 * np.log10(task.condition))])
     q, _ = np.linalg.qr(random.standard_normal((task.n, task.n)))
     a = (q * np.geomspace(1 / task.condition, 1, task.n)) @ q.T
-    return np.ascontiguousarray(((a + a.T) / 2).astype(DTYPES[task.dtype][1]))
+    return np.ascontiguousarray(((a + a.T) / 2).astype(NUMPY[task.dtype]))
 
 
 def exact_eigen(a: np.ndarray) -> Tuple[list, np.ndarray]:
@@ -106,9 +106,9 @@ def exact_eigen(a: np.ndarray) -> Tuple[list, np.ndarray]:
     mpmath.mp.dps = 50
     values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
     # In two parts: there is no way from mpmath to long double at once.
-    high = np.array([[float(v) for v in row] for row in vectors.tolist()])
-    rest = np.array([[float(v - float(v)) for v in row] for row in vectors.tolist()])
-    return list(values), high.astype(np.longdouble) + rest.astype(np.longdouble)
+    rows = vectors.tolist()
+    high, rest = ([[part(v) for v in row] for row in rows] for part in (float, lambda v: float(v - float(v))))
+    return list(values), np.array(high, np.longdouble) + np.array(rest, np.longdouble)
 
 
 def shift_of(method: str, epsilon: float, a: np.ndarray) -> float:
@@ -134,12 +134,12 @@ def measure(task: Task) -> Dict[str, Measurement]:
     values, vectors = exact_eigen(a)
     measured = {}
     for method in METHODS:
-        y = exact_root(values, vectors, shift_of(method, epsilon, a))
         try:
             x, info = computed_root(task, method, epsilon, a)
         except NoRoot:
             measured[method] = Measurement(float("inf"), "")
             continue
+        y = exact_root(values, vectors, shift_of(method, epsilon, a))
         error = float(np.abs(x.astype(np.longdouble) - y).max() / np.abs(y).max())
         measured[method] = Measurement(error, "r" * (info.retried > 0) + "u" * (info.converged == 0))
     return measured
@@ -151,9 +151,7 @@ def worst(measurements: List[Measurement]) -> Measurement:
 
 
 def cell(measurement: Measurement) -> str:
-    if not np.isfinite(measurement.error):
-        return "fails"
-    return f"{measurement.error:.1e} {measurement.mark}".strip()
+    return f"{measurement.error:.1e} {measurement.mark}".strip() if np.isfinite(measurement.error) else "fails"
 
 
 def main() -> None:
@@ -162,7 +160,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=64, help="order of the matrices (default: 64)")
     parser.add_argument("--matrices", type=int, default=5, help="random matrices for each condition (default: 5)")
     parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="decades of the condition")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="such as root_tolerance=0")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key, as root_tolerance=0")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
     parser.add_argument("--svg", help="also draw a chart into this file")
     options = parser.parse_args()
@@ -190,7 +188,7 @@ def main() -> None:
             title="float32" if dtype == "f32" else "float64",
             curves={method: [results[dtype, method, c].error for c in conditions] for method in METHODS},
             # To first order: an A that is wrong by one rounding, relative to its largest eigenvalue.
-            reference=[c * float(np.finfo(DTYPES[dtype][1]).eps) / (2 * ROOT) for c in conditions]) for dtype in DTYPES]
+            reference=[c * ROUNDOFF[dtype] / ROOT for c in conditions]) for dtype in DTYPES]
         log_chart.write(options.svg, conditions, panels, title="Error of the inverse 4th root",
                         note=f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of order"
                         f" {options.n};  dashed: what rounding the matrix once can change, u condition / {ROOT}",

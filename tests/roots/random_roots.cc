@@ -34,16 +34,21 @@ struct Row {
   double worst = 0;  // error relative to what is allowed, of those that are right
 };
 
-constexpr const char* kMethods[] = {"eigen", "newton", "higher_order"};
+constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
+
+// Of kMethods.
+int NameOf(const Wanted& wanted) {
+  const bool pseudo_inverse = wanted.settings.root_rank_handling == RankHandling::kPseudoInverse;
+  return pseudo_inverse ? 3 : static_cast<int>(wanted.method);
+}
 
 int failures = 0;
 
 void Fail(const RandomMatrix& matrix, const Wanted& wanted, bool float32, const char* what, double value) {
   if (++failures > 20) return;
   std::printf("FAILED: %s %s n %" PRId64 " size %g, %s, root %" PRId64 "/%" PRId64 ", epsilon %g: %s (%g)\n",
-              float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size,
-              kMethods[static_cast<int>(wanted.method)], wanted.numerator, wanted.denominator, wanted.settings.epsilon,
-              what, value);
+              float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size, kMethods[NameOf(wanted)],
+              wanted.numerator, wanted.denominator, wanted.settings.epsilon, what, value);
 }
 
 Wanted Draw(const RandomMatrix& matrix, std::mt19937_64* random) {
@@ -65,6 +70,10 @@ Wanted Draw(const RandomMatrix& matrix, std::mt19937_64* random) {
   if (relative && wanted.method != RootMethod::kHigherOrder) wanted.settings.epsilon *= matrix.size;
   // A denormal epsilon has no digits left that a truth could be compared by.
   wanted.settings.epsilon = std::max(wanted.settings.epsilon, std::numeric_limits<double>::min());
+  if (wanted.method == RootMethod::kEigen && pick(3) == 0) {
+    wanted.settings.root_rank_handling = RankHandling::kPseudoInverse;
+    wanted.settings.epsilon = 0;
+  }
   return wanted;
 }
 
@@ -102,8 +111,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const double size_of_root = std::pow(lowest, -exponent);
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
-  // With the clamp nothing is below epsilon.
-  const bool eigen_representable = std::pow(wanted.settings.epsilon, -exponent) < limit / 2;
+  const bool pseudo_inverse = NameOf(wanted) == 3;
   const bool judged = condition * unit < 0.01 && representable;
   row->judged += judged;
 
@@ -116,7 +124,10 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) Fail(matrix, wanted, kFloat32, "x written on failure", static_cast<double>(value));
     }
-    if (wanted.method == RootMethod::kEigen && eigen_representable) {
+    // Of a pseudo-inverse what is kept is above rank_rtol times the largest eigenvalue.
+    const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
+    // With the clamp nothing is below epsilon.
+    if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
       Fail(matrix, wanted, kFloat32, status.message().c_str(), lowest);
     }
     return;
@@ -134,7 +145,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     norm = std::fmax(norm, std::fabs(value));
   }
 
-  if (wanted.denominator == 1) {
+  if (wanted.denominator == 1 && !pseudo_inverse) {
     Matrix b = matrix.a;
     for (int64_t i = 0; i < n; ++i) b[static_cast<size_t>(i * n + i)] += static_cast<Wide>(shift);
     const double residual = QuadResidual(n, b, root, wanted.numerator);
@@ -195,7 +206,7 @@ int Main(int argc, char** argv) {
     const bool float32 = random() % 2 == 0;
     const RandomMatrix matrix = MakeRandomMatrix(float32, &random);
     const Wanted wanted = Draw(matrix, &random);
-    Row* const row = &rows[{static_cast<int>(wanted.method), float32}];
+    Row* const row = &rows[{NameOf(wanted), float32}];
     float32 ? Judge<float>(matrix, wanted, row) : Judge<double>(matrix, wanted, row);
   }
   Print(rows);
