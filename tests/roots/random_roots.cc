@@ -112,7 +112,9 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
   const bool pseudo_inverse = NameOf(wanted) == 3;
-  const bool judged = condition * unit < 0.01 && representable;
+  // A pseudo-inverse drops what is below n times the machine epsilon, which is 2 units.
+  const bool kept_whole = !pseudo_inverse || condition * unit * static_cast<double>(4 * n) < 1;
+  const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;
 
   if (!status.ok()) {
