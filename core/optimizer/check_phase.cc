@@ -77,7 +77,8 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
   const Growth growth(backend, item, state);
   if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
   for (int k = 0; k < block.order(); ++k) {
-    const double slice_square = largest * largest * static_cast<double>(block.elements / block.shape[k]);
+    const int64_t in_slice = block.elements / block.shape[k];
+    const double slice_square = largest * largest * static_cast<double>(in_slice);
     if (!(slice_square < ProductLimit(block.computation) && growth.FactorFits(k, slice_square))) return false;
   }
   return true;

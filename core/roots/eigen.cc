@@ -107,6 +107,10 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < n; ++i) {
     a[i] = static_cast<Root>(matrix.data[i * n + i]) / static_cast<Root>(matrix.divisor);
+    if (!std::isfinite(a[i])) {
+      outcome.failure = RootFailure::kOutOfRange;
+      return outcome;
+    }
     least = std::min(least, static_cast<double>(a[i]));
     largest = std::max(largest, static_cast<double>(a[i]));
   }

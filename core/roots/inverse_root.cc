@@ -72,7 +72,9 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       const double expected = projector != nullptr ? projector[i * n + j] : i == j ? 1.0 : 0.0;
-      largest = std::max(largest, std::fabs(product[static_cast<size_t>(i * n + j)] - expected));
+      const double distance = std::fabs(product[static_cast<size_t>(i * n + j)] - expected);
+      if (std::isnan(distance)) return distance;
+      largest = std::max(largest, distance);
     }
   }
   return largest;

@@ -83,11 +83,13 @@ bool CanApply(const StepProgram& program, const Param& param, const Block& block
   if (!(size < limit && std::fabs(program.lr) * size < limit)) return false;
   const ParamDesc& desc = param.desc;
   const bool has_momentum = block.momentum.present() && program.momentum != 0;
-  const double momentum_limit = has_momentum ? LargestFinite(block.momentum.dtype) : limit;
+  const double momentum_limit = has_momentum ? std::min(LargestFinite(block.momentum.dtype), limit) : limit;
   const double out_limit = LargestFinite(desc.out_dtype);
   const double copy_limit = buffers.copy != nullptr ? LargestFinite(desc.copy_dtype) : limit;
   const bool narrow = std::min({momentum_limit, out_limit, copy_limit}) < limit;
-  if (!narrow && LargestFinite(desc.param_dtype) <= limit) return true;
+  // So far from the limit that neither momentum nor parameter can come near it.
+  const bool small = std::max(size, std::fabs(program.lr) * size) < 1e-9 * limit;
+  if (!narrow && small && LargestFinite(desc.param_dtype) <= limit) return true;
 
   // The same pass without its writes. A parameter that is infinite already stays so: that is not this step's doing.
   Operand<double> parameter(buffers.param, desc.param_dtype);
