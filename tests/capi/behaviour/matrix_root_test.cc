@@ -53,6 +53,17 @@ std::vector<double> Product(size_t n, const std::vector<double>& a, const std::v
   return c;
 }
 
+TEST_CASE("elements beyond the root dtype are computed in the next one, not as infinities") {
+  for (const double off : {0.0, 1e10}) {
+    const Root root =
+        InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}}, Matrix(SHAMPOO_F64, {1e40, off, off, 4e40}), 2);
+    CHECK(root.status == SHAMPOO_OK);
+    CHECK(root.x.Get(0) == doctest::Approx(1e-20).epsilon(1e-6));
+    CHECK(root.x.Get(3) == doctest::Approx(5e-21).epsilon(1e-6));
+    CHECK(root.info.retried == (off == 0 ? 1 : 0));  // what is not diagonal is scaled
+  }
+}
+
 TEST_CASE("a number is its own matrix") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     const Root root = InverseRoot({{"epsilon", "1"}}, Matrix(dtype, {15}), 4);
