@@ -28,7 +28,7 @@ class RootLedger {
   void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
   void EndRefresh(bool tracked) noexcept;
 
-  // Once for every factor matrix that has failed too often in a row.
+  // Of the factor matrices that have failed too often in a row the first in the order of the plan, once per refresh.
   Status RaiseOverdue();
 
   // false: no statistic of the roots has this name.

@@ -102,17 +102,13 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
-  Root* const a = workspace.Vector(0, n);
+  // In float64 whatever the root dtype: nothing is gained by less, and nothing is out of range.
+  const auto element = [&matrix, n](int64_t i) { return static_cast<double>(matrix.data[i * n + i]) / matrix.divisor; };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < n; ++i) {
-    a[i] = static_cast<Root>(matrix.data[i * n + i]) / static_cast<Root>(matrix.divisor);
-    if (!std::isfinite(a[i])) {
-      outcome.failure = RootFailure::kOutOfRange;
-      return outcome;
-    }
-    least = std::min(least, static_cast<double>(a[i]));
-    largest = std::max(largest, static_cast<double>(a[i]));
+    least = std::min(least, element(i));
+    largest = std::max(largest, element(i));
   }
   *x = workspace.Matrix(n);
   // Without the clamp, and with it if that has no result.
@@ -121,7 +117,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
     const RootOfEigenvalue root_of(spec, spec.exponent, 0, clamp, largest, 0);
     bool finite = true;
     for (int64_t i = 0; i < n; ++i) {
-      const double root = root_of(static_cast<double>(a[i]));
+      const double root = root_of(element(i));
       (*x)[i * n + i] = static_cast<Root>(root);
       finite = finite && std::isfinite(root);
     }

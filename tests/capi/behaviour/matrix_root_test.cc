@@ -53,14 +53,19 @@ std::vector<double> Product(size_t n, const std::vector<double>& a, const std::v
   return c;
 }
 
-TEST_CASE("elements beyond the root dtype are computed in the next one, not as infinities") {
+TEST_CASE("elements beyond the root dtype are no infinities, and those below it no zeros") {
   for (const double off : {0.0, 1e10}) {
     const Root root =
         InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}}, Matrix(SHAMPOO_F64, {1e40, off, off, 4e40}), 2);
     CHECK(root.status == SHAMPOO_OK);
     CHECK(root.x.Get(0) == doctest::Approx(1e-20).epsilon(1e-6));
     CHECK(root.x.Get(3) == doctest::Approx(5e-21).epsilon(1e-6));
-    CHECK(root.info.retried == (off == 0 ? 1 : 0));  // what is not diagonal is scaled
+    CHECK(root.info.retried == 0);
+    const Root small = InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}},
+                                   Matrix(SHAMPOO_F64, {1e-50, off * 1e-90, off * 1e-90, 1e-48}), 4);
+    CHECK(small.status == SHAMPOO_OK);
+    CHECK(small.x.Get(0) == doctest::Approx(3.16227766e12).epsilon(1e-6));
+    CHECK(small.x.Get(3) == doctest::Approx(1e12).epsilon(1e-6));
   }
 }
 
