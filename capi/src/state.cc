@@ -46,7 +46,7 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
     own.ndim = found->shape.ndim;
     own.dtype = static_cast<int32_t>(found->dtype);
     own.owner = found->owner;
-    own.symmetric = found->symmetric ? 1 : 0;
+    own.symmetric = found->form != shampoo::SymmetricForm::kNone ? 1 : 0;
     return shampoo::WriteStruct(own, sizeof own, "entry", entry);
   });
 }

@@ -21,6 +21,10 @@ struct Buffers {
   void* copy = nullptr;
 };
 
+// The parts of a step whose time can be measured.
+enum class StepPart { kCheck, kFactorUpdate, kRoots, kPreconditioning, kElementwise };
+inline constexpr size_t kStepPartCount = 5;
+
 struct RootReport {
   RootOutcome outcome;
   RootResiduals residuals;  // where they are tracked
@@ -32,7 +36,8 @@ struct StepItem {
   const Block* block;
   const Buffers* buffers;
   const StepProgram* program;
-  RootReport* roots;            // one for each dim: written where the program refreshes roots
+  RootSchedule schedule;
+  RootReport* roots;            // one for each dim: written where roots are refreshed
   int64_t first_root = 0;       // the number of the first of them within the plan
   char* stood_still = nullptr;  // set to 1 if the direction could not be used: parameter and momentum are as before
 };
@@ -76,6 +81,9 @@ class Backend {
   // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: itself, or updates of
   // zero.
   virtual void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) = 0;
+
+  // Thread time of a part in all steps so far, with track_times.
+  virtual double Seconds(StepPart part) const = 0;
 };
 
 }  // namespace shampoo

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/base/kernels/kernels.h"
+
 namespace shampoo {
 namespace {
 
@@ -64,12 +66,20 @@ void Widen(const void* from, Dtype dtype, Real* to, int64_t n) {
     }
     case Dtype::kF16: {
       const auto* source = static_cast<const uint16_t*>(from);
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Real>(HalfToFloat(source[i]));
+      if constexpr (sizeof(Real) == 4) {
+        BestKernels().widen_f16(source, to, n);
+      } else {
+        for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Real>(HalfToFloat(source[i]));
+      }
       break;
     }
     case Dtype::kBf16: {
       const auto* source = static_cast<const uint16_t*>(from);
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Real>(Bf16ToFloat(source[i]));
+      if constexpr (sizeof(Real) == 4) {
+        BestKernels().widen_bf16(source, to, n);
+      } else {
+        for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Real>(Bf16ToFloat(source[i]));
+      }
       break;
     }
     default:
@@ -92,23 +102,19 @@ void Narrow(const Real* from, void* to, Dtype dtype, int64_t n) {
     }
     case Dtype::kF16: {
       auto* target = static_cast<uint16_t*>(to);
-      for (int64_t i = 0; i < n; ++i) {
-        if constexpr (sizeof(Real) == 8) {
-          target[i] = DoubleToHalf(from[i]);
-        } else {
-          target[i] = FloatToHalf(from[i]);
-        }
+      if constexpr (sizeof(Real) == 4) {
+        BestKernels().narrow_f16(from, target, n);
+      } else {
+        for (int64_t i = 0; i < n; ++i) target[i] = DoubleToHalf(from[i]);
       }
       break;
     }
     case Dtype::kBf16: {
       auto* target = static_cast<uint16_t*>(to);
-      for (int64_t i = 0; i < n; ++i) {
-        if constexpr (sizeof(Real) == 8) {
-          target[i] = DoubleToBf16(from[i]);
-        } else {
-          target[i] = FloatToBf16(from[i]);
-        }
+      if constexpr (sizeof(Real) == 4) {
+        BestKernels().narrow_bf16(from, target, n);
+      } else {
+        for (int64_t i = 0; i < n; ++i) target[i] = DoubleToBf16(from[i]);
       }
       break;
     }

@@ -50,22 +50,29 @@ class Executor {
   // work(slot, item) for every item of [0, count), handed out in rising order; work must not throw.
   template <typename Work>
   void ForEach(int64_t count, Work&& work) {
+    std::atomic<int64_t> next{0};
+    ForEachSlot(count < slots_ ? static_cast<int>(count) : slots_, [&](int slot) {
+      for (int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(slot, item);
+    });
+  }
+
+  // work(slot) for every slot of [0, slots), at the same time as far as there are threads.
+  template <typename Work>
+  void ForEachSlot(int slots, Work&& work) {
     struct Shared {
-      std::atomic<int64_t> next{0};
-      int64_t count;
       Work* work;
       std::fenv_t mode;
-    } shared{{}, count, &work, {}};
+    } shared{&work, {}};
     std::fegetenv(&shared.mode);
-    auto slot_loop = [](void* argument, int64_t slot) {
-      auto* mine = static_cast<Shared*>(argument);
+    const auto task = [](void* argument, int64_t slot) {
+      auto* const mine = static_cast<Shared*>(argument);
       const FloatingPointMode mode(mine->mode);
-      for (int64_t item; (item = mine->next.fetch_add(1, std::memory_order_relaxed)) < mine->count;) {
-        (*mine->work)(static_cast<int>(slot), item);
-      }
+      (*mine->work)(static_cast<int>(slot));
     };
-    Run(slot_loop, &shared, count < slots_ ? count : slots_);
+    Run(task, &shared, slots < slots_ ? slots : slots_);
   }
+
+  int slots() const { return slots_; }
 
  private:
   Executor(int slots, const HostExecutor& host) : slots_(slots), host_(host) {}

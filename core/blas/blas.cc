@@ -24,6 +24,30 @@ void Syrk(bool transposed, int64_t n, int64_t k, double alpha, const double* a, 
               beta, c, Int(ldc));
 }
 
+void Gemm(const Product<float>& how, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+          int64_t ldb, float* c, int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, how.transpose_a ? CblasTrans : CblasNoTrans, how.transpose_b ? CblasTrans : CblasNoTrans,
+              Int(m), Int(n), Int(k), how.alpha, a, Int(lda), b, Int(ldb), how.beta, c, Int(ldc));
+}
+
+void Gemm(const Product<double>& how, int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b,
+          int64_t ldb, double* c, int64_t ldc) {
+  cblas_dgemm(CblasRowMajor, how.transpose_a ? CblasTrans : CblasNoTrans, how.transpose_b ? CblasTrans : CblasNoTrans,
+              Int(m), Int(n), Int(k), how.alpha, a, Int(lda), b, Int(ldb), how.beta, c, Int(ldc));
+}
+
+void Symm(bool right, int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c,
+          int64_t ldc) {
+  cblas_ssymm(CblasRowMajor, right ? CblasRight : CblasLeft, CblasUpper, Int(m), Int(n), 1.0f, x, Int(ldx), b, Int(ldb),
+              0.0f, c, Int(ldc));
+}
+
+void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const double* b, int64_t ldb, double* c,
+          int64_t ldc) {
+  cblas_dsymm(CblasRowMajor, right ? CblasRight : CblasLeft, CblasUpper, Int(m), Int(n), 1.0, x, Int(ldx), b, Int(ldb),
+              0.0, c, Int(ldc));
+}
+
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
           int64_t ldc) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(m), Int(n), Int(k), 1.0f, a, Int(lda), b, Int(ldb), 0.0f,
@@ -54,12 +78,12 @@ void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* 
   cblas_dgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, Int(n), Int(n), 1.0, a, Int(n), x, 1, 0.0, y, 1);
 }
 
-void Symv(int64_t n, const float* a, const float* x, float* y) {
-  cblas_ssymv(CblasRowMajor, CblasLower, Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
+void Symv(bool upper, int64_t n, const float* a, int64_t lda, const float* x, float* y) {
+  cblas_ssymv(CblasRowMajor, upper ? CblasUpper : CblasLower, Int(n), 1.0f, a, Int(lda), x, 1, 0.0f, y, 1);
 }
 
-void Symv(int64_t n, const double* a, const double* x, double* y) {
-  cblas_dsymv(CblasRowMajor, CblasLower, Int(n), 1.0, a, Int(n), x, 1, 0.0, y, 1);
+void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, double* y) {
+  cblas_dsymv(CblasRowMajor, upper ? CblasUpper : CblasLower, Int(n), 1.0, a, Int(lda), x, 1, 0.0, y, 1);
 }
 
 // The sizes that LAPACK's documentation of ssyevd names for eigenvectors wanted, and dsyevr and dsyev need less; the
@@ -106,6 +130,8 @@ Status CheckThreads() {
 #else
 Status CheckThreads() { return {}; }
 #endif
+
+const char* KernelName() { return openblas_get_corename(); }
 
 Identity Identify() {
   // openblas_get_config: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... Zen SINGLE_THREADED"

@@ -19,6 +19,23 @@ void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, in
 void Syrk(bool transposed, int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double beta, double* c,
           int64_t ldc);
 
+// C (m x n) <- alpha A B + beta C, A (m x k) or its transpose (k x m), B (k x n) or its transpose (n x k).
+template <typename Real>
+struct Product {
+  bool transpose_a, transpose_b;
+  Real alpha, beta;
+};
+void Gemm(const Product<float>& how, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+          int64_t ldb, float* c, int64_t ldc);
+void Gemm(const Product<double>& how, int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b,
+          int64_t ldb, double* c, int64_t ldc);
+
+// C (m x n) <- X B (X: m x m) or with right B X (X: n x n), X symmetric, its upper triangle stored.
+void Symm(bool right, int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c,
+          int64_t ldc);
+void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const double* b, int64_t ldb, double* c,
+          int64_t ldc);
+
 // C (m x n) <- A (m x k) B (k x n).
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
           int64_t ldc);
@@ -31,9 +48,9 @@ void GemmSubtract(int64_t n, const double* a, const double* b, double* c);
 // y <- A x, or with transposed A^T x (A: n x n, both triangles stored).
 void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y);
 void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* y);
-// y <- A x for a symmetric A of which the lower triangle is stored.
-void Symv(int64_t n, const float* a, const float* x, float* y);
-void Symv(int64_t n, const double* a, const double* x, double* y);
+// y <- A x for a symmetric A of which one triangle is stored.
+void Symv(bool upper, int64_t n, const float* a, int64_t lda, const float* x, float* y);
+void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, double* y);
 
 // Sizes of the eigensolvers' workspaces, in elements, for matrices up to n x n.
 int64_t EigenWork(int64_t n);
@@ -60,5 +77,6 @@ struct Identity {
   bool is_private;
 };
 Identity Identify();
+const char* KernelName();
 
 }  // namespace shampoo::blas

@@ -123,6 +123,11 @@ const Key kKeys[] = {
      .doc = "Compare every inverse root with one computed in float64, for shampoo_optimizer_stat and the log. It takes "
             "two eigendecompositions in float64 for each root.",
      .flag = &Settings::track_root_residuals},
+    {.name = "root_spread", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Spread the refreshes of inverse roots over the steps of precondition_frequency, so that no step is slow. Each "
+            "block has a phase below it, by which it starts preconditioning later than start_preconditioning_step, and is "
+            "refreshed every precondition_frequency steps from then on. Until its start it goes by the grafting method.",
+     .flag = &Settings::root_spread},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does when a gradient has NaN or infinity, or would overflow a state. error: it fails, and has "
             "changed nothing. skip_block: the blocks concerned stay as they are, the others go on. skip_step: all stays "
@@ -155,6 +160,9 @@ const Key kKeys[] = {
     {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
      .doc = "What a step writes to out. parameters: the new parameter. updates: the update to be added to it.",
      .choices = kOutputNames},
+    {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
+     .scope = Scope::kOptimizer, .flag = &Settings::track_times},
     {.name = "threads", .type = KeyType::kI64, .default_text = "0",
      .doc = "Threads that work on a step, the caller's among them. 0: all processors that the process may use.",
      .scope = Scope::kOptimizer, .least = 0, .most = 4096, .integer = &Settings::threads},

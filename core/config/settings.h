@@ -47,6 +47,8 @@ struct Settings {
   bool use_merge_dims = false;
   bool use_bias_correction = false;
   bool track_root_residuals = false;
+  bool root_spread = false;
+  bool track_times = false;
 
   Grafting grafting = Grafting::kNone;
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;

@@ -35,7 +35,8 @@ Dtype ElementDtype(const Block& block) {
   return narrow ? block.filtered_grad.dtype : block.computation;
 }
 
-// keep * state + add * square, `state` read only where that is not far from the limit: negative if beyond it.
+// Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
+// the limit.
 class Growth {
  public:
   Growth(Backend* backend, const StepItem& item, const char* state) : backend_(backend), item_(item), state_(state) {}
@@ -117,6 +118,18 @@ Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
   return {};
 }
 
+double LargestOfFactor(Backend* backend, const StateSlot& slot, int64_t d, const char* state) {
+  double largest = 0;
+  for (int64_t row = 0; row < d && std::isfinite(largest); ++row) {
+    const SymmetricRow kept = RowOf(slot.form, d, row);
+    const Stretch stretch{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
+    double of_row = 0;
+    backend->LargestMagnitudes({&stretch, 1}, &of_row);
+    if (!(of_row <= largest)) largest = of_row;
+  }
+  return largest;
+}
+
 }  // namespace
 
 // What the step will do with each block, without doing it.
@@ -143,8 +156,9 @@ Status Optimizer::ListItems() {
     const Param& param = plan_->params[static_cast<size_t>(block.param)];
     if (!HasGradient(param)) continue;
     item_of_block_[static_cast<size_t>(i)] = items_.size();
-    items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)],
-                      &groups_[static_cast<size_t>(block.group)].program, roots_.ReportsOf(i), roots_.FirstOf(i),
+    const Group& group = groups_[static_cast<size_t>(block.group)];
+    items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)], &group.program,
+                      ScheduleAt(group.settings, group.program.t, block.phase), roots_.ReportsOf(i), roots_.FirstOf(i),
                       &stood_still_[static_cast<size_t>(i)]});
   }
   return {};
@@ -197,11 +211,11 @@ Status Optimizer::CheckFactors() {
   stretches_.clear();
   stretch_param_.clear();
   for (size_t i = 0; i < items_.size(); ++i) {
-    if (!items_[i].program->refresh_roots) continue;
+    if (!items_[i].schedule.refresh) continue;
     const Block& block = *items_[i].block;
     for (int k = 0; k < block.order(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
-      stretches_.push_back({state_in_ + slot.offset, slot.dtype, block.shape[k] * block.shape[k]});
+      stretches_.push_back({state_in_ + slot.offset, slot.dtype, SpanElements(slot.form, block.shape[k])});
       stretch_param_.push_back(static_cast<int>(i));
     }
   }
@@ -210,8 +224,12 @@ Status Optimizer::CheckFactors() {
     k = i > 0 && stretch_param_[i] == stretch_param_[i - 1] ? k + 1 : 0;
     if (std::isfinite(stretch_largest_[i])) continue;
     const StepItem& item = items_[static_cast<size_t>(stretch_param_[i])];
+    // The same memory may hold the inverse root, which is about to be written anew.
+    const double largest =
+        LargestOfFactor(backend_.get(), item.block->factor[k], item.block->shape[static_cast<int>(k)], state_in_);
+    if (std::isfinite(largest)) continue;
     return Numeric("the factor matrix ", BlockName(*item.param, *item.block), "/factor.", k, " has ",
-                   std::isnan(stretch_largest_[i]) ? "NaN" : "an infinity",
+                   std::isnan(largest) ? "NaN" : "an infinity",
                    ", which no step of this optimizer put there; nothing has changed. Write or bind a sound state");
   }
   return {};

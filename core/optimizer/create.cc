@@ -76,7 +76,7 @@ void Optimizer::PrepareStep() {
   items_.reserve(blocks.size());
   item_of_block_.resize(blocks.size());
   bad_items_.reserve(blocks.size());
-  took_part_.resize(blocks.size());
+  refreshed_.resize(blocks.size());
   stood_still_.resize(blocks.size());
   is_bad_.resize(blocks.size());
   roots_.Prepare(*plan_);

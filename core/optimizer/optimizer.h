@@ -108,7 +108,7 @@ class Optimizer {
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;
   std::vector<size_t> item_of_block_;
-  std::vector<char> took_part_;    // by block, in this step
+  std::vector<char> refreshed_;    // by block, in this step: its roots
   std::vector<char> stood_still_;  // by block, in this step
   std::vector<char> is_bad_;       // by block: among bad_items_
   int64_t standing_block_ = -1;    // one that stood still, to be raised by the next step

@@ -29,9 +29,9 @@ Status Optimizer::Step() {
   TakeScalars();
   AdvanceGroups();
   if (!bad_items_.empty()) SkipBadItems();
-  std::fill(took_part_.begin(), took_part_.end(), char{0});
+  std::fill(refreshed_.begin(), refreshed_.end(), char{0});
   std::fill(stood_still_.begin(), stood_still_.end(), char{0});
-  for (const StepItem& item : items_) took_part_[BlockIndex(item)] = 1;
+  for (const StepItem& item : items_) refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refresh);
   backend_->Step(items_, state_out_);
   CompleteSkipped();
   ++steps_;
@@ -125,10 +125,7 @@ void Optimizer::EnterRoots() {
   // In the order of the plan: items are in that of their cost.
   for (const Block& block : plan_->blocks) {
     const Group& group = groups_[static_cast<size_t>(block.group)];
-    if (!group.active || !group.program.refresh_roots ||
-        !took_part_[static_cast<size_t>(&block - plan_->blocks.data())]) {
-      continue;
-    }
+    if (refreshed_[static_cast<size_t>(&block - plan_->blocks.data())] == 0) continue;
     roots_.Enter(*plan_, block, group.settings);
     refreshed = true;
     tracked = tracked || group.settings.track_root_residuals;
@@ -146,6 +143,16 @@ void Optimizer::CompleteSkipped() const {
 }
 
 Status Optimizer::Stat(std::string_view name, double* value) const {
+  constexpr std::pair<const char*, StepPart> kParts[] = {{"seconds.check", StepPart::kCheck},
+                                                         {"seconds.factor_update", StepPart::kFactorUpdate},
+                                                         {"seconds.roots", StepPart::kRoots},
+                                                         {"seconds.preconditioning", StepPart::kPreconditioning},
+                                                         {"seconds.elementwise", StepPart::kElementwise}};
+  for (const auto& [part_name, part] : kParts) {
+    if (name != part_name) continue;
+    *value = backend_->Seconds(part);
+    return {};
+  }
   if (name == "steps") {
     *value = static_cast<double>(steps_);
   } else if (name == "nonfinite_blocks") {
@@ -153,7 +160,9 @@ Status Optimizer::Stat(std::string_view name, double* value) const {
   } else if (name == "skipped_steps") {
     *value = static_cast<double>(skipped_steps_);
   } else if (!roots_.Stat(name, value)) {
-    return Invalid("there is no statistic \"", name, "\": expected steps, nonfinite_blocks, skipped_steps, ",
+    return Invalid("there is no statistic \"", name,
+                   "\": expected steps, nonfinite_blocks, skipped_steps, "
+                   "seconds.{check,factor_update,roots,preconditioning,elementwise}, ",
                    RootLedger::StatNames());
   }
   return {};

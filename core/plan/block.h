@@ -8,6 +8,7 @@
 
 #include "core/base/dtype.h"
 #include "core/plan/shape.h"
+#include "core/plan/symmetric.h"
 
 namespace shampoo {
 
@@ -42,6 +43,7 @@ struct Param {
 struct StateSlot {
   int64_t offset = -1;
   Dtype dtype = Dtype::kF32;
+  SymmetricForm form = SymmetricForm::kNone;
   bool present() const { return offset >= 0; }
 };
 
@@ -61,10 +63,11 @@ struct Block {
 
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
-  int64_t root = 0;  // r of the exponent -exponent_multiplier / r
+  int64_t root = 0;   // r of the exponent -exponent_multiplier / r
+  int64_t phase = 0;  // steps by which its refreshes come later than the group's, with root_spread
 
-  std::array<StateSlot, kMaxDims> factor;   // F_k: d_k x d_k, lower triangle
-  std::array<StateSlot, kMaxDims> inverse;  // X_k: d_k x d_k, full
+  std::array<StateSlot, kMaxDims> factor;   // F_k: d_k x d_k; in a square the lower triangle counts
+  std::array<StateSlot, kMaxDims> inverse;  // X_k: d_k x d_k
   StateSlot diagonal;                       // one flag per dim: every factor so far had exact zeros off its diagonal
   StateSlot filtered_grad;                  // E
   StateSlot grafting;                       // V

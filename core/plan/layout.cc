@@ -17,15 +17,30 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
 
   int64_t end = 0;
   auto place = [&end](StateSlot* slot, Dtype dtype, int64_t elements) {
-    *slot = {end, dtype};
+    *slot = {end, dtype, SymmetricForm::kNone};
     end += RoundUp(elements * static_cast<int64_t>(SizeOf(dtype)), kStateAlignment);
   };
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
   const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
   for (int k = 0; k < block->order(); ++k) {
     const int64_t d = block->shape[k];
-    place(&block->factor[static_cast<size_t>(k)], factor_dtype, d * d);
-    place(&block->inverse[static_cast<size_t>(k)], inverse_dtype, d * d);
+    StateSlot* const factor = &block->factor[static_cast<size_t>(k)];
+    StateSlot* const inverse = &block->inverse[static_cast<size_t>(k)];
+    if (d < kPackedFrom) {
+      place(factor, factor_dtype, d * d);
+      place(inverse, inverse_dtype, d * d);
+      factor->form = inverse->form = SymmetricForm::kSquare;
+    } else if (factor_dtype == inverse_dtype) {
+      place(factor, factor_dtype, d * (d + 1));
+      *inverse = *factor;
+      factor->form = SymmetricForm::kLower;
+      inverse->form = SymmetricForm::kUpper;
+    } else {
+      place(factor, factor_dtype, KeptElements(SymmetricForm::kPackedLower, d));
+      place(inverse, inverse_dtype, KeptElements(SymmetricForm::kPackedUpper, d));
+      factor->form = SymmetricForm::kPackedLower;
+      inverse->form = SymmetricForm::kPackedUpper;
+    }
   }
   place(&block->diagonal, Dtype::kI32, block->order());
   if (settings.beta1 != 0) {

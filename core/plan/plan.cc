@@ -9,6 +9,7 @@
 #include "core/plan/check_param.h"
 #include "core/plan/layout.h"
 #include "core/plan/owners.h"
+#include "core/plan/phases.h"
 
 namespace shampoo {
 namespace {
@@ -170,6 +171,7 @@ Status Plan::Finish() {
   auto made = std::make_shared<PlanData>(*open_);
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
   SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*made));
+  AssignPhases(made->groups, &made->blocks);
   PlaceStates(made.get());
   finished_ = std::move(made);
   for (size_t g = 0; g < finished_->groups.size(); ++g) {

@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/precondition/kronecker.h"
 
+#include <algorithm>
+
+#include "core/base/kernels/kernels.h"
 #include "core/blas/blas.h"
+#include "core/blas/rank_update.h"
 
 namespace shampoo {
 namespace {
@@ -22,45 +26,108 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
+// Contractions are divided into parts of at least so many products, and of so many columns or rows that reading X for
+// each part anew does not show.
+constexpr int64_t kWorthDividing = int64_t{1} << 26;
+constexpr int64_t kNarrowest = 256;
+
+int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
+  const int64_t enough = std::max(narrowest, kWorthDividing / std::max<int64_t>(products_of_one, 1));
+  const int64_t parts = std::max<int64_t>(extent / enough, 1);
+  return (extent + parts - 1) / parts;
+}
+
+// work(first, count) for the parts of [0, extent).
+template <typename Work>
+void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
+  const int64_t count = (extent + part - 1) / part;
+  const auto tile = [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); };
+  if (tiles != nullptr && count > 1) return tiles->ForEach(count, tile);
+  for (int64_t i = 0; i < count; ++i) tile(i);
+}
+
+// X times a part of the columns of B.
+template <typename Real>
+void FromLeft(const SymmetricOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
+              int64_t ldc) {
+  if (x.full) {
+    blas::Gemm(d, columns, d, x.data, x.ld, b, ldb, c, ldc);
+  } else {
+    blas::Symm(false, d, columns, x.data, x.ld, b, ldb, c, ldc);
+  }
+}
+
+template <typename Real>
+void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const Real* b, int64_t ldb, Real* c) {
+  if (x.full) {
+    blas::Gemm(rows, d, d, b, ldb, x.data, x.ld, c, d);
+  } else {
+    blas::Symm(true, rows, d, x.data, x.ld, b, ldb, c, d);
+  }
+}
+
+// F <- keep F + add g g^T: no products to speak of, so a pass over the triangle.
+template <typename Real>
+void UpdateByVector(int64_t d, const Real* g, Real keep, Real add, Real* factor, int64_t ld, Tiles* tiles) {
+  const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
+  Divide(d, std::max<int64_t>(256, (int64_t{1} << 19) / d), tiles, [&](int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; ++i) kernels.accumulate(keep, factor + i * ld, add * g[i], g, i + 1);
+  });
+}
+
 }  // namespace
 
 template <typename Real>
-void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor) {
+void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor, int64_t ld,
+                  Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
-  if (shape.ndim == 2) {
+  if (shape.ndim == 1) {
+    UpdateByVector(u.d, g.data, keep, add, factor, ld, tiles);
+  } else if (shape.ndim == 2) {
     const bool columns = k == 1;
-    blas::Syrk(columns, u.d, columns ? u.before : u.after, add, g.data, g.ld, keep, factor, u.d);
+    blas::Update<Real>({columns, u.d, columns ? u.before : u.after, add, g.data, g.ld, keep, factor, ld}, tiles);
   } else if (u.after == 1) {
-    blas::Syrk(true, u.d, u.before, add, g.data, u.d, keep, factor, u.d);
+    blas::Update<Real>({true, u.d, u.before, add, g.data, u.d, keep, factor, ld}, tiles);
   } else {
     for (int64_t i = 0; i < u.before; ++i) {
-      blas::Syrk(false, u.d, u.after, add, g.data + i * u.d * u.after, u.after, i == 0 ? keep : Real{1}, factor, u.d);
+      blas::Update<Real>(
+          {false, u.d, u.after, add, g.data + i * u.d * u.after, u.after, i == 0 ? keep : Real{1}, factor, ld}, tiles);
     }
   }
 }
 
 template <typename Real>
-void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Real* x, Real* out) {
+void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const SymmetricOperand<Real>& x, Real* out,
+                 Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
+  const int64_t square = u.d * u.d;
   if (shape.ndim == 1) {
-    blas::Gemv(false, u.d, x, in.data, out);
-  } else if (shape.ndim == 2 && k == 0) {
-    blas::Gemm(u.d, u.after, u.d, x, u.d, in.data, in.ld, out, u.after);
-  } else if (shape.ndim == 2) {
-    blas::Gemm(u.before, u.d, u.d, in.data, in.ld, x, u.d, out, u.d);
-  } else if (u.after == 1) {
-    blas::Gemm(u.before, u.d, u.d, in.data, u.d, x, u.d, out, u.d);
+    blas::Symv(true, u.d, x.data, x.ld, in.data, out);
+  } else if (shape.ndim == 2 ? k == 1 : u.after == 1) {
+    const int64_t ld = shape.ndim == 2 ? in.ld : u.d;
+    Divide(u.before, PartOf(u.before, square, kNarrowest), tiles, [&](int64_t first, int64_t count) {
+      FromRight(x, count, u.d, in.data + first * ld, ld, out + first * u.d);
+    });
+  } else if (u.before == 1) {
+    const int64_t ld = shape.ndim == 2 ? in.ld : u.after;
+    Divide(u.after, PartOf(u.after, square, kNarrowest), tiles,
+           [&](int64_t first, int64_t count) { FromLeft(x, u.d, count, in.data + first, ld, out + first, u.after); });
   } else {
-    for (int64_t i = 0; i < u.before; ++i) {
-      const int64_t slice = i * u.d * u.after;
-      blas::Gemm(u.d, u.after, u.d, x, u.d, in.data + slice, u.after, out + slice, u.after);
-    }
+    Divide(u.before, PartOf(u.before, square * u.after, 1), tiles, [&](int64_t first, int64_t count) {
+      for (int64_t i = first; i < first + count; ++i) {
+        const int64_t slice = i * u.d * u.after;
+        FromLeft(x, u.d, u.after, in.data + slice, u.after, out + slice, u.after);
+      }
+    });
   }
 }
 
-template void UpdateFactor<float>(const Shape&, int, const BlockData<float>&, float, float, float*);
-template void UpdateFactor<double>(const Shape&, int, const BlockData<double>&, double, double, double*);
-template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const float*, float*);
-template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const double*, double*);
+template void UpdateFactor<float>(const Shape&, int, const BlockData<float>&, float, float, float*, int64_t, Tiles*);
+template void UpdateFactor<double>(const Shape&, int, const BlockData<double>&, double, double, double*, int64_t,
+                                   Tiles*);
+template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const SymmetricOperand<float>&, float*,
+                                 Tiles*);
+template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const SymmetricOperand<double>&, double*,
+                                  Tiles*);
 
 }  // namespace shampoo

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/blas/rank_update.h"
 #include "core/roots/probe.h"
 #include "core/roots/solver.h"
 
@@ -89,7 +90,7 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
     for (int64_t j = 0; j < n; ++j) row[j] *= static_cast<Root>(root);
   }
   *x = workspace.Work(n);
-  blas::Syrk(true, n, n, Root{1}, a, n, Root{0}, *x, n);
+  blas::Update<Root>({true, n, n, Root{1}, a, n, Root{0}, *x, n}, workspace.tiles);
   Mirror(n, *x);
   return outcome;
 }
@@ -103,7 +104,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
   // In float64 whatever the root dtype: nothing is gained by less, and nothing is out of range.
-  const auto element = [&matrix, n](int64_t i) { return static_cast<double>(matrix.data[i * n + i]) / matrix.divisor; };
+  const auto element = [&matrix](int64_t i) { return matrix.At(i, i); };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < n; ++i) {

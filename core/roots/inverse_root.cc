@@ -37,9 +37,9 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
   const double dropped = DroppedBelow(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
   // X is scaled to order one and B against it, as X^power may be out of range where B X^power is not.
-  const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data(), 1}).largest, 0);
+  const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data()}).largest, 0);
   std::vector<double> root(count);
-  LoadLower(SymmetricView<Real>{n, x.data(), 1}, scale, root.data());
+  LoadLower(SymmetricView<Real>{n, x.data()}, scale, root.data());
   const double back = std::exp2(static_cast<double>(scale) * power / 2);
   std::vector<double> b(count);
   std::vector<double> product(count);
@@ -59,13 +59,14 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
       blas::Gemm(n, n, n, b.data(), n, root.data(), n, product.data(), n);
     }
   } else {
-    const double* const raised = RaiseSymmetric(n, root.data(), power, spec.pseudo_inverse ? dropped : -1, workspace);
+    const double* const raised =
+        RaiseSymmetric(SymmetricView<double>{n, root.data()}, power, spec.pseudo_inverse ? dropped : -1, workspace);
     if (raised == nullptr) return std::numeric_limits<double>::quiet_NaN();
     blas::Gemm(n, n, n, b.data(), n, raised, n, product.data(), n);
   }
   const double* projector = nullptr;
   if (spec.pseudo_inverse) {
-    projector = RaiseSymmetric(n, root.data(), 0.0, dropped, workspace);
+    projector = RaiseSymmetric(SymmetricView<double>{n, root.data()}, 0.0, dropped, workspace);
     if (projector == nullptr) return std::numeric_limits<double>::quiet_NaN();
   }
   double largest = 0;
@@ -107,8 +108,9 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   const RootMemory memory{root_dtype, narrow ? static_cast<void*>(own.view().memory) : wide.view().memory,
                           narrow ? own.view().ints : wide.view().ints, &recovery};
   std::vector<Real> root(static_cast<size_t>(n * n));
-  const SymmetricView<Real> matrix{n, a, 1};
-  result->outcome = ComputeRoot(spec, matrix, memory, LargestFinite(DtypeOf<Real>()), root.data());
+  const SymmetricView<Real> matrix{n, a};
+  result->outcome =
+      ComputeRoot(spec, matrix, memory, LargestFinite(DtypeOf<Real>()), SymmetricTarget<Real>::Full(n, root.data()));
   const RootOutcome& outcome = result->outcome;
   if (!outcome.ok()) {
     return Numeric("the inverse root of the matrix a (", n, " x ", n,

@@ -115,18 +115,27 @@ RootSpec AsEigen(const RootSpec& spec, const RootOutcome& coupled) {
 }
 
 template <typename Real, typename Root>
-bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, Real* x) {
+bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, const SymmetricTarget<Real>& x) {
   const double factor = attempt.factor;
+  double largest = 0;
+  bool nan = false;
   for (int64_t i = 0; i < n * n; ++i) {
-    if (!(std::fabs(static_cast<double>(attempt.x[i]) * factor) <= limit)) return false;
+    const double magnitude = std::fabs(static_cast<double>(attempt.x[i]) * factor);
+    largest = magnitude > largest ? magnitude : largest;
+    nan |= std::isnan(magnitude);
   }
-  for (int64_t i = 0; i < n * n; ++i) x[i] = static_cast<Real>(static_cast<double>(attempt.x[i]) * factor);
+  if (nan || !(largest <= limit)) return false;
+  for (int64_t i = 0; i < n; ++i) {
+    const Root* const from = attempt.x + i * n;
+    Real* const to = x.data + i * x.ld;
+    for (int64_t j = x.full ? 0 : i; j < n; ++j) to[j] = static_cast<Real>(static_cast<double>(from[j]) * factor);
+  }
   return true;
 }
 
 template <typename Real, typename Root>
 RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
-                    const RootWorkspace<Root>& workspace, double limit, Real* x) {
+                    const RootWorkspace<Root>& workspace, double limit, const SymmetricTarget<Real>& x) {
   const EigenDriver driver = rung == Rung::kEigenRrr  ? EigenDriver::kRelativelyRobust
                              : rung == Rung::kEigenQr ? EigenDriver::kImplicitQr
                                                       : EigenDriver::kDivideAndConquer;
@@ -141,18 +150,18 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
 
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
-                        Real* x) {
+                        const SymmetricTarget<Real>& x) {
   const MatrixFacts facts = Inspect(matrix);
   RootOutcome first;
   first.failure = facts.failure;
   first.diagonal_input = facts.diagonal;
   if (!first.ok()) return first;
   const bool wide = memory.root_dtype == Dtype::kF64;
-  const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints};
+  const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints, memory.tiles};
   if (wide) {
     first = RunRung(spec, Rung::kAsked, matrix, facts, own_wide, limit, x);
   } else {
-    const RootWorkspace<float> own{static_cast<float*>(memory.own), memory.own_ints};
+    const RootWorkspace<float> own{static_cast<float*>(memory.own), memory.own_ints, memory.tiles};
     first = RunRung(spec, Rung::kAsked, matrix, facts, own, limit, x);
   }
   first.diagonal_input = facts.diagonal;
@@ -180,8 +189,8 @@ RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix,
 }
 
 template RootOutcome ComputeRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootMemory&, double,
-                                        float*);
+                                        const SymmetricTarget<float>&);
 template RootOutcome ComputeRoot<double>(const RootSpec&, const SymmetricView<double>&, const RootMemory&, double,
-                                         double*);
+                                         const SymmetricTarget<double>&);
 
 }  // namespace shampoo

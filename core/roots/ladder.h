@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/base/dtype.h"
+#include "core/base/tiles.h"
 #include "core/roots/matrix.h"
 #include "core/roots/root.h"
 #include "core/roots/workspace.h"
@@ -24,14 +25,15 @@ struct RootMemory {
   void* own;
   int32_t* own_ints;
   RecoveryMemory* recovery;
+  Tiles* tiles = nullptr;  // idle threads may help with a large matrix
 };
 
 // The inverse root of a matrix by the method that is asked for, and where that fails by the rungs of the recovery
 // ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is scaled
-// to order one beforehand, so that no solver meets its limits. x (n x n, in full) is written only on success, and then
-// every element of it is at most `limit`.
+// to order one beforehand, so that no solver meets its limits. x is written only on success, and then every element of
+// it is at most `limit`.
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
-                        Real* x);
+                        const SymmetricTarget<Real>& x);
 
 }  // namespace shampoo

@@ -9,12 +9,29 @@
 
 namespace shampoo {
 
-// A symmetric n x n matrix A = data / divisor, row-major, of which the lower triangle is read.
+// A symmetric n x n matrix A = data / divisor, row-major, of which one triangle is read.
 template <typename Real>
 struct SymmetricView {
   int64_t n;
   const Real* data;
   double divisor = 1;
+  int64_t ld = n;
+  bool upper = false;
+
+  const Real* Row(int64_t i) const { return data + i * ld; }
+  double At(int64_t i, int64_t j) const {
+    return static_cast<double>(upper == (i <= j) ? Row(i)[j] : Row(j)[i]) / divisor;
+  }
+};
+
+// Where a symmetric matrix is to be written: its upper triangle, or all of it.
+template <typename Real>
+struct SymmetricTarget {
+  Real* data;
+  int64_t ld;
+  bool full;
+
+  static SymmetricTarget Full(int64_t n, Real* data) { return {data, n, true}; }
 };
 
 // What one pass over a matrix tells.
@@ -32,16 +49,18 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   double diagonal = 0;
   bool nan = false;
   for (int64_t i = 0; i < matrix.n; ++i) {
-    const Real* const row = matrix.data + i * matrix.n;
+    const Real* const row = matrix.Row(i) + (matrix.upper ? i + 1 : 0);
+    const int64_t count = matrix.upper ? matrix.n - 1 - i : i;
     Real largest = 0;
-    for (int64_t j = 0; j < i; ++j) {
+    for (int64_t j = 0; j < count; ++j) {
       const Real magnitude = std::fabs(row[j]);
       largest = magnitude > largest ? magnitude : largest;
       nan |= std::isnan(row[j]);
     }
-    nan |= std::isnan(row[i]);
+    const Real middle = matrix.Row(i)[i];
+    nan |= std::isnan(middle);
     off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
-    diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(row[i])));
+    diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(middle)));
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
@@ -70,10 +89,14 @@ void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
   const double half = std::ldexp(1.0, -k / 2);
   const double rest = std::ldexp(1.0, -(k - k / 2));
   const Root divisor = static_cast<Root>(matrix.divisor);
+  const auto load = [&](Real value) { return static_cast<Root>(static_cast<double>(value) * half * rest) / divisor; };
   for (int64_t i = 0; i < matrix.n; ++i) {
-    for (int64_t j = 0; j <= i; ++j) {
-      const double scaled = static_cast<double>(matrix.data[i * matrix.n + j]) * half * rest;
-      to[i * matrix.n + j] = static_cast<Root>(scaled) / divisor;
+    Root* const target = to + i * matrix.n;
+    if (matrix.upper) {
+      for (int64_t j = 0; j <= i; ++j) target[j] = load(matrix.Row(j)[i]);
+    } else {
+      const Real* const row = matrix.Row(i);
+      for (int64_t j = 0; j <= i; ++j) target[j] = load(row[j]);
     }
   }
 }

@@ -41,7 +41,7 @@ template <typename Root>
 void EigenProbe<Root>::BeforeSolve(const Root* a) {
   Root* const v = workspace_.Vector(1, n_);
   FillSigns(n_, v);
-  blas::Symv(n_, a, v, workspace_.Vector(2, n_));
+  blas::Symv(false, n_, a, n_, v, workspace_.Vector(2, n_));
 }
 
 template <typename Root>

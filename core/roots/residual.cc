@@ -28,7 +28,7 @@ RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matr
 }  // namespace
 
 template <typename Real>
-const double* RaiseSymmetric(int64_t n, const Real* x, double power, double rank_rtol,
+const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace) {
   RootSpec spec;
   spec.exponent = power;
@@ -37,16 +37,15 @@ const double* RaiseSymmetric(int64_t n, const Real* x, double power, double rank
   spec.pseudo_inverse = rank_rtol >= 0;
   spec.rank_rtol = rank_rtol;
   double* raised = nullptr;
-  const SymmetricView<Real> view{n, x, 1};
-  const RootOutcome outcome = FloatSixtyFour(spec, view, workspace, &raised);
-  return outcome.ok() && AllFinite(raised, n * n) ? raised : nullptr;
+  const RootOutcome outcome = FloatSixtyFour(spec, x, workspace, &raised);
+  return outcome.ok() && AllFinite(raised, x.n * x.n) ? raised : nullptr;
 }
 
 double DroppedBelow(int64_t n, Dtype dtype) { return 8 * static_cast<double>(n) * MachineEpsilon(dtype); }
 
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
-                          const Real* x, const RootWorkspace<double>& workspace) {
+                          const SymmetricView<Real>& x, const RootWorkspace<double>& workspace) {
   const int64_t n = matrix.n;
   RootResiduals measured;
   RootSpec exact = spec;
@@ -60,9 +59,11 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   if (FloatSixtyFour(exact, matrix, workspace, &root).ok()) {
     double difference = 0;
     double largest = 0;
-    for (int64_t i = 0; i < n * n; ++i) {
-      difference = std::max(difference, std::fabs(static_cast<double>(x[i]) - root[i]));
-      largest = std::max(largest, std::fabs(root[i]));
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j <= i; ++j) {
+        difference = std::max(difference, std::fabs(x.At(i, j) - root[i * n + j]));
+        largest = std::max(largest, std::fabs(root[i * n + j]));
+      }
     }
     measured.error = largest > 0 ? difference / largest : difference;
   } else {
@@ -70,7 +71,7 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   }
   if (spec.exponent == 0) return measured;
   const double* const raised =
-      RaiseSymmetric(n, x, 1 / spec.exponent, spec.pseudo_inverse ? DroppedBelow(n, DtypeOf<Real>()) : -1, workspace);
+      RaiseSymmetric(x, 1 / spec.exponent, spec.pseudo_inverse ? DroppedBelow(n, DtypeOf<Real>()) : -1, workspace);
   if (raised == nullptr) {
     measured.residual = kInfinity;
     return measured;
@@ -79,7 +80,7 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   double largest = 0;
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      const double a = static_cast<double>(matrix.data[i * n + j]) / matrix.divisor + (i == j ? outcome.shift : 0);
+      const double a = matrix.At(i, j) + (i == j ? outcome.shift : 0);
       difference = std::max(difference, std::fabs(raised[i * n + j] - a));
       largest = std::max(largest, std::fabs(a));
     }
@@ -88,11 +89,12 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   return measured;
 }
 
-template const double* RaiseSymmetric<float>(int64_t, const float*, double, double, const RootWorkspace<double>&);
-template const double* RaiseSymmetric<double>(int64_t, const double*, double, double, const RootWorkspace<double>&);
+template const double* RaiseSymmetric<float>(const SymmetricView<float>&, double, double, const RootWorkspace<double>&);
+template const double* RaiseSymmetric<double>(const SymmetricView<double>&, double, double,
+                                              const RootWorkspace<double>&);
 template RootResiduals MeasureRoot<float>(const RootSpec&, const RootOutcome&, const SymmetricView<float>&,
-                                          const float*, const RootWorkspace<double>&);
+                                          const SymmetricView<float>&, const RootWorkspace<double>&);
 template RootResiduals MeasureRoot<double>(const RootSpec&, const RootOutcome&, const SymmetricView<double>&,
-                                           const double*, const RootWorkspace<double>&);
+                                           const SymmetricView<double>&, const RootWorkspace<double>&);
 
 }  // namespace shampoo

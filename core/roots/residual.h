@@ -15,15 +15,15 @@ struct RootResiduals {
   double residual = 0;  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|; infinity: X has no such power
 };
 
-// x: the root of the matrix (n x n, full), outcome: how it came about. Uses the workspace of method eigen.
+// x: the root of the matrix, outcome: how it came about. Uses the workspace of method eigen.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
-                          const Real* x, const RootWorkspace<double>& workspace);
+                          const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
 
-// X^power of a symmetric matrix (lower triangle), in the workspace; nullptr: there is none, as an eigenvalue is
+// X^power of a symmetric matrix, in the workspace; nullptr: there is none, as an eigenvalue is
 // negative. rank_rtol: eigenvalues at or below this times the largest count as 0 and stay so; negative: none do.
 template <typename Real>
-const double* RaiseSymmetric(int64_t n, const Real* x, double power, double rank_rtol,
+const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);
 
 // The eigenvalues of an n x n matrix of this dtype that are 0 but for its rounding, relative to the largest.

@@ -2,25 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/roots/solver.h"
 
-#include <type_traits>
+#include "core/roots/drivers.h"
 
 namespace shampoo {
 
 template <typename Root>
 int SolveEigen(const RootSpec&, Rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace) {
-  if constexpr (std::is_same_v<Root, double>) {
-    if (driver == EigenDriver::kRelativelyRobust) return blas::Syevr(n, a, l, workspace.Work(n), workspace.ints);
-    if (driver == EigenDriver::kImplicitQr) return blas::Syev(n, a, l, workspace.Work(n));
-  }
-  return blas::Syevd(n, a, l, workspace.Work(n), workspace.ints);
+  return RunEigenDriver(driver, n, a, l, workspace);
 }
 
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace) {
-  return spec.method == RootMethod::kNewton ? NewtonRoot(spec, n, scale, workspace)
-                                            : HigherOrderRoot(spec, n, scale, workspace);
+  return RunCoupled(spec, n, scale, workspace);
 }
 
 template int SolveEigen<float>(const RootSpec&, Rung, EigenDriver, int64_t, float*, float*,

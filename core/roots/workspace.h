@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/base/tiles.h"
 #include "core/blas/blas.h"
 #include "core/config/settings.h"
 
@@ -14,8 +15,9 @@ namespace shampoo {
 // failure.
 template <typename Root>
 struct RootWorkspace {
-  Root* memory;   // RootElements
-  int32_t* ints;  // RootInts
+  Root* memory;            // RootElements
+  int32_t* ints;           // RootInts
+  Tiles* tiles = nullptr;  // idle threads may help with a large matrix
 
   // Elements of Root that a method needs.
   static int64_t Elements(RootMethod method, int64_t n) {

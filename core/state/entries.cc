@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/state/entries.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/text.h"
@@ -16,7 +17,10 @@ StateEntry EntryOf(std::string key, const Shape& shape, const StateSlot& slot) {
   entry.shape = shape;
   entry.dtype = slot.dtype;
   entry.arena_offset = slot.offset;
-  entry.stored_bytes = shape.Product() * static_cast<int64_t>(SizeOf(slot.dtype));
+  entry.form = slot.form;
+  const bool symmetric = slot.form != SymmetricForm::kNone;
+  entry.stored_bytes =
+      (symmetric ? KeptElements(slot.form, shape[0]) : shape.Product()) * static_cast<int64_t>(SizeOf(slot.dtype));
   return entry;
 }
 
@@ -26,7 +30,6 @@ void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntr
   for (int k = 0; k < block.order(); ++k) {
     const Shape square = Shape::Of({block.shape[k], block.shape[k]});
     entries->push_back(EntryOf(Cat(name, "/factor.", k), square, block.factor[static_cast<size_t>(k)]));
-    entries->back().symmetric = true;
     entries->push_back(EntryOf(Cat(name, "/inverse.", k), square, block.inverse[static_cast<size_t>(k)]));
   }
   entries->push_back(EntryOf(name + "/diagonal", Shape::Of({int64_t{block.order()}}), block.diagonal));
@@ -59,7 +62,8 @@ Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const c
 std::vector<StateEntry> ListEntries(const PlanData& plan, int rank) {
   std::vector<StateEntry> entries;
   for (size_t g = 0; g < plan.groups.size(); ++g) {
-    entries.push_back(EntryOf(Cat("group.", g, "/step"), Shape{}, {static_cast<int64_t>(g) * 8, Dtype::kI64}));
+    entries.push_back(
+        EntryOf(Cat("group.", g, "/step"), Shape{}, {static_cast<int64_t>(g) * 8, Dtype::kI64, SymmetricForm::kNone}));
     entries.back().owner = rank;
   }
   for (const Block& block : plan.blocks) {
@@ -72,7 +76,7 @@ Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int6
   SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "dst", to_bytes));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
   const char* const from = arena + entry.arena_offset;
-  if (!entry.symmetric) {
+  if (entry.form == SymmetricForm::kNone) {
     std::memcpy(to, from + first * size, static_cast<size_t>(count * size));
     return {};
   }
@@ -80,7 +84,8 @@ Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int6
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = (first + i) / n;
     const int64_t column = (first + i) % n;
-    const int64_t kept = row >= column ? row * n + column : column * n + row;
+    // In a square, too, the lower triangle: that of a factor is the one that counts.
+    const int64_t kept = KeptAt(entry.form, n, std::max(row, column), std::min(row, column));
     std::memcpy(static_cast<char*>(to) + i * size, from + kept * size, static_cast<size_t>(size));
   }
   return {};
@@ -91,14 +96,19 @@ Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t c
   SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "src", from_bytes));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
   char* const to = arena + entry.arena_offset;
-  if (!entry.symmetric) {
+  if (entry.form == SymmetricForm::kNone) {
     std::memcpy(to + first * size, from, static_cast<size_t>(count * size));
     return {};
   }
   const int64_t n = entry.shape[0];
   for (int64_t i = first; i < first + count; ++i) {
-    if (i / n < i % n) continue;
-    std::memcpy(to + i * size, static_cast<const char*>(from) + (i - first) * size, static_cast<size_t>(size));
+    const int64_t row = i / n;
+    const int64_t column = i % n;
+    if (row < column) continue;
+    const char* const element = static_cast<const char*>(from) + (i - first) * size;
+    std::memcpy(to + KeptAt(entry.form, n, row, column) * size, element, static_cast<size_t>(size));
+    if (entry.form != SymmetricForm::kSquare) continue;
+    std::memcpy(to + (column * n + row) * size, element, static_cast<size_t>(size));
   }
   return {};
 }

@@ -20,7 +20,7 @@ struct StateEntry {
   int64_t stored_bytes = 0;
   int64_t flat_offset = -1;
   int owner = 0;
-  bool symmetric = false;  // the lower triangle of a square is what counts
+  SymmetricForm form = SymmetricForm::kNone;
 
   int64_t elements() const { return shape.Product(); }
 };
@@ -28,8 +28,8 @@ struct StateEntry {
 // All entries that a replica rank keeps, in the order of its arena.
 std::vector<StateEntry> ListEntries(const PlanData& plan, int rank);
 
-// Elements [first, first + count) in the entry's own dtype; of the full matrix where only a triangle is kept. Writing a
-// symmetric entry takes its lower triangle and ignores what is above.
+// Elements [first, first + count) in the entry's own dtype; of the full matrix where the entry is symmetric. Writing
+// one takes its lower triangle and ignores what is above.
 Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int64_t count, void* to, size_t to_bytes);
 Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);

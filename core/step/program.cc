@@ -8,7 +8,6 @@ namespace shampoo {
 
 StepProgram MakeProgram(const Settings& settings, int64_t t) {
   const double steps = static_cast<double>(t);
-  const int64_t start = settings.start_preconditioning_step;
   StepProgram program;
   program.t = t;
 
@@ -22,7 +21,6 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
   program.moment_keep = settings.grafting_beta2;
   program.moment_add = settings.grafting_beta2 == 1 ? 1 : 1 - settings.grafting_beta2;
 
-  program.refresh_roots = t == start || (t > start && t % settings.precondition_frequency == 0);
   if (settings.use_bias_correction && settings.beta2 < 1) {
     program.factor_correction = 1 - std::pow(settings.beta2, steps);
   }
@@ -36,21 +34,23 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
     program.moment_correction = 1 - std::pow(settings.grafting_beta2, steps);
   }
   program.grafting_epsilon = settings.grafting_epsilon;
-  if (t >= start) {
-    program.rule = DirectionRule::kPrecondition;
-  } else if (settings.grafting != Grafting::kNone) {
-    program.rule = DirectionRule::kGraft;
-  } else {
-    program.rule =
-        settings.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
-  }
-
   program.decoupled_decay = coupled ? 0 : settings.weight_decay;
   program.momentum = settings.momentum;
   program.nesterov = settings.use_nesterov;
   program.lr = settings.lr;
   program.output = settings.output;
   return program;
+}
+
+RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase) {
+  const int64_t start = settings.start_preconditioning_step + phase;
+  // Spread roots keep to their own phase; the reference's schedule is the multiples of the frequency.
+  const int64_t since = settings.root_spread ? t - start : t;
+  const bool refresh = t == start || (t > start && since % settings.precondition_frequency == 0);
+  if (t >= start) return {refresh, DirectionRule::kPrecondition};
+  if (settings.grafting != Grafting::kNone) return {refresh, DirectionRule::kGraft};
+  const bool identity = settings.initial_inverse == InitialInverse::kIdentity;
+  return {refresh, identity ? DirectionRule::kFiltered : DirectionRule::kZero};
 }
 
 }  // namespace shampoo

@@ -16,6 +16,12 @@ enum class DirectionRule {
   kZero,          // P = 0: the inverse roots are still zero
 };
 
+// What a step does with the inverse roots of a block.
+struct RootSchedule {
+  bool refresh = false;
+  DirectionRule rule = DirectionRule::kPrecondition;
+};
+
 // One step of one group with every scalar worked out: the list that a backend carries out for each block, in this
 // order. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2 with the options of its release.
 struct StepProgram {
@@ -33,8 +39,7 @@ struct StepProgram {
   double moment_keep = 0;
   double moment_add = 0;
 
-  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root)
-  bool refresh_roots = false;
+  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), where the block's schedule says so
   double factor_correction = 1;
   const Settings* settings = nullptr;  // the group's: by which rules roots are computed
 
@@ -42,8 +47,8 @@ struct StepProgram {
   double filter_keep = 0;
   double filter_correction = 1;
 
-  // P; with kPrecondition and grafting P <- P * |D| / (|P| + 1e-16), D = H or H / (sqrt(V / moment_correction) + eps)
-  DirectionRule rule = DirectionRule::kPrecondition;
+  // P by the rule of the block's schedule; with kPrecondition and grafting P <- P * |D| / (|P| + 1e-16), D = H or
+  // H / (sqrt(V / moment_correction) + eps)
   Grafting grafting = Grafting::kNone;
   double moment_correction = 1;
   double grafting_epsilon = 0;
@@ -61,5 +66,8 @@ struct StepProgram {
 };
 
 StepProgram MakeProgram(const Settings& settings, int64_t t);
+
+// phase: steps by which the refreshes of a block come later than those of the group, with root_spread; else 0.
+RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase);
 
 }  // namespace shampoo

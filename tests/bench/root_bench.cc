@@ -103,7 +103,8 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
 
   RootOutcome outcome;
   for (auto _ : state) {
-    outcome = ComputeRoot(spec, SymmetricView<Real>{n, a.data(), 1}, memory, limit, x.data());
+    outcome =
+        ComputeRoot(spec, SymmetricView<Real>{n, a.data()}, memory, limit, SymmetricTarget<Real>::Full(n, x.data()));
     benchmark::DoNotOptimize(x.data());
     benchmark::ClobberMemory();
   }

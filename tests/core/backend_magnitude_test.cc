@@ -53,7 +53,7 @@ struct Doubtful {
   GradientInspection Inspect() {
     const Buffers buffers{weight.data(), grad.data(), nullptr, nullptr};
     double sums[4];
-    return InspectGradient({&param, &block, &buffers, &program, nullptr}, sums);
+    return InspectGradient({&param, &block, &buffers, &program, {}, nullptr}, sums);
   }
 };
 

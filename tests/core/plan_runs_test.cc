@@ -18,7 +18,7 @@ TEST_CASE("runs visit each element of each block once, in row-major order, in st
     for (const BlockView& view : SplitBlocks(shape, plan_test::Draw(random, 1, 6))) {
       const auto coordinates = plan_test::AllCoordinates(view.shape);
       int64_t dense_expected = 0;
-      ForEachRun(view.shape, view.stride, [&](int64_t from, int64_t dense, int64_t length) {
+      ForEachRun(view.shape, view.stride, 0, view.shape.Product(), [&](int64_t from, int64_t dense, int64_t length) {
         CHECK(dense == dense_expected);
         dense_expected += length;
         for (int64_t i = 0; i < length; ++i) {
@@ -32,7 +32,7 @@ TEST_CASE("runs visit each element of each block once, in row-major order, in st
       });
       CHECK(dense_expected == view.shape.Product());
       if (view.shape == shape) {
-        ForEachRun(view.shape, view.stride,
+        ForEachRun(view.shape, view.stride, 0, shape.Product(),
                    [&](int64_t, int64_t, int64_t length) { CHECK(length == shape.Product()); });
       }
     }

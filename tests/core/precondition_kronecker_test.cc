@@ -40,14 +40,14 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       const int64_t d = shape[k];
       const std::vector<double> old_factor = DrawValues(random, d * d);
       std::vector<double> factor = old_factor;
-      UpdateFactor<double>(shape, k, {g.data(), ld}, 0.75, 0.25, factor.data());
+      UpdateFactor<double>(shape, k, {g.data(), ld}, 0.75, 0.25, factor.data(), d, nullptr);
 
       std::vector<double> x = DrawValues(random, d * d);
       for (int64_t i = 0; i < d; ++i) {
         for (int64_t j = 0; j < i; ++j) x[static_cast<size_t>(j * d + i)] = x[static_cast<size_t>(i * d + j)];
       }
       std::vector<double> out(static_cast<size_t>(shape.Product()));
-      ContractDim<double>(shape, k, {g.data(), ld}, x.data(), out.data());
+      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), nullptr);
 
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {

@@ -3,8 +3,8 @@
 // Takes the place of core/roots/solver.cc: the same solvers, which fail where the plan of faults says so.
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
+#include "core/roots/drivers.h"
 #include "core/roots/solver.h"
 #include "tests/roots/faults.h"
 
@@ -50,12 +50,7 @@ FaultPlan& Faults() {
 template <typename Root>
 int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace) {
-  int info = 0;
-  if constexpr (std::is_same_v<Root, double>) {
-    if (driver == EigenDriver::kRelativelyRobust) info = blas::Syevr(n, a, l, workspace.Work(n), workspace.ints);
-    if (driver == EigenDriver::kImplicitQr) info = blas::Syev(n, a, l, workspace.Work(n));
-  }
-  if (driver == EigenDriver::kDivideAndConquer) info = blas::Syevd(n, a, l, workspace.Work(n), workspace.ints);
+  const int info = RunEigenDriver(driver, n, a, l, workspace);
   roots_test::Fault fault;
   if (!roots_test::Faults().Find(spec.id, rung, &fault)) return info;
   if (fault == roots_test::Fault::kReported) return 3;
@@ -68,8 +63,7 @@ int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, R
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace) {
-  CoupledResult<Root> result = spec.method == RootMethod::kNewton ? NewtonRoot(spec, n, scale, workspace)
-                                                                  : HigherOrderRoot(spec, n, scale, workspace);
+  CoupledResult<Root> result = RunCoupled(spec, n, scale, workspace);
   roots_test::Fault fault;
   if (!roots_test::Faults().Find(spec.id, rung, &fault)) return result;
   if (fault == roots_test::Fault::kReported) {

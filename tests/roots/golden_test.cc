@@ -55,9 +55,10 @@ TEST_CASE("tracked residuals are the recorded ones") {
     outcome.epsilon = outcome.shift = spec.epsilon;
     std::vector<double> memory(static_cast<size_t>(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
     std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(n)));
-    const SymmetricView<double> matrix{n, a.As<double>("F64"), 1};
+    const SymmetricView<double> matrix{n, a.As<double>("F64")};
     const RootResiduals measured =
-        MeasureRoot(spec, outcome, matrix, one.file.At("X_hat").As<double>("F64"), {memory.data(), ints.data()});
+        MeasureRoot(spec, outcome, matrix, SymmetricView<double>{n, one.file.At("X_hat").As<double>("F64")},
+                    {memory.data(), ints.data()});
     const double* const recorded = one.file.At("residuals").As<double>("F64");
     const double rtol = one.settings.at("rtol");
     CHECK(measured.error == doctest::Approx(recorded[0]).epsilon(rtol));

@@ -1094,11 +1094,13 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *     these, by the rung that gave them: "root_retried_float64" (the same method in float64), "root_retried_eigen"
  *     (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
  *     "root_reused": previous roots kept because no rung could compute a new one.
- *     With the key "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest
- *     |X - X64| relative to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A +
- *     epsilon I)| relative to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean,
- *     median, p90 (90 % are not above it), max, or worst: which factor matrix has the max, counted over all blocks in
- * the order of the plan; -1: nothing is tracked. The log names it (level 2).
+ *     With the key "track_times", thread time in seconds of a part of all steps: "seconds.check",
+ * "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise". With the key
+ * "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest |X - X64| relative
+ * to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A + epsilon I)| relative
+ * to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean, median, p90 (90 % are not
+ * above it), max, or worst: which factor matrix has the max, counted over all blocks in the order of the plan; -1:
+ * nothing is tracked. The log names it (level 2).
  * @param value_out receives the number. Must not be NULL.
  * @retval SHAMPOO_OK *value_out is set.
  * @retval SHAMPOO_E_INVALID there is no such key, or a pointer is NULL.
@@ -1115,7 +1117,7 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  * parameter from 0, k is a dim of the block and g a group:
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
- *   "parameter/block/inverse.k"      inverse root X_k, shape[k] x shape[k]; kept, read and written in full
+ *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
@@ -1134,8 +1136,8 @@ typedef struct shampoo_state_entry {
   /** Of an entry in the shape of its block: the first element of the block within the whole flattened parameter, in
    * elements. -1: an entry that does not lie over elements of the parameter. */
   int64_t flat_offset;
-  /** Bytes as kept in the arena; a symmetric entry may keep one triangle only. To read or write the whole entry takes
-   * the number of its elements times the size of its dtype, whatever is kept. */
+  /** Bytes as kept in the arena: of a symmetric entry of order 128 or more one triangle only. To read or write the
+   * whole entry takes the number of its elements times the size of its dtype, whatever is kept. */
   int64_t stored_bytes;
   /** Number of dims. */
   int32_t ndim;

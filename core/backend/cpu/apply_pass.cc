@@ -5,73 +5,44 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/backend/cpu/stretch.h"
+#include "core/base/kernels/kernels.h"
 #include "core/plan/runs.h"
 
 namespace shampoo {
-namespace {
-
-template <typename Real>
-void Decay(Real decay, const Real* w, Real* p, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) p[i] += decay * w[i];
-}
-
-template <typename Real>
-void Momentum(Real momentum, bool nesterov, Real* m, Real* p, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) m[i] = momentum * m[i] + p[i];
-  if (nesterov) {
-    for (int64_t i = 0; i < n; ++i) p[i] += momentum * m[i];
-  } else {
-    for (int64_t i = 0; i < n; ++i) p[i] = m[i];
-  }
-}
-
-}  // namespace
-
 template <typename Real>
 void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
-                    const Real* p, double scale_down, double scale_up, char* arena) {
+                    const Range& part, const Real* p, double scale_down, double scale_up, char* arena) {
+  const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   Operand<Real> parameter(buffers.param, param.desc.param_dtype);
   MutableOperand<Real> out(buffers.out, param.desc.out_dtype);
   MutableOperand<Real> copy(buffers.copy, param.desc.copy_dtype);
   MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
   const bool has_momentum = block.momentum.present() && program.momentum != 0;
-  const bool scaled = scale_down != 1 || scale_up != 1;
-  const Real down = static_cast<Real>(scale_down);
-  const Real up = static_cast<Real>(scale_up);
-  const Real lr = static_cast<Real>(program.lr);
-  Real direction[kStretch];
-  Real value[kStretch];
+  const bool updates = program.output == Output::kUpdates;
+  const ApplyScalars<Real> scalars{static_cast<Real>(scale_down),
+                                   static_cast<Real>(scale_up),
+                                   static_cast<Real>(program.decoupled_decay),
+                                   static_cast<Real>(program.momentum),
+                                   static_cast<Real>(program.lr),
+                                   scale_down != 1 || scale_up != 1,
+                                   program.nesterov};
+  Real unwanted[kStretch];
 
-  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+  ForEachRun(block.shape, block.stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
     ForEachStretch(length, [&](int64_t first, int64_t n) {
       const int64_t at = dense + first;                   // in the block
       const int64_t there = block.offset + from + first;  // in the caller's buffers
       const Real* const w = parameter.Read(there, n);
-      if (scaled) {
-        for (int64_t i = 0; i < n; ++i) direction[i] = p[at + i] * down * up;
-      } else {
-        for (int64_t i = 0; i < n; ++i) direction[i] = p[at + i];
-      }
-      if (program.decoupled_decay != 0) Decay(static_cast<Real>(program.decoupled_decay), w, direction, n);
-      if (has_momentum) {
-        Momentum(static_cast<Real>(program.momentum), program.nesterov, momentum.Open(at, n), direction, n);
-        momentum.Close(at, n);
-      }
+      Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
+      Real* const written = out.OpenNew(there);
       // W is read for the last time here; out may be the same memory.
-      for (int64_t i = 0; i < n; ++i) {
-        direction[i] *= -lr;
-        value[i] = w[i] + direction[i];
-      }
-      const Real* const result = program.output == Output::kUpdates ? direction : value;
-      Real* const target = out.OpenNew(there);
-      for (int64_t i = 0; i < n; ++i) target[i] = result[i];
+      kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
+      if (has_momentum) momentum.Close(at, n);
       out.Close(there, n);
-      if (buffers.copy != nullptr) {
-        Real* const copied = copy.OpenNew(there);
-        for (int64_t i = 0; i < n; ++i) copied[i] = value[i];
-        copy.Close(there, n);
-      }
+      if (buffers.copy == nullptr) return;
+      const Real* const value = updates ? unwanted : written;
+      std::copy(value, value + n, copy.OpenNew(there));
+      copy.Close(there, n);
     });
   });
 }
@@ -97,7 +68,7 @@ bool CanApply(const StepProgram& program, const Param& param, const Block& block
   const double down = static_cast<double>(static_cast<Real>(scale_down));
   const double up = static_cast<double>(static_cast<Real>(scale_up));
   bool fits = true;
-  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+  ForEachRun(block.shape, block.stride, 0, block.elements, [&](int64_t from, int64_t dense, int64_t length) {
     ForEachStretch(length, [&](int64_t first, int64_t n) {
       const double* const w = parameter.Read(block.offset + from + first, n);
       const double* const m = has_momentum ? momentum.Read(dense + first, n) : nullptr;
@@ -121,7 +92,9 @@ bool CanApply(const StepProgram& program, const Param& param, const Block& block
 }
 
 template <typename Real>
-void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g) {
+void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
+                  const Range& part, Real* g) {
+  const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   Operand<Real> gradient(buffers.grad, param.desc.grad_dtype);
   Operand<double> wide_gradient(buffers.grad, param.desc.grad_dtype);
   Operand<Real> parameter(buffers.param, param.desc.param_dtype);
@@ -129,18 +102,18 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   const Real decay = static_cast<Real>(program.coupled_decay);
   // A float64 gradient may be beyond the range of float32 where its scaled value is not.
   const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
-  ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+  ForEachRun(block.shape, block.stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
     ForEachStretch(length, [&](int64_t first, int64_t n) {
       const int64_t there = block.offset + from + first;
       Real* const target = g + dense + first;
+      const Real* const w = decay != 0 ? parameter.Read(there, n) : nullptr;
       if (wide) {
         const double* const read = wide_gradient.Read(there, n);
         for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Real>(program.gradient_scale * read[i]);
+        if (w != nullptr) kernels.load(Real{1}, target, decay, w, target, n);
       } else {
-        const Real* const read = gradient.Read(there, n);
-        for (int64_t i = 0; i < n; ++i) target[i] = scale * read[i];
+        kernels.load(scale, gradient.Read(there, n), decay, w, target, n);
       }
-      if (decay != 0) Decay(decay, parameter.Read(there, n), target, n);
     });
   });
 }
@@ -162,20 +135,21 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
     ForEachStretch(param.elements, write);
     return;
   }
-  ForEachRun(block->shape, block->stride, [&](int64_t from, int64_t, int64_t length) {
+  ForEachRun(block->shape, block->stride, 0, block->elements, [&](int64_t from, int64_t, int64_t length) {
     ForEachStretch(length, [&](int64_t first, int64_t n) { write(block->offset + from + first, n); });
   });
 }
 
-template void ApplyDirection<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const float*,
-                                    double, double, char*);
-template void ApplyDirection<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*,
-                                     double, double, char*);
+template void ApplyDirection<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
+                                    const float*, double, double, char*);
+template void ApplyDirection<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
+                                     const double*, double, double, char*);
 template bool CanApply<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const float*, double,
                               double, double, const char*);
 template bool CanApply<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*, double,
                                double, double, const char*);
-template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, float*);
-template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, double*);
+template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&, float*);
+template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
+                                   double*);
 
 }  // namespace shampoo

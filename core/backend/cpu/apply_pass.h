@@ -3,15 +3,17 @@
 #pragma once
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/stretch.h"
 
 namespace shampoo {
 
-// The second elementwise pass of a block: decoupled weight decay, momentum, update, and the writes to out and copy.
-// p: the direction, dense; scale_down and scale_up: it is read as p * scale_down * scale_up (grafting; 1 and 1: none).
-// Two factors, because their product may be beyond the range of Real where neither intermediate value is.
+// The second elementwise pass over a part of a block: decoupled weight decay, momentum, update, and the writes to out
+// and copy. p: the direction of the block, dense; scale_down and scale_up: it is read as p * scale_down * scale_up
+// (grafting; 1 and 1: none). Two factors, because their product may be beyond the range of Real where neither
+// intermediate value is.
 template <typename Real>
 void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
-                    const Real* p, double scale_down, double scale_up, char* arena);
+                    const Range& part, const Real* p, double scale_down, double scale_up, char* arena);
 
 // Whether ApplyDirection would write finite numbers only, in every dtype that it writes. size: a bound on |P|, infinite
 // or NaN where P is.
@@ -19,9 +21,10 @@ template <typename Real>
 bool CanApply(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, const Real* p,
               double scale_down, double scale_up, double size, const char* arena);
 
-// G <- gradient_scale * gradient + coupled_decay * W, as a dense block.
+// G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.
 template <typename Real>
-void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, Real* g);
+void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
+                  const Range& part, Real* g);
 
 // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: out is the parameter
 // itself, or updates of zero; copy is the parameter.

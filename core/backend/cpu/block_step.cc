@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "core/backend/cpu/apply_pass.h"
+#include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/root_refresh.h"
-#include "core/backend/cpu/stretch.h"
-#include "core/base/convert.h"
+#include "core/base/kernels/kernels.h"
 #include "core/base/round_up.h"
 #include "core/plan/layout.h"
 #include "core/precondition/kronecker.h"
@@ -18,36 +18,51 @@
 namespace shampoo {
 namespace {
 
+// Roots of a block from this order of its second largest factor on are computed side by side where threads are idle.
+constexpr int64_t kRootsSideBySide = 256;
+
 // The step of one block in the order of the program. Everything that lies in the arena in another dtype is widened
 // before it is used, used unrounded, and rounded once when it is stored.
 template <typename Real>
 class BlockStep {
  public:
-  BlockStep(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, RecoveryMemory* recovery)
+  BlockStep(const StepItem& item, const StepMemory& memory, Team::Worker* worker)
       : item_(item),
         program_(*item.program),
         block_(*item.block),
-        arena_(arena),
-        layout_(layout),
-        workspace_(workspace),
-        recovery_(recovery) {}
+        memory_(memory),
+        layout_(*memory.layout),
+        own_(memory.workspace + layout_.ItemAt(worker->slot())),
+        worker_(worker) {
+    Real* working = At(layout_.pairs);
+    for (int k = 0; k < block_.order(); ++k) {
+      FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
+      pair = FactorPair<Real>(block_, k, memory.arena, working);
+      if (FactorPair<Real>::InPlace(block_.factor[static_cast<size_t>(k)]) &&
+          FactorPair<Real>::InPlace(block_.inverse[static_cast<size_t>(k)])) {
+        continue;
+      }
+      constexpr auto kSize = static_cast<int64_t>(sizeof(Real));
+      working += RoundUp(FactorPair<Real>::WorkingElements(pair.d()) * kSize, kStateAlignment) / kSize;
+    }
+  }
 
   void Run() {
     const BlockData<Real> g = ReadGradient();
-    UpdateFactors(g);
+    for (int k = 0; k < block_.order(); ++k) UpdateFactorOf(k, g);
+    if (item_.schedule.refresh) RefreshRoots();
     ApplyDirectionOf(g);
   }
 
  private:
-  Real* At(int64_t offset) const { return reinterpret_cast<Real*>(workspace_ + offset); }
-  bool IsReal(const StateSlot& slot) const { return slot.dtype == DtypeOf<Real>(); }
-  Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
+  Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own_ + offset); }
+  PartScope Scope(StepPart part) const { return PartScope(worker_, memory_.times, part); }
 
   bool DenseInBuffer() const {
-    int64_t expected = 1;
-    for (int k = block_.order() - 1; k >= 0; --k) {
-      if (block_.shape[k] != 1 && block_.stride[static_cast<size_t>(k)] != expected) return false;
-      expected *= block_.shape[k];
+    const std::array<int64_t, kMaxDims> dense = DenseStrides(block_);
+    for (int k = 0; k < block_.order(); ++k) {
+      const auto at = static_cast<size_t>(k);
+      if (block_.shape[k] != 1 && block_.stride[at] != dense[at]) return false;
     }
     return true;
   }
@@ -61,75 +76,97 @@ class BlockStep {
       const auto* const data = static_cast<const Real*>(item_.buffers->grad) + block_.offset;
       return {data, block_.order() == 2 && block_.shape[0] > 1 ? block_.stride[0] : row};
     }
-    LoadGradient(program_, *item_.param, block_, *item_.buffers, At(layout_.gradient));
-    return {At(layout_.gradient), row};
+    PartScope scope = Scope(StepPart::kElementwise);
+    Real* const g = At(layout_.gradient);
+    scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
+      LoadGradient(program_, *item_.param, block_, *item_.buffers, PartAt(block_.elements, i), g);
+    });
+    return {g, row};
   }
 
-  void UpdateFactors(const BlockData<Real>& g) {
-    for (int k = 0; k < block_.order(); ++k) {
-      const StateSlot& slot = block_.factor[static_cast<size_t>(k)];
-      const int64_t n = block_.shape[k] * block_.shape[k];
-      Real* const factor = IsReal(slot) ? InArena(slot) : At(layout_.factor);
-      if (!IsReal(slot)) Widen(arena_ + slot.offset, slot.dtype, factor, n);
+  void UpdateFactorOf(int k, const BlockData<Real>& g) const {
+    const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
+    {
+      const PartScope scope = Scope(StepPart::kElementwise);
+      pair.LoadFactor();
+    }
+    {
+      PartScope scope = Scope(StepPart::kFactorUpdate);
       UpdateFactor(block_.shape, k, g, static_cast<Real>(program_.factor_keep), static_cast<Real>(program_.factor_add),
-                   factor);
-      if (!IsReal(slot)) Narrow(factor, arena_ + slot.offset, slot.dtype, n);
-      if (program_.rule == DirectionRule::kPrecondition) PrepareInverse(k, factor);
+                   pair.factor(), pair.ld(), &scope);
+    }
+    const PartScope scope = Scope(StepPart::kElementwise);
+    pair.StoreFactor();
+    const bool wanted = item_.schedule.refresh || item_.schedule.rule == DirectionRule::kPrecondition;
+    if (wanted) pair.LoadInverse();
+  }
+
+  void RefreshRoots() {
+    std::array<int64_t, kMaxDims> sorted{};
+    std::copy_n(block_.shape.dims.begin(), block_.order(), sorted.begin());
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    const auto root = [](void* step, Team::Worker& worker, int64_t k) {
+      static_cast<BlockStep*>(step)->RefreshRootOf(static_cast<int>(k), &worker);
+    };
+    if (sorted[1] >= kRootsSideBySide) {
+      worker_->RunInSlots(block_.order(), layout_.root_slots, root, this);
+    } else {
+      for (int k = 0; k < block_.order(); ++k) root(this, *worker_, k);
     }
   }
 
-  // inverse_[k]: X_k, fresh if due, in the computation dtype.
-  void PrepareInverse(int k, const Real* factor) {
-    const auto at = static_cast<size_t>(k);
-    const StateSlot& slot = block_.inverse[at];
-    const int64_t n = block_.shape[k] * block_.shape[k];
-    if (IsReal(slot)) {
-      inverse_[at] = InArena(slot);
-    } else {
-      inverse_[at] = At(layout_.inverse) + inverse_end_;
-      inverse_end_ +=
-          RoundUp(n * static_cast<int64_t>(sizeof(Real)), kStateAlignment) / static_cast<int64_t>(sizeof(Real));
-    }
-    const RootMemory memory{block_.root_dtype, workspace_ + layout_.root,
-                            reinterpret_cast<int32_t*>(workspace_ + layout_.root_ints), recovery_};
-    const bool fresh = program_.refresh_roots && RefreshRoot(item_, k, factor, arena_, memory, inverse_[at]);
-    if (IsReal(slot)) return;
-    if (fresh) {
-      Narrow(inverse_[at], arena_ + slot.offset, slot.dtype, n);
-    } else {
-      Widen(arena_ + slot.offset, slot.dtype, inverse_[at], n);
-    }
+  void RefreshRootOf(int k, Team::Worker* worker) const {
+    PartScope scope(worker, memory_.times, StepPart::kRoots);
+    const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
+    char* const own = memory_.workspace + layout_.RootAt(worker->slot());
+    const RootMemory memory{block_.root_dtype, own + layout_.root, reinterpret_cast<int32_t*>(own + layout_.root_ints),
+                            memory_.recovery, &scope};
+    const SymmetricView<Real> factor{pair.d(), pair.factor(), program_.factor_correction, pair.ld()};
+    const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
+    if (RefreshRoot(item_, k, factor, memory_.arena, memory, inverse)) pair.StoreInverse();
   }
 
   void ApplyDirectionOf(const BlockData<Real>& g) const {
     Real* const p = At(layout_.direction[0]);
     const bool filtered = block_.filtered_grad.present() && program_.filter_keep != 0;
     Real* const h = filtered ? At(layout_.filtered) : nullptr;
-    switch (program_.rule) {
+    switch (item_.schedule.rule) {
       case DirectionRule::kPrecondition:
         return Precondition(g, h);
       case DirectionRule::kGraft:
-        FilterGradient<Real>(program_, block_, g, arena_, h, p);
+        Filter(g, h, p);
         break;
       case DirectionRule::kFiltered:
-        FilterGradient<Real>(program_, block_, g, arena_, p, nullptr);
+        Filter(g, p, nullptr);
         break;
       case DirectionRule::kZero:
-        FilterGradient<Real>(program_, block_, g, arena_, h, nullptr);
+        Filter(g, h, nullptr);
         std::fill(p, p + block_.elements, Real{0});
         break;
     }
     Apply(p, 1, 1, Norm(p));
   }
 
+  // |D|^2
+  double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
+    PartScope scope = Scope(StepPart::kElementwise);
+    return SumOverParts(block_.elements, &scope, [&](const Range& part) {
+      return FilterGradient<Real>(program_, block_, g, part, memory_.arena, h, d);
+    });
+  }
+
   void Precondition(const BlockData<Real>& g, Real* h) const {
-    const double graft_square = FilterGradient<Real>(program_, block_, g, arena_, h, nullptr);
+    const double graft_square = Filter(g, h, nullptr);
     const int64_t row = block_.order() == 2 ? block_.shape[1] : 0;
     BlockData<Real> p = h == nullptr ? g : BlockData<Real>{h, row};
-    for (int k = 0; k < block_.order(); ++k) {
-      Real* const next = At(layout_.direction[k % 2]);
-      ContractDim(block_.shape, k, p, inverse_[static_cast<size_t>(k)], next);
-      p = {next, row};
+    {
+      PartScope scope = Scope(StepPart::kPreconditioning);
+      for (int k = 0; k < block_.order(); ++k) {
+        const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
+        Real* const next = At(layout_.direction[k % 2]);
+        ContractDim(block_.shape, k, p, {pair.inverse(), pair.ld(), pair.full()}, next, &scope);
+        p = {next, row};
+      }
     }
     const double norm = Norm(p.data);
     if (program_.grafting == Grafting::kNone) return Apply(p.data, 1, 1, norm);
@@ -138,36 +175,44 @@ class BlockStep {
     Apply(p.data, 1 / (norm + 1e-16), std::sqrt(graft_square), size);
   }
 
-  double Norm(const Real* p) const { return std::sqrt(SumOfSquares(p, block_.elements)); }
+  double Norm(const Real* p) const {
+    PartScope scope = Scope(StepPart::kElementwise);
+    return std::sqrt(SumOverParts(block_.elements, &scope, [&](const Range& part) {
+      return BestKernels().Of<Real>().sum_of_squares(p + part.begin, part.end - part.begin);
+    }));
+  }
 
   // size: a bound on the elements of the direction.
   void Apply(const Real* p, double scale_down, double scale_up, double size) const {
-    if (!CanApply(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, size, arena_)) {
+    PartScope scope = Scope(StepPart::kElementwise);
+    if (!CanApply(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, size, memory_.arena)) {
       WriteUnchanged(*item_.param, &block_, *item_.buffers, program_.output);
       *item_.stood_still = 1;
       return;
     }
-    ApplyDirection(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, arena_);
+    scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
+      ApplyDirection(program_, *item_.param, block_, *item_.buffers, PartAt(block_.elements, i), p, scale_down,
+                     scale_up, memory_.arena);
+    });
   }
 
   const StepItem& item_;
   const StepProgram& program_;
   const Block& block_;
-  char* const arena_;
-  const SlotLayout& layout_;
-  char* const workspace_;
-  RecoveryMemory* const recovery_;
-  std::array<Real*, kMaxDims> inverse_{};
-  int64_t inverse_end_ = 0;  // elements
+  const StepMemory& memory_;
+  const WorkspaceLayout& layout_;
+  char* const own_;
+  Team::Worker* const worker_;
+  std::array<FactorPair<Real>, kMaxDims> pairs_;
 };
 
 }  // namespace
 
-void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, RecoveryMemory* recovery) {
+void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker) {
   if (item.block->computation == Dtype::kF64) {
-    BlockStep<double>(item, arena, layout, workspace, recovery).Run();
+    BlockStep<double>(item, memory, worker).Run();
   } else {
-    BlockStep<float>(item, arena, layout, workspace, recovery).Run();
+    BlockStep<float>(item, memory, worker).Run();
   }
 }
 

@@ -3,12 +3,23 @@
 #pragma once
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/part_times.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/base/team.h"
 #include "core/roots/ladder.h"
 
 namespace shampoo {
 
-// All of a step for one block, on the calling thread.
-void StepBlock(const StepItem& item, char* arena, const SlotLayout& layout, char* workspace, RecoveryMemory* recovery);
+// What the steps of all blocks share.
+struct StepMemory {
+  char* arena;
+  const WorkspaceLayout* layout;
+  char* workspace;
+  RecoveryMemory* recovery;
+  PartTimes* times;  // nullptr: not measured
+};
+
+// All of a step for one block, by this worker and those who help it.
+void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker);
 
 }  // namespace shampoo

@@ -15,7 +15,9 @@ namespace {
 
 void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
   const float one = 1;
-  for (int64_t i = 0; i < d; ++i) Narrow(&one, ElementAt(arena + slot.offset, slot.dtype, i * d + i), slot.dtype, 1);
+  for (int64_t i = 0; i < d; ++i) {
+    Narrow(&one, ElementAt(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i)), slot.dtype, 1);
+  }
 }
 
 }  // namespace
@@ -26,22 +28,20 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   std::vector<const Block*> pointers;
   pointers.reserve(plan.blocks.size());
   for (const Block& block : plan.blocks) pointers.push_back(&block);
-  SlotLayout& layout = backend->layout_;
-  layout = SlotLayout::For(pointers, plan.groups);
-  const auto slots = static_cast<size_t>(SlotsFor(static_cast<int64_t>(plan.blocks.size()), plan.threads));
+  WorkspaceLayout& layout = backend->layout_;
+  layout = WorkspaceLayout::For(pointers, plan.groups, plan.threads);
+  backend->measures_ = plan.groups[0].track_times;
 
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  const int64_t of_slots = static_cast<int64_t>(slots) * layout.bytes;
-  const int64_t bytes = of_slots + layout.recovery_bytes;
-  SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "workspace", &backend->workspace_));
+  SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, layout.bytes(), "workspace", &backend->workspace_));
   if (layout.recovery_bytes > 0) {
-    auto* const elements = reinterpret_cast<double*>(backend->workspace_.data() + of_slots);
+    auto* const elements = reinterpret_cast<double*>(backend->workspace_.data() + layout.RecoveryAt());
     backend->recovery_.workspace = {elements, reinterpret_cast<int32_t*>(elements + layout.recovery_elements)};
   }
-  std::fill_n(backend->workspace_.data(), bytes, char{0});  // no page fault in a step
-  backend->scratch_.resize(slots);
+  std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // no page fault in a step
+  backend->scratch_.resize(static_cast<size_t>(layout.slots));
   for (blas::Scratch& scratch : backend->scratch_) {
-    SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(backend->layout_.scratch_bytes, &scratch));
+    SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(layout.scratch_bytes, &scratch));
   }
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan.threads, executor, &backend->executor_));
   *out = std::move(backend);
@@ -64,6 +64,7 @@ void CpuBackend::InitializeState(std::span<const Block> blocks, std::span<const 
 
 void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* largest) {
   executor_->ForEach(static_cast<int64_t>(stretches.size()), [&](int, int64_t i) {
+    const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kCheck);
     const Stretch& stretch = stretches[static_cast<size_t>(i)];
     largest[i] = LargestMagnitude(stretch.data, stretch.dtype, stretch.elements);
   });
@@ -77,7 +78,7 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
   double largest = 0;
   for (int64_t i = 0; i < d; ++i) {
     double value = 0;
-    Widen(ElementAt(arena + slot.offset, slot.dtype, i * d + i), slot.dtype, &value, 1);
+    Widen(ElementAt(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i)), slot.dtype, &value, 1);
     largest = std::max(largest, value);
   }
   return largest;
@@ -88,11 +89,16 @@ void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffe
 }
 
 void CpuBackend::Step(std::span<const StepItem> items, char* arena) {
-  executor_->ForEach(static_cast<int64_t>(items.size()), [&](int slot, int64_t i) {
-    const auto at = static_cast<size_t>(slot);
-    blas::ScratchUse use(&scratch_[at]);
-    StepBlock(items[static_cast<size_t>(i)], arena, layout_, workspace_.data() + slot * layout_.bytes, &recovery_);
-  });
+  struct Call {
+    std::span<const StepItem> items;
+    StepMemory memory;
+  } call{items, {arena, &layout_, workspace_.data(), &recovery_, measures_ ? &times_ : nullptr}};
+  const auto step = [](void* argument, Team::Worker& worker, int64_t i) {
+    const auto* const mine = static_cast<Call*>(argument);
+    StepBlock(mine->items[static_cast<size_t>(i)], mine->memory, &worker);
+  };
+  Team::Run(executor_.get(), static_cast<int64_t>(items.size()), layout_.item_slots, layout_.slots, step, &call,
+            [this](int slot) { return blas::ScratchUse(&scratch_[static_cast<size_t>(slot)]); });
 }
 
 }  // namespace shampoo

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/part_times.h"
 #include "core/backend/cpu/slot_memory.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
@@ -15,7 +16,8 @@
 namespace shampoo {
 
 // Blocks are spread over threads, each block on one thread from its gradient to its update, so that it stays in that
-// thread's cache and its bits do not depend on how many threads there are.
+// thread's cache. A thread that finds no block takes tiles of the blocks that others are at; how a block is divided
+// follows from its shape, so that its bits do not depend on how many threads there are.
 class CpuBackend : public Backend {
  public:
   // Allocates all workspace for these blocks.
@@ -28,15 +30,18 @@ class CpuBackend : public Backend {
   double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) override;
   void Step(std::span<const StepItem> items, char* arena) override;
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) override;
+  double Seconds(StepPart part) const override { return times_.Seconds(part); }
 
  private:
   CpuBackend() = default;
 
   std::unique_ptr<Executor> executor_;  // first, so that a host's executor is released after all memory is freed
-  SlotLayout layout_;
+  WorkspaceLayout layout_;
   Allocation workspace_;
   RecoveryMemory recovery_;             // at the end of the workspace
   std::vector<blas::Scratch> scratch_;  // by slot
+  PartTimes times_;
+  bool measures_ = false;
 };
 
 }  // namespace shampoo

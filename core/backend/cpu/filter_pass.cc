@@ -2,87 +2,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cpu/filter_pass.h"
 
-#include <cmath>
+#include <algorithm>
 
-#include "core/backend/cpu/stretch.h"
+#include "core/base/kernels/kernels.h"
+#include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
 
 template <typename Real>
-void UpdateMoment(Real keep, Real add, const Real* g, Real* v, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) v[i] = keep * v[i] + add * (g[i] * g[i]);
-}
-
-template <typename Real>
-void Filter(Real keep, Real add, Real correction, const Real* g, Real* e, Real* h, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    e[i] = keep * e[i] + add * g[i];
-    h[i] = e[i] / correction;
-  }
-}
-
-// D = H / (sqrt(V / c) + epsilon)
-template <typename Real>
-void GraftDirection(Real correction, Real epsilon, const Real* h, const Real* v, Real* d, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) d[i] = h[i] / (std::sqrt(v[i] / correction) + epsilon);
+FilterScalars<Real> ScalarsOf(const StepProgram& program) {
+  const auto real = [](double value) { return static_cast<Real>(value); };
+  return {real(program.moment_keep),     real(program.moment_add),        real(program.filter_keep),
+          real(1 - program.filter_keep), real(program.filter_correction), real(program.moment_correction),
+          real(program.grafting_epsilon)};
 }
 
 }  // namespace
 
 template <typename Real>
-double FilterGradient(const StepProgram& program, const Block& block, const BlockData<Real>& g, char* arena, Real* h,
-                      Real* d) {
+double FilterGradient(const StepProgram& program, const Block& block, const BlockData<Real>& g, const Range& part,
+                      char* arena, Real* h, Real* d) {
+  const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
+  const FilterScalars<Real> scalars = ScalarsOf<Real>(program);
   const bool filtered = block.filtered_grad.present() && program.filter_keep != 0;
   const bool has_moment = block.grafting.present();
+  const bool grafted = program.grafting != Grafting::kNone;
   MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype);
   MutableOperand<Real> moment(arena + block.grafting.offset, block.grafting.dtype);
   Real direction[kStretch];
   double square = 0;
 
-  // Rows of a view, or the whole dense block as one row.
-  const bool rows = block.order() == 2 && g.ld != block.shape[1];
-  const int64_t row_length = rows ? block.shape[1] : block.elements;
-  for (int64_t row = 0; row * row_length < block.elements; ++row) {
-    ForEachStretch(row_length, [&](int64_t first, int64_t n) {
-      const Real* const gradient = g.data + row * (rows ? g.ld : row_length) + first;
-      const int64_t at = row * row_length + first;
-      const Real* v = nullptr;
-      if (has_moment) {
-        Real* const moments = moment.Open(at, n);
-        UpdateMoment(static_cast<Real>(program.moment_keep), static_cast<Real>(program.moment_add), gradient, moments,
-                     n);
-        moment.Close(at, n);
-        v = moments;
-      }
-      const Real* filtered_here = gradient;
+  std::array<int64_t, kMaxDims> stride =
+      block.order() == 2 ? std::array<int64_t, kMaxDims>{g.ld, 1} : DenseStrides(block);
+  ForEachRun(block.shape, stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
+    ForEachStretch(length, [&](int64_t first, int64_t n) {
+      const Real* const gradient = g.data + from + first;
+      const int64_t at = dense + first;
+      Real* const v = has_moment ? moment.Open(at, n) : nullptr;
+      Real* const e = filtered ? filtered_grad.Open(at, n) : nullptr;
+      Real* const target = d != nullptr ? d + at : direction;
+      kernels.filter(scalars, gradient, v, e, h != nullptr ? h + at : nullptr, target, n);
+      if (has_moment) moment.Close(at, n);
       if (filtered) {
-        Filter(static_cast<Real>(program.filter_keep), static_cast<Real>(1 - program.filter_keep),
-               static_cast<Real>(program.filter_correction), gradient, filtered_grad.Open(at, n), h + at, n);
         filtered_grad.Close(at, n);
-        filtered_here = h + at;
       } else if (h != nullptr) {
-        for (int64_t i = 0; i < n; ++i) h[at + i] = gradient[i];
-        filtered_here = h + at;
+        std::copy(gradient, gradient + n, h + at);
       }
-      if (program.grafting == Grafting::kNone) return;
-      const Real* result = filtered_here;
-      if (has_moment) {
-        Real* const target = d != nullptr ? d + at : direction;
-        GraftDirection(static_cast<Real>(program.moment_correction), static_cast<Real>(program.grafting_epsilon),
-                       filtered_here, v, target, n);
-        result = target;
-      } else if (d != nullptr && d != h) {
-        for (int64_t i = 0; i < n; ++i) d[at + i] = filtered_here[i];
-      }
-      square += SumOfSquares(result, n);
+      if (!grafted) return;
+      const Real* const own = filtered ? h + at : gradient;
+      if (!has_moment && d != nullptr && d != h) std::copy(own, own + n, target);
+      square += kernels.sum_of_squares(has_moment ? target : own, n);
     });
-  }
+  });
   return square;
 }
 
-template double FilterGradient<float>(const StepProgram&, const Block&, const BlockData<float>&, char*, float*, float*);
-template double FilterGradient<double>(const StepProgram&, const Block&, const BlockData<double>&, char*, double*,
-                                       double*);
+template double FilterGradient<float>(const StepProgram&, const Block&, const BlockData<float>&, const Range&, char*,
+                                      float*, float*);
+template double FilterGradient<double>(const StepProgram&, const Block&, const BlockData<double>&, const Range&, char*,
+                                       double*, double*);
 
 }  // namespace shampoo

@@ -5,37 +5,25 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "core/backend/cpu/stretch.h"
+#include "core/base/kernels/kernels.h"
 #include "core/plan/runs.h"
 
 namespace shampoo {
-namespace {
-
-// Without the sign bit the patterns of a float type are in the order of their values, infinity above all numbers and
-// NaN above infinity: one integer maximum answers all questions at once, and vectorizes.
-template <typename Bits>
-Bits LargestPattern(const void* data, int64_t n) {
-  const auto* const bits = static_cast<const Bits*>(data);
-  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() / 2;
-  Bits largest = 0;
-  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, static_cast<Bits>(bits[i] & kMagnitude));
-  return largest;
-}
-
-}  // namespace
-
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
+  // Without the sign bit the patterns of a float type are in the order of their values, infinity above all numbers and
+  // NaN above infinity: one integer maximum answers all questions at once.
+  const Kernels& kernels = BestKernels();
   switch (dtype) {
     case Dtype::kF32:
-      return static_cast<double>(std::bit_cast<float>(LargestPattern<uint32_t>(data, n)));
+      return static_cast<double>(std::bit_cast<float>(kernels.largest_u32(static_cast<const uint32_t*>(data), n)));
     case Dtype::kF64:
-      return std::bit_cast<double>(LargestPattern<uint64_t>(data, n));
+      return std::bit_cast<double>(kernels.largest_u64(static_cast<const uint64_t*>(data), n));
     case Dtype::kF16:
-      return static_cast<double>(HalfToFloat(LargestPattern<uint16_t>(data, n)));
+      return static_cast<double>(HalfToFloat(kernels.largest_u16(static_cast<const uint16_t*>(data), n)));
     case Dtype::kBf16:
-      return static_cast<double>(Bf16ToFloat(LargestPattern<uint16_t>(data, n)));
+      return static_cast<double>(Bf16ToFloat(kernels.largest_u16(static_cast<const uint16_t*>(data), n)));
     default:
       return 0;
   }
@@ -53,7 +41,7 @@ GradientInspection InspectGradient(const StepItem& item, double* sums) {
   for (int k = block.order() - 1; k >= 0; --k) {
     const int64_t d = block.shape[k];
     std::fill_n(sums, d, 0.0);
-    ForEachRun(block.shape, block.stride, [&](int64_t from, int64_t dense, int64_t length) {
+    ForEachRun(block.shape, block.stride, 0, block.elements, [&](int64_t from, int64_t dense, int64_t length) {
       ForEachStretch(length, [&](int64_t first, int64_t n) {
         const int64_t there = block.offset + from + first;
         const double* const g = gradient.Read(there, n);

@@ -22,31 +22,33 @@ RootSpec SpecOf(const StepItem& item, int k, bool may_be_diagonal) {
 }  // namespace
 
 template <typename Real>
-bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const RootMemory& memory,
-                 Real* inverse) {
+bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,
+                 const SymmetricTarget<Real>& inverse) {
   const Block& block = *item.block;
   int32_t* const flag = reinterpret_cast<int32_t*>(arena + block.diagonal.offset) + k;
-  const SymmetricView<Real> matrix{block.shape[k], factor, item.program->factor_correction};
   const RootSpec spec = SpecOf(item, k, *flag != 0);
   const double limit =
       std::min(LargestFinite(block.inverse[static_cast<size_t>(k)].dtype), LargestFinite(DtypeOf<Real>()));
   RootReport& report = item.roots[k];
-  report.outcome = ComputeRoot(spec, matrix, memory, limit, inverse);
+  report.outcome = ComputeRoot(spec, factor, memory, limit, inverse);
   if (!report.outcome.diagonal_input) *flag = 0;
   if (!report.outcome.ok()) return false;
   if (item.program->settings->track_root_residuals) {
+    const SymmetricView<Real> root{factor.n, inverse.data, 1, inverse.ld, true};
     if (memory.root_dtype == Dtype::kF64) {
       report.residuals =
-          MeasureRoot(spec, report.outcome, matrix, inverse, {static_cast<double*>(memory.own), memory.own_ints});
+          MeasureRoot(spec, report.outcome, factor, root, {static_cast<double*>(memory.own), memory.own_ints});
     } else {
       std::lock_guard<std::mutex> lock(memory.recovery->mutex);
-      report.residuals = MeasureRoot(spec, report.outcome, matrix, inverse, memory.recovery->workspace);
+      report.residuals = MeasureRoot(spec, report.outcome, factor, root, memory.recovery->workspace);
     }
   }
   return true;
 }
 
-template bool RefreshRoot<float>(const StepItem&, int, const float*, char*, const RootMemory&, float*);
-template bool RefreshRoot<double>(const StepItem&, int, const double*, char*, const RootMemory&, double*);
+template bool RefreshRoot<float>(const StepItem&, int, const SymmetricView<float>&, char*, const RootMemory&,
+                                 const SymmetricTarget<float>&);
+template bool RefreshRoot<double>(const StepItem&, int, const SymmetricView<double>&, char*, const RootMemory&,
+                                  const SymmetricTarget<double>&);
 
 }  // namespace shampoo

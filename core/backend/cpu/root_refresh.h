@@ -7,9 +7,10 @@
 
 namespace shampoo {
 
-// Computes X_k from the unrounded factor (d x d, lower triangle) in the block's root dtype and writes it, in full, to
-// `inverse` in the computation dtype. item.roots[k] tells how it went; on failure `inverse` is untouched.
+// Computes X_k from the unrounded factor in the block's root dtype and writes it to `inverse`. item.roots[k] tells how
+// it went; on failure `inverse` is untouched.
 template <typename Real>
-bool RefreshRoot(const StepItem& item, int k, const Real* factor, char* arena, const RootMemory& memory, Real* inverse);
+bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,
+                 const SymmetricTarget<Real>& inverse);
 
 }  // namespace shampoo

@@ -4,32 +4,57 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/factor_pair.h"
 #include "core/base/round_up.h"
 #include "core/plan/layout.h"
 #include "core/roots/workspace.h"
 
 namespace shampoo {
+namespace {
 
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
-SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups) {
+// A block of fewer products than this is never divided (see rank_update.cc, kronecker.cc).
+constexpr double kWorthDividing = double{1 << 26};
+
+bool MayBeDivided(const Block& block) {
+  double products = 0;
+  for (int k = 0; k < block.order(); ++k) {
+    const auto d = static_cast<double>(block.shape[k]);
+    products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
+  }
+  return products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
+}
+
+template <typename Real>
+int64_t PairBytes(const Block& block) {
+  int64_t bytes = 0;
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    if (FactorPair<Real>::InPlace(block.factor[at]) && FactorPair<Real>::InPlace(block.inverse[at])) continue;
+    const int64_t elements = FactorPair<Real>::WorkingElements(block.shape[k]);
+    bytes += RoundUp(elements * static_cast<int64_t>(sizeof(Real)), kStateAlignment);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups,
+                                     int threads) {
   int64_t dense = 0;
-  int64_t factor = 0;
-  int64_t inverse = 0;
+  int64_t pairs = 0;
   int64_t root_bytes = 0;
   int64_t largest_dim = 0;
-  SlotLayout layout;
+  int64_t factors = 0;
+  bool divided = false;
+  WorkspaceLayout layout;
   for (const Block* block : blocks) {
     const auto real = static_cast<int64_t>(SizeOf(block->computation));
     const auto root = static_cast<int64_t>(SizeOf(block->root_dtype));
     const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
-    int64_t inverses = 0;
     for (int k = 0; k < block->order(); ++k) {
       const int64_t d = block->shape[k];
-      if (block->factor[static_cast<size_t>(k)].dtype != block->computation) factor = std::max(factor, d * d * real);
-      if (block->inverse[static_cast<size_t>(k)].dtype != block->computation) {
-        inverses += RoundUp(d * d * real, kStateAlignment);
-      }
       const int64_t elements = RootWorkspace<double>::Elements(method, d);
       root_bytes = std::max(root_bytes, elements * root);
       if (block->root_dtype != Dtype::kF64) layout.recovery_elements = std::max(layout.recovery_elements, elements);
@@ -38,35 +63,36 @@ SlotLayout SlotLayout::For(const std::vector<const Block*>& blocks, const std::v
       const int64_t extent = std::max(d, block->elements / d);
       layout.scratch_bytes = std::max(layout.scratch_bytes, blas::Scratch::Bytes(extent, element));
     }
-    inverse = std::max(inverse, inverses);
+    pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block) : PairBytes<float>(*block));
     dense = std::max(dense, block->elements * real);
+    factors += block->order();
+    divided = divided || MayBeDivided(*block);
   }
-  auto place = [&layout](int64_t* offset, int64_t size) {
-    *offset = layout.bytes;
-    layout.bytes += RoundUp(size, kStateAlignment);
+  const auto place = [](int64_t* offset, int64_t size, int64_t* end) {
+    *offset = *end;
+    *end += RoundUp(size, kStateAlignment);
   };
-  place(&layout.gradient, dense);
-  place(&layout.filtered, dense);
-  place(&layout.direction[0], dense);
-  place(&layout.direction[1], dense);
-  place(&layout.factor, factor);
-  place(&layout.inverse, inverse);
-  place(&layout.root, root_bytes);
-  place(&layout.root_ints, RootWorkspace<double>::Ints(largest_dim) * 4);
-  place(&layout.slice_sums, largest_dim * 8);
+  place(&layout.gradient, dense, &layout.item_bytes);
+  place(&layout.filtered, dense, &layout.item_bytes);
+  place(&layout.direction[0], dense, &layout.item_bytes);
+  place(&layout.direction[1], dense, &layout.item_bytes);
+  place(&layout.pairs, pairs, &layout.item_bytes);
+  place(&layout.slice_sums, largest_dim * 8, &layout.item_bytes);
+  place(&layout.root, root_bytes, &layout.root_bytes);
+  place(&layout.root_ints, RootWorkspace<double>::Ints(largest_dim) * 4, &layout.root_bytes);
   if (layout.recovery_elements > 0) {
     layout.recovery_bytes =
         RoundUp(layout.recovery_elements * 8 + RootWorkspace<double>::Ints(largest_dim) * 4, kStateAlignment);
   }
+  layout.item_slots = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(blocks.size()), threads));
+  layout.root_slots = divided ? static_cast<int>(std::min<int64_t>(factors, threads)) : layout.item_slots;
+  layout.slots = divided ? threads : layout.item_slots;
   return layout;
 }
 
-int64_t SlotsFor(int64_t blocks, int threads) { return std::min<int64_t>(blocks, threads); }
-
 int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads) {
-  const SlotLayout layout = SlotLayout::For(blocks, groups);
-  return layout.recovery_bytes +
-         SlotsFor(static_cast<int64_t>(blocks.size()), threads) * (layout.bytes + layout.scratch_bytes);
+  const WorkspaceLayout layout = WorkspaceLayout::For(blocks, groups, threads);
+  return layout.bytes() + layout.slots * layout.scratch_bytes;
 }
 
 }  // namespace shampoo

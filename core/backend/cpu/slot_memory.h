@@ -11,31 +11,42 @@
 
 namespace shampoo {
 
-// Workspace of one slot (one worker's place): offsets in bytes of what the step of a block needs besides its states.
-struct SlotLayout {
+// The workspace of the CPU backend, in bytes: some slots that whole blocks are worked on in, some that inverse roots
+// are, and what all share.
+struct WorkspaceLayout {
+  // What the step of a block needs besides its states: offsets within an item's slot.
   int64_t gradient = 0;       // G where the caller's cannot be used as it is
   int64_t filtered = 0;       // H
   int64_t direction[2] = {};  // P, from one contraction to the next
-  int64_t factor = 0;         // F_k unrounded, where it is kept in another dtype
-  int64_t inverse = 0;        // all X_k unrounded, where they are kept in another dtype
-  int64_t root = 0;           // a RootWorkspace of the root dtype
-  int64_t root_ints = 0;
-  int64_t slice_sums = 0;  // float64, of the check phase
-  int64_t bytes = 0;
-  int64_t scratch_bytes = 0;  // of BLAS
+  int64_t pairs = 0;          // F_k and X_k unrounded, where they cannot be used as they are kept
+  int64_t slice_sums = 0;     // float64, of the check phase
+  int64_t item_bytes = 0;
 
-  // Shared by all slots: a RootWorkspace of float64, where some root dtype is narrower.
+  // Offsets within a root's slot.
+  int64_t root = 0;  // a RootWorkspace of the root dtype
+  int64_t root_ints = 0;
+  int64_t root_bytes = 0;
+
+  int64_t scratch_bytes = 0;  // of BLAS, for each thread
+
+  // Shared by all: a RootWorkspace of float64, where some root dtype is narrower.
   int64_t recovery_elements = 0;
   int64_t recovery_bytes = 0;  // with its integers
 
+  int item_slots = 0;  // threads that can be at a block of their own
+  int root_slots = 0;  // threads that can be at a root
+  int slots = 0;       // threads that can be at a tile of either
+
   // Large enough for each of the blocks.
-  static SlotLayout For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups);
+  static WorkspaceLayout For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads);
+
+  int64_t ItemAt(int slot) const { return slot * item_bytes; }
+  int64_t RootAt(int slot) const { return item_slots * item_bytes + slot * root_bytes; }
+  int64_t RecoveryAt() const { return RootAt(root_slots); }
+  int64_t bytes() const { return RecoveryAt() + recovery_bytes; }
 };
 
 // Bytes that the CPU backend allocates for these blocks: a Plan::WorkspaceBytes.
 int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads);
-
-// How many workers so many blocks can keep busy.
-int64_t SlotsFor(int64_t blocks, int threads);
 
 }  // namespace shampoo

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "core/base/convert.h"
+#include "core/base/tiles.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 
@@ -16,6 +18,47 @@ inline constexpr int64_t kStretch = 512;
 template <typename Work>
 void ForEachStretch(int64_t n, Work&& work) {
   for (int64_t first = 0; first < n; first += kStretch) work(first, n - first < kStretch ? n - first : kStretch);
+}
+
+// Some elements of a block, counted in row-major order.
+struct Range {
+  int64_t begin;
+  int64_t end;
+};
+
+// How an elementwise pass over n elements is divided: into at most kMostParts, each large enough to be worth it.
+inline constexpr int64_t kMostParts = 64;
+inline int64_t PartCount(int64_t n) {
+  const int64_t worth = n >> 16;
+  return worth < 1 ? 1 : worth < kMostParts ? worth : kMostParts;
+}
+inline Range PartAt(int64_t n, int64_t i) {
+  const int64_t count = PartCount(n);
+  const int64_t whole = (n / count + 15) / 16 * 16;
+  const int64_t begin = i * whole < n ? i * whole : n;
+  return {begin, i + 1 == count || begin + whole > n ? n : begin + whole};
+}
+
+// The sum of what work(range) returns over all parts of n elements, in a fixed order.
+template <typename Work>
+double SumOverParts(int64_t n, Tiles* tiles, Work&& work) {
+  double sums[kMostParts] = {};
+  const int64_t count = PartCount(n);
+  tiles->ForEach(count, [&](int64_t i) { sums[i] = work(PartAt(n, i)); });
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += sums[i];
+  return sum;
+}
+
+// Strides of the block's shape without gaps.
+inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
+  std::array<int64_t, kMaxDims> stride{};
+  int64_t next = 1;
+  for (int k = block.order() - 1; k >= 0; --k) {
+    stride[static_cast<size_t>(k)] = next;
+    next *= block.shape[k];
+  }
+  return stride;
 }
 
 // A vector of some dtype that is read, or read and written, as Real, stretch by stretch. Where the dtype is Real
@@ -60,21 +103,5 @@ class MutableOperand : public Operand<Real> {
  private:
   void* target_;
 };
-
-// Sum of squares in float64, in a fixed order.
-template <typename Real>
-double SumOfSquares(const Real* values, int64_t n) {
-  constexpr int64_t kLanes = 8;
-  double lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      lanes[lane] += value * value;
-    }
-  }
-  for (; i < n; ++i) lanes[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
 
 }  // namespace shampoo

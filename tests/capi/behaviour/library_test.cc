@@ -44,7 +44,7 @@ TEST_CASE("the keys of this version, their types and who may change them") {
     CAPTURE(name);
     CHECK(names.insert(name).second);
     CHECK(info.changeable == (changeable.count(name) != 0 ? 1 : 0));
-    CHECK(info.scope == (name == "threads" ? 0 : 1));
+    CHECK(info.scope == (name == "threads" || name == "track_times" ? 0 : 1));
     CHECK(std::string(info.doc).size() > 20);
     CHECK(std::string(info.range) != "");
   }
@@ -76,6 +76,8 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "root_rank_atol",
                                        "root_failure_tolerance",
                                        "track_root_residuals",
+                                       "root_spread",
+                                       "track_times",
                                        "on_nonfinite",
                                        "computation_dtype",
                                        "root_dtype",

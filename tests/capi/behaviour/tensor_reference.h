@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "tests/capi/behaviour/host.h"
 #include "tests/capi/semantics/dense_reference.h"
 
 namespace shampoo_test {
@@ -17,6 +19,7 @@ struct TensorReference {
   double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root 0: twice the order
   bool rmsprop = true;                                                       // the grafting method, or none
   int frequency = 1, start = 1;
+  bool spread = false;  // refreshes keep to the phase of `start`
 
   std::vector<double> e, v, m;
   std::vector<std::vector<double>> factor, inverse;
@@ -70,7 +73,7 @@ struct TensorReference {
           factor[k][i * d + j] += (1 - beta2) * g[at] * g[at - j * Stride(k) + i * Stride(k)];
         }
       }
-      if (t == start || (t > start && t % frequency == 0)) {
+      if (t == start || (t > start && (spread ? t - start : t) % frequency == 0)) {
         std::vector<double> a = factor[k];
         for (double& x : a) x /= 1 - std::pow(beta2, t);
         inverse[k] = roots.InverseRoot(shape[k], a);
@@ -102,5 +105,29 @@ struct TensorReference {
     }
   }
 };
+
+inline std::string Text(double value) {
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+// The settings of the reference, as an optimizer gets them.
+inline Keys KeysOf(const TensorReference& r) {
+  return {{"lr", Text(r.lr)},
+          {"beta1", Text(r.beta1)},
+          {"beta2", Text(r.beta2)},
+          {"epsilon", Text(r.epsilon)},
+          {"momentum", Text(r.momentum)},
+          {"weight_decay", Text(r.weight_decay)},
+          {"gradient_scale", Text(r.scale)},
+          {"grafting", r.rmsprop ? "rmsprop" : "none"},
+          {"grafting_beta2", Text(r.graft_beta2)},
+          {"grafting_epsilon", Text(r.graft_epsilon)},
+          {"exponent_multiplier", Text(r.multiplier)},
+          {"precondition_frequency", std::to_string(r.frequency)},
+          {"start_preconditioning_step", std::to_string(r.start)},
+          {"root_spread", r.spread ? "true" : "false"},
+          {"use_merge_dims", "false"}};
+}
 
 }  // namespace shampoo_test

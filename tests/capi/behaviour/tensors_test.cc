@@ -1,34 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
-
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/tensor_reference.h"
 
 namespace shampoo_test {
 namespace {
-
-std::string Text(double value) {
-  char text[64];
-  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
-}
-
-Keys KeysOf(const TensorReference& r) {
-  return {{"lr", Text(r.lr)},
-          {"beta1", Text(r.beta1)},
-          {"beta2", Text(r.beta2)},
-          {"epsilon", Text(r.epsilon)},
-          {"momentum", Text(r.momentum)},
-          {"weight_decay", Text(r.weight_decay)},
-          {"gradient_scale", Text(r.scale)},
-          {"grafting", r.rmsprop ? "rmsprop" : "none"},
-          {"grafting_beta2", Text(r.graft_beta2)},
-          {"grafting_epsilon", Text(r.graft_epsilon)},
-          {"exponent_multiplier", Text(r.multiplier)},
-          {"precondition_frequency", std::to_string(r.frequency)},
-          {"start_preconditioning_step", std::to_string(r.start)},
-          {"use_merge_dims", "false"}};
-}
 
 double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0;

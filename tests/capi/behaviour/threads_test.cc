@@ -53,6 +53,29 @@ TEST_CASE("every number of threads gives the same bits") {
   CHECK(Train(1, 2) != expected);
 }
 
+std::vector<std::vector<char>> TrainDivided(int32_t threads) {
+  const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"threads", "0"}};
+  std::vector<shampoo_param_desc> params = {Param("large", {600, 520}), Param("half", {512, 512}, SHAMPOO_BF16),
+                                            Param("long", {1024, 140}), Param("vector", {1024}),
+                                            Param("stack", {40, 64, 64})};
+  Host host(keys + Keys{{"use_merge_dims", "false"}}, params, threads);
+  std::mt19937_64 random(5);
+  host.Fill(random);
+  for (int t = 0; t < 2; ++t) {
+    host.FillGradients(random);
+    host.Step();
+  }
+  return host.Everything();
+}
+
+TEST_CASE("blocks that threads share give the same bits, too") {
+  const auto expected = TrainDivided(1);
+  for (const int32_t threads : {2, 5}) {
+    CAPTURE(threads);
+    CHECK(TrainDivided(threads) == expected);
+  }
+}
+
 TEST_CASE("optimizers on several threads at once do not disturb each other") {
   const auto expected = Train(1);
   constexpr int kOptimizers = 4;

@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/convert.h"
+#include "core/plan/block.h"
+
+namespace shampoo {
+
+// The factor matrix and the inverse root of one dim of a block in the computation dtype: where they lie in the arena,
+// or in working memory where they are kept in another dtype or packed.
+template <typename Real>
+class FactorPair {
+ public:
+  // Elements of working memory that a dim may need.
+  static int64_t WorkingElements(int64_t d) { return d < kPackedFrom ? 2 * d * d : d * (d + 1); }
+  static bool InPlace(const StateSlot& slot) {
+    return slot.dtype == DtypeOf<Real>() && slot.form != SymmetricForm::kPackedLower &&
+           slot.form != SymmetricForm::kPackedUpper;
+  }
+
+  FactorPair() = default;
+  FactorPair(const Block& block, int k, char* arena, Real* working)
+      : d_(block.shape[k]),
+        arena_(arena),
+        factor_(block.factor[static_cast<size_t>(k)]),
+        inverse_(block.inverse[static_cast<size_t>(k)]),
+        factor_memory_(InPlace(factor_) ? InArena(factor_) : working),
+        inverse_memory_(InPlace(inverse_) ? InArena(inverse_) : working + (full() ? d_ * d_ : 0)) {}
+
+  int64_t d() const { return d_; }
+  bool full() const { return d_ < kPackedFrom; }
+  int64_t ld() const { return full() ? d_ : d_ + 1; }
+  Real* factor() const { return factor_memory_; }                       // the lower triangle
+  Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }  // in full, or the upper triangle
+
+  // From the arena, and back with one rounding; nothing where they are in place.
+  void LoadFactor() const { Load(factor_, SymmetricForm::kLower, factor_memory_); }
+  void LoadInverse() const { Load(inverse_, SymmetricForm::kUpper, inverse_memory_); }
+  void StoreFactor() const { Store(factor_, SymmetricForm::kLower, factor_memory_); }
+  void StoreInverse() const { Store(inverse_, SymmetricForm::kUpper, inverse_memory_); }
+
+ private:
+  Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
+
+  // Calls move(element of the arena's memory, element of the working memory, count) row by row.
+  template <typename Move>
+  void ForEachRow(const StateSlot& slot, SymmetricForm working, Move&& move) const {
+    if (slot.form == SymmetricForm::kSquare) return move(0, 0, d_ * d_);
+    for (int64_t row = 0; row < d_; ++row) {
+      const SymmetricRow kept = RowOf(slot.form, d_, row);
+      move(kept.first, RowOf(working, d_, row).first, kept.count);
+    }
+  }
+  void Load(const StateSlot& slot, SymmetricForm working, Real* memory) const {
+    if (InPlace(slot)) return;
+    ForEachRow(slot, working, [&](int64_t from, int64_t to, int64_t count) {
+      Widen(ElementAt(arena_ + slot.offset, slot.dtype, from), slot.dtype, memory + to, count);
+    });
+  }
+  void Store(const StateSlot& slot, SymmetricForm working, const Real* memory) const {
+    if (InPlace(slot)) return;
+    ForEachRow(slot, working, [&](int64_t to, int64_t from, int64_t count) {
+      Narrow(memory + from, ElementAt(arena_ + slot.offset, slot.dtype, to), slot.dtype, count);
+    });
+  }
+
+  int64_t d_ = 0;
+  char* arena_ = nullptr;
+  StateSlot factor_;
+  StateSlot inverse_;
+  Real* factor_memory_ = nullptr;
+  Real* inverse_memory_ = nullptr;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,9 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#ifdef SHAMPOO_X86_KERNELS  // compiled with the flags of core/CMakeLists.txt
+#include "core/base/kernels/loops.h"
+
+namespace shampoo {
+const Kernels kAvx2Kernels = MakeKernels("avx2");
+}  // namespace shampoo
+#endif

@@ -1,0 +1,190 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The loops behind kernels.h, for the instruction set that the including file is compiled for. Everything is in an
+// unnamed namespace and nothing of the standard library is called: a function that the linker merged with one of
+// another file could bring instructions that a processor does not have.
+#include "core/base/kernels/kernels.h"
+
+namespace shampoo {
+namespace {
+
+inline float Root(float x) { return __builtin_sqrtf(x); }
+inline double Root(double x) { return __builtin_sqrt(x); }
+
+template <typename Real, bool kMoment, bool kFiltered>
+void FilterLoop(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    Real filtered = g[i];
+    if constexpr (kFiltered) {
+      const Real average = s.filter_keep * e[i] + s.filter_add * g[i];
+      e[i] = average;
+      filtered = average / s.filter_correction;
+      h[i] = filtered;
+    }
+    if constexpr (kMoment) {
+      const Real moment = s.moment_keep * v[i] + s.moment_add * (g[i] * g[i]);
+      v[i] = moment;
+      d[i] = filtered / (Root(moment / s.moment_correction) + s.grafting_epsilon);
+    }
+  }
+}
+
+template <typename Real>
+void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n) {
+  if (v != nullptr && e != nullptr) {
+    FilterLoop<Real, true, true>(s, g, v, e, h, d, n);
+  } else if (v != nullptr) {
+    FilterLoop<Real, true, false>(s, g, v, e, h, d, n);
+  } else if (e != nullptr) {
+    FilterLoop<Real, false, true>(s, g, v, e, h, d, n);
+  }
+}
+
+template <typename Real, bool kMomentum>
+void ApplyLoop(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
+               int64_t n) {
+  const Real down = s.scaled ? s.down : Real{1};
+  const Real up = s.scaled ? s.up : Real{1};
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const Real parameter = w[i];
+    Real direction = p[i] * down * up;
+    // Without decay nothing is added: W may be infinite.
+    direction = s.decay != 0 ? direction + s.decay * parameter : direction;
+    if constexpr (kMomentum) {
+      const Real moved = s.momentum * m[i] + direction;
+      m[i] = moved;
+      direction = s.nesterov ? direction + s.momentum * moved : moved;
+    }
+    const Real change = direction * -s.lr;
+    update[i] = change;
+    value[i] = parameter + change;
+  }
+}
+
+template <typename Real>
+void Apply(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value, int64_t n) {
+  if (m != nullptr) {
+    ApplyLoop<Real, true>(s, p, w, m, update, value, n);
+  } else {
+    ApplyLoop<Real, false>(s, p, w, m, update, value, n);
+  }
+}
+
+template <typename Real>
+double SumOfSquares(const Real* values, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      lanes[lane] += value * value;
+    }
+  }
+  for (; i < n; ++i) lanes[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+template <typename Real>
+void Load(Real scale, const Real* gradient, Real decay, const Real* w, Real* target, int64_t n) {
+  if (w == nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) target[i] = scale * gradient[i];
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) target[i] = scale * gradient[i] + decay * w[i];
+  }
+}
+
+template <typename Real>
+void Accumulate(Real keep, Real* row, Real add, const Real* g, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) row[i] = keep * row[i] + add * g[i];
+}
+
+inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
+inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// The conversions of core/base/convert.h without branches, so that they vectorize.
+void WidenF16(const uint16_t* from, float* to, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t sign = static_cast<uint32_t>(from[i] & 0x8000u) << 16;
+    const uint32_t magnitude = from[i] & 0x7fffu;
+    const uint32_t normal = (magnitude << 13) + 0x38000000u;
+    const uint32_t beyond = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+    // magnitude * 2^-24, exact
+    const uint32_t tiny = BitsOf(static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f);
+    const uint32_t finite = magnitude < 0x0400u ? tiny : normal;
+    to[i] = FloatOf((magnitude >= 0x7c00u ? beyond : finite) | sign);
+  }
+}
+
+void WidenBf16(const uint16_t* from, float* to, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = FloatOf(static_cast<uint32_t>(from[i]) << 16);
+}
+
+void NarrowF16(const float* from, uint16_t* to, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = BitsOf(from[i]);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    const uint32_t rounded = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+    // Adding 0.5 puts the bits of a subnormal at the end of the float, rounded by the adder.
+    const uint32_t tiny = BitsOf(FloatOf(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
+    uint32_t half = magnitude < 0x38800000u ? tiny : rounded;
+    half = magnitude >= 0x477ff000u ? 0x7c00u : half;  // 65520 and above round to infinity
+    half = magnitude > 0x7f800000u ? 0x7e00u : half;   // NaN
+    to[i] = static_cast<uint16_t>(half | ((bits >> 16) & 0x8000u));
+  }
+}
+
+void NarrowBf16(const float* from, uint16_t* to, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = BitsOf(from[i]);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40u;
+    to[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+}
+
+template <typename Bits>
+Bits LargestPattern(const Bits* bits, int64_t n) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) / 2;
+  Bits largest = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits magnitude = static_cast<Bits>(bits[i] & kMagnitude);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
+template <typename Real>
+constexpr KernelsOf<Real> MakeKernelsOf() {
+  return {Filter<Real>, Apply<Real>, SumOfSquares<Real>, Load<Real>, Accumulate<Real>};
+}
+
+constexpr Kernels MakeKernels(const char* name) {
+  return {name,
+          MakeKernelsOf<float>(),
+          MakeKernelsOf<double>(),
+          WidenF16,
+          WidenBf16,
+          NarrowF16,
+          NarrowBf16,
+          LargestPattern<uint16_t>,
+          LargestPattern<uint32_t>,
+          LargestPattern<uint64_t>};
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,42 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/blas/lapack_parts.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+
+namespace shampoo::blas {
+namespace {
+int Int(int64_t extent) { return static_cast<int>(extent); }
+}  // namespace
+
+// Row-major lower is column-major upper, and what is a column there is our row. LAPACK takes the block size from the
+// memory that it is given.
+int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work) {
+  return LAPACKE_ssytrd_work(LAPACK_COL_MAJOR, 'U', Int(n), a, Int(n), d, e, tau, work, Int(block * n));
+}
+
+int Sytrd(int64_t n, double* a, double* d, double* e, double* tau, int64_t block, double* work) {
+  return LAPACKE_dsytrd_work(LAPACK_COL_MAJOR, 'U', Int(n), a, Int(n), d, e, tau, work, Int(block * n));
+}
+
+int Stedc(int64_t n, float* d, float* e, float* z, float* work, int32_t* int_work) {
+  return LAPACKE_sstedc_work(LAPACK_COL_MAJOR, 'I', Int(n), d, e, z, Int(n), work, Int(StedcWork(n)), int_work,
+                             Int(StedcIntWork(n)));
+}
+
+int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int_work) {
+  return LAPACKE_dstedc_work(LAPACK_COL_MAJOR, 'I', Int(n), d, e, z, Int(n), work, Int(StedcWork(n)), int_work,
+                             Int(StedcIntWork(n)));
+}
+
+void SolveUnitTransposed(int64_t k, int64_t n, const float* l, float* b, int64_t ldb) {
+  cblas_strsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasUnit, Int(k), Int(n), 1.0f, l, Int(k), b,
+              Int(ldb));
+}
+
+void SolveUnitTransposed(int64_t k, int64_t n, const double* l, double* b, int64_t ldb) {
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasUnit, Int(k), Int(n), 1.0, l, Int(k), b, Int(ldb));
+}
+
+}  // namespace shampoo::blas

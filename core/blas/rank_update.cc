@@ -1,0 +1,109 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/blas/rank_update.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/blas/blas.h"
+
+namespace shampoo::blas {
+namespace {
+
+// Squares along the diagonal of a small update: large enough for GEMM, small enough that what lies above the diagonal
+// costs little.
+constexpr int64_t kLeaf = 32;
+// Up to this order SYRK is slower than squares of GEMM where PutsTogetherSmallUpdates.
+constexpr int64_t kLargestSmall = 512;
+
+// Products from which on an update is worth dividing, and the squares that it is divided into: in these BLAS is as fast
+// as in the whole.
+constexpr double kWorthDividing = double{1 << 26};
+int64_t TileOf(int64_t n) { return n < 1024 ? 256 : 512; }
+
+template <typename Real>
+RankUpdate<Real> Part(const RankUpdate<Real>& u, int64_t first, int64_t count) {
+  RankUpdate<Real> part = u;
+  part.n = count;
+  part.a = u.transposed ? u.a + first : u.a + first * u.lda;
+  part.c = u.c + first * u.ldc + first;
+  return part;
+}
+
+// Rows [first, first + rows) and columns [left, left + columns), all below the diagonal.
+template <typename Real>
+void Below(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left, int64_t columns) {
+  const Real* const a = u.transposed ? u.a + first : u.a + first * u.lda;
+  const Real* const b = u.transposed ? u.a + left : u.a + left * u.lda;
+  Gemm({u.transposed, !u.transposed, u.alpha, u.beta}, rows, columns, u.k, a, u.lda, b, u.lda,
+       u.c + first * u.ldc + left, u.ldc);
+}
+
+template <typename Real>
+void Small(const RankUpdate<Real>& u) {
+  static const bool by_gemm = PutsTogetherSmallUpdates();
+  if (by_gemm && u.n <= kLargestSmall) {
+    UpdateByGemm(u);
+  } else {
+    UpdateBySyrk(u);
+  }
+}
+
+}  // namespace
+
+bool PutsTogetherSmallUpdates() {
+  const std::string_view kernel = KernelName();
+  return kernel == "SkylakeX" || kernel == "Cooperlake" || kernel == "Sapphirerapids";
+}
+
+template <typename Real>
+void UpdateBySyrk(const RankUpdate<Real>& u) {
+  Syrk(u.transposed, u.n, u.k, u.alpha, u.a, u.lda, u.beta, u.c, u.ldc);
+}
+
+template <typename Real>
+void UpdateByGemm(const RankUpdate<Real>& u) {
+  if (u.n > kLeaf) {
+    const int64_t half = (u.n / 2 + kLeaf - 1) / kLeaf * kLeaf;
+    UpdateByGemm(Part(u, 0, half));
+    Below(u, half, u.n - half, 0, half);
+    UpdateByGemm(Part(u, half, u.n - half));
+    return;
+  }
+  Real square[kLeaf * kLeaf];
+  Gemm({u.transposed, !u.transposed, u.alpha, Real{0}}, u.n, u.n, u.k, u.a, u.lda, u.a, u.lda, square, u.n);
+  for (int64_t i = 0; i < u.n; ++i) {
+    Real* const row = u.c + i * u.ldc;
+    for (int64_t j = 0; j <= i; ++j) row[j] = u.beta == 0 ? square[i * u.n + j] : u.beta * row[j] + square[i * u.n + j];
+  }
+}
+
+template <typename Real>
+void Update(const RankUpdate<Real>& u, Tiles* tiles) {
+  const int64_t size = TileOf(u.n);
+  const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
+  if (u.n < 2 * size || products < kWorthDividing) return Small(u);
+  const int64_t panels = u.n / size;  // the last may be larger
+  const auto first_of = [size](int64_t panel) { return panel * size; };
+  const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? size : u.n - first_of(panel); };
+  // Squares below the diagonal first, as they take twice as long.
+  const int64_t below = panels * (panels - 1) / 2;
+  const auto tile = [&](int64_t i) {
+    if (i >= below) return Small(Part(u, first_of(i - below), count_of(i - below)));
+    int64_t row = panels - 1;
+    while (i >= row) i -= row--;
+    Below(u, first_of(row), count_of(row), first_of(i), count_of(i));
+  };
+  const int64_t count = below + panels;
+  if (tiles != nullptr) return tiles->ForEach(count, tile);
+  for (int64_t i = 0; i < count; ++i) tile(i);
+}
+
+template void Update<float>(const RankUpdate<float>&, Tiles*);
+template void Update<double>(const RankUpdate<double>&, Tiles*);
+template void UpdateBySyrk<float>(const RankUpdate<float>&);
+template void UpdateBySyrk<double>(const RankUpdate<double>&);
+template void UpdateByGemm<float>(const RankUpdate<float>&);
+template void UpdateByGemm<double>(const RankUpdate<double>&);
+
+}  // namespace shampoo::blas

@@ -1,0 +1,77 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace shampoo {
+
+// How a symmetric d x d state is kept. A factor matrix and its inverse root of the same dtype share one array of d rows
+// of d + 1 elements, the factor on and below its diagonal and the root above: each is kept once, and BLAS works on both
+// where they lie.
+enum class SymmetricForm : int8_t {
+  kNone,         // no symmetric matrix
+  kSquare,       // d x d, both triangles
+  kLower,        // the lower part of the shared array
+  kUpper,        // the upper part of the shared array
+  kPackedLower,  // the lower triangle, row after row
+  kPackedUpper,  // the upper triangle, row after row
+};
+
+// From this order on one triangle costs no speed; below it, products with a full matrix are up to a tenth faster, and
+// the memory is little.
+inline constexpr int64_t kPackedFrom = 128;
+
+// The kept elements of one row, neighbours of each other.
+struct SymmetricRow {
+  int64_t first;   // element of the state's memory
+  int64_t column;  // of the matrix
+  int64_t count;
+};
+
+constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
+  switch (form) {
+    case SymmetricForm::kLower:
+      return {row * (d + 1), 0, row + 1};
+    case SymmetricForm::kUpper:
+      return {row * (d + 1) + row + 1, row, d - row};
+    case SymmetricForm::kPackedLower:
+      return {row * (row + 1) / 2, 0, row + 1};
+    case SymmetricForm::kPackedUpper:
+      return {row * d - row * (row - 1) / 2, row, d - row};
+    default:
+      return {row * d, 0, d};
+  }
+}
+
+// Elements from the first to the last that a state of this form is in.
+constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
+  switch (form) {
+    case SymmetricForm::kSquare:
+      return d * d;
+    case SymmetricForm::kLower:
+    case SymmetricForm::kUpper:
+      return d * (d + 1);
+    default:
+      return d * (d + 1) / 2;
+  }
+}
+
+// Elements that a state of this form is counted with; the two that share an array have half of it each.
+constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
+  return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
+}
+
+// Where element (row, column) is kept, whichever triangle it is asked for.
+constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
+  const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
+  if (upper == (row > column)) {
+    const int64_t other = row;
+    row = column;
+    column = other;
+  }
+  const SymmetricRow kept = RowOf(form, d, row);
+  return kept.first + column - kept.column;
+}
+
+}  // namespace shampoo

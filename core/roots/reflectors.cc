@@ -1,0 +1,76 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/reflectors.h"
+
+#include <array>
+
+#include "core/blas/blas.h"
+#include "core/blas/lapack_parts.h"
+
+namespace shampoo {
+
+template <typename Root>
+void Reflectors<Root>::Prepare(Tiles* tiles) const {
+  const auto prepare = [this](int64_t i) { PreparePanel(PanelAt(i)); };
+  if (tiles != nullptr && n_ >= kLeastTiled) {
+    tiles->ForEach(Panels(), prepare);
+  } else {
+    for (int64_t i = 0; i < Panels(); ++i) prepare(i);
+  }
+}
+
+template <typename Root>
+void Reflectors<Root>::PreparePanel(const Panel& panel) const {
+  const int64_t k = panel.count;
+  const Root* const tau = tau_ + panel.first;
+  for (int64_t i = 0; i < k; ++i) {
+    Root* const row = panel.v + i * n_;
+    row[panel.first + i] = Root{1};
+    std::fill(row + panel.first + i + 1, row + panel.columns, Root{0});
+    std::copy(row, row + panel.columns, panel.y + i * n_);
+  }
+  // H(k-1) ... H(0) = I - V^T T V, T = D (I + U)^-1, D = diag(tau) and U the transpose of what is below the diagonal of
+  // D V V^T. No division by a tau: it may be 0.
+  std::array<Root, kMostWidth * kMostWidth> inner;
+  blas::Syrk(false, k, panel.columns, Root{1}, panel.v, n_, Root{0}, inner.data(), k);
+  for (int64_t i = 0; i < k; ++i) {
+    Root* const row = inner.data() + i * k;
+    for (int64_t j = 0; j < i; ++j) row[j] *= tau[i];
+  }
+  blas::SolveUnitTransposed(k, panel.columns, inner.data(), panel.y, n_);
+  for (int64_t i = 0; i < k; ++i) {
+    Root* const row = panel.y + i * n_;
+    for (int64_t j = 0; j < panel.columns; ++j) row[j] *= tau[i];
+  }
+}
+
+template <typename Root>
+void Reflectors<Root>::Apply(Root* z, Root* products, Tiles* tiles) const {
+  if (n_ < kLeastTiled) return ApplyTo(n_, z, products);
+  const auto apply = [&](int64_t i) {
+    const int64_t first = i * kTileRows;
+    ApplyTo(std::min(kTileRows, n_ - first), z + first * n_, products + first * Width(n_));
+  };
+  const int64_t count = (n_ + kTileRows - 1) / kTileRows;
+  if (tiles != nullptr) {
+    tiles->ForEach(count, apply);
+  } else {
+    for (int64_t i = 0; i < count; ++i) apply(i);
+  }
+}
+
+template <typename Root>
+void Reflectors<Root>::ApplyTo(int64_t rows, Root* z, Root* products) const {
+  const blas::Product<Root> onto{false, true, Root{1}, Root{0}};
+  const blas::Product<Root> subtract{false, false, Root{-1}, Root{1}};
+  for (int64_t i = 0; i < Panels(); ++i) {
+    const Panel panel = PanelAt(i);
+    blas::Gemm(onto, rows, panel.count, panel.columns, z, n_, panel.v, n_, products, panel.count);
+    blas::Gemm(subtract, rows, panel.columns, panel.count, products, panel.count, panel.y, n_, z, n_);
+  }
+}
+
+template class Reflectors<float>;
+template class Reflectors<double>;
+
+}  // namespace shampoo

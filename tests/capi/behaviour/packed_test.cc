@@ -1,0 +1,120 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/tensor_reference.h"
+
+namespace shampoo_test {
+namespace {
+
+// Of orders from which on one triangle of a factor matrix and of its inverse root is kept.
+const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
+
+double DifferenceFromReference(const std::vector<int>& shape, const Keys& dtypes) {
+  TensorReference reference(shape);
+  reference.rmsprop = true;
+  reference.frequency = 2;
+  reference.start = 2;
+  reference.epsilon = 0.5;  // low rank: next to a small one the rounding of the factor would count
+  Host host(KeysOf(reference) + dtypes, {Param("w", {shape.begin(), shape.end()}, SHAMPOO_F64)});
+  std::mt19937_64 random(8);
+  host.Fill(random);
+  std::vector<double> w = host.tensors[0].w.Values();
+  for (int t = 1; t <= 4; ++t) {
+    host.FillGradients(random);
+    reference.Step(t, host.tensors[0].g.Values(), &w);
+    host.Step();
+  }
+  double largest = 0;
+  const std::vector<double> seen = host.tensors[0].w.Values();
+  for (size_t i = 0; i < w.size(); ++i) largest = std::max(largest, std::fabs(w[i] - seen[i]));
+  return largest;
+}
+
+TEST_CASE("a step with packed states is the step of the formulas") {
+  for (const std::vector<int>& shape : kShapes) {
+    CAPTURE(shape.size());
+    CAPTURE(shape[0]);
+    CHECK(DifferenceFromReference(shape, {}) < 1e-9);
+    // Both narrow: they share an array. One narrow: each is packed by itself.
+    CHECK(DifferenceFromReference(shape, {{"factor_dtype", "f32"}, {"inverse_dtype", "f32"}}) < 1e-4);
+    CHECK(DifferenceFromReference(shape, {{"factor_dtype", "f32"}}) < 1e-4);
+    CHECK(DifferenceFromReference(shape, {{"inverse_dtype", "f32"}}) < 1e-4);
+  }
+}
+
+TEST_CASE(
+    "packed states are read in full and written from their lower triangle, and a copy goes on with the same bits") {
+  for (const Keys& dtypes :
+       {Keys{}, Keys{{"inverse_dtype", "bf16"}}, Keys{{"factor_dtype", "f16"}, {"inverse_dtype", "f16"}}}) {
+    const Keys keys =
+        Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}, {"max_preconditioner_dim", "200"}} + dtypes;
+    const std::vector<shampoo_param_desc> params = {Param("w", {150, 200}), Param("b", {9})};
+    Host first(keys, params);
+    Host second(keys, params);
+    std::mt19937_64 random(1);
+    first.Fill(random);
+    for (int t = 0; t < 3; ++t) {
+      first.FillGradients(random);
+      first.Step();
+    }
+    for (const Host::Entry& entry : first.Entries()) {
+      Array values = first.Read(entry);
+      if (entry.info.symmetric != 0) {
+        const auto d = static_cast<size_t>(entry.info.shape[0]);
+        const std::vector<double> full = values.Values();
+        bool symmetric = true;
+        for (size_t i = 0; i < d; ++i) {
+          for (size_t j = 0; j < i; ++j) symmetric = symmetric && full[i * d + j] == full[j * d + i];
+        }
+        CHECK(symmetric);
+        const auto size = static_cast<size_t>(values.bytes().size() / entry.elements);
+        CHECK(entry.info.stored_bytes == static_cast<int64_t>(size * (d < 128 ? d * d : d * (d + 1) / 2)));
+        // What is above the diagonal does not count.
+        std::vector<char> bytes = values.bytes();
+        for (size_t i = 0; i < d; ++i)
+          std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
+                    bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * d * size), char{77});
+        // In two parts, cut within a row.
+        const auto cut = static_cast<int64_t>(d * d / 2 + 1);
+        Must(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
+                                 nullptr));
+        Must(shampoo_state_write(second.optimizer, entry.index, cut, static_cast<int64_t>(d * d) - cut,
+                                 bytes.data() + static_cast<size_t>(cut) * size, bytes.size(), SHAMPOO_CPU, nullptr));
+      } else {
+        second.Write(entry.info.key, values);
+      }
+    }
+    for (size_t p = 0; p < params.size(); ++p) second.tensors[p].w = first.tensors[p].w;
+    CHECK(second.Everything() == first.Everything());
+    for (int t = 0; t < 3; ++t) {
+      first.FillGradients(random);
+      for (size_t p = 0; p < params.size(); ++p) second.tensors[p].g = first.tensors[p].g;
+      first.Step();
+      second.Step();
+    }
+    CHECK(second.Everything() == first.Everything());
+  }
+}
+
+TEST_CASE("a factor that holds NaN is told apart from the inverse root it shares memory with") {
+  Host host(Keys{{"use_merge_dims", "false"}}, {Param("w", {130, 2}, SHAMPOO_F64)});
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  host.FillGradients(random);
+  host.Step();
+  const Host::Entry inverse = host.Find("w/0/inverse.0");
+  const double nan = std::nan("");
+  Must(shampoo_state_write(host.optimizer, inverse.index, 0, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
+  host.Step();  // refreshes every root, so that the NaN is gone
+  CHECK(std::isfinite(host.Read("w/0/inverse.0").Values()[0]));
+  const Host::Entry factor = host.Find("w/0/factor.0");
+  Must(shampoo_state_write(host.optimizer, factor.index, 129 * 130, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
+  host.Bind();
+  CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+  CHECK(std::string(shampoo_last_error()).find("w/0/factor.0 has NaN") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace shampoo_test

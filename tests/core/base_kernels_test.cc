@@ -1,0 +1,198 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "core/base/convert.h"
+#include "core/base/kernels/kernels.h"
+
+namespace shampoo {
+namespace {
+
+template <typename Real>
+std::vector<Real> Draw(std::mt19937_64& random, int64_t n) {
+  std::normal_distribution<Real> normal;
+  std::vector<Real> values(static_cast<size_t>(n));
+  for (Real& value : values) value = normal(random);
+  return values;
+}
+
+template <typename Real>
+bool SameBits(const std::vector<Real>& a, const std::vector<Real>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
+}
+
+// What the formulas say, one element at a time.
+template <typename Real>
+struct Expected {
+  std::vector<Real> v, e, h, d, m, update, value;
+};
+
+template <typename Real>
+struct Given {
+  FilterScalars<Real> filter;
+  ApplyScalars<Real> apply;
+  std::vector<Real> g, v, e, w, m, p;
+};
+
+template <typename Real>
+Given<Real> DrawGiven(std::mt19937_64& random, int64_t n, int variant) {
+  Given<Real> given;
+  const auto flag = [variant](int bit) { return (variant >> bit & 1) != 0; };
+  given.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
+  given.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1), flag(2)};
+  for (auto* values : {&given.g, &given.e, &given.w, &given.m, &given.p}) *values = Draw<Real>(random, n);
+  given.v = Draw<Real>(random, n);
+  for (Real& value : given.v) value = value * value;
+  return given;
+}
+
+template <typename Real>
+Expected<Real> Expect(const Given<Real>& in, bool moment, bool filtered, bool momentum) {
+  Expected<Real> out{in.v, in.e, in.g, in.g, in.m, in.p, in.p};
+  for (size_t i = 0; i < in.g.size(); ++i) {
+    if (filtered) {
+      out.e[i] = in.filter.filter_keep * in.e[i] + in.filter.filter_add * in.g[i];
+      out.h[i] = out.e[i] / in.filter.filter_correction;
+    }
+    if (moment) {
+      out.v[i] = in.filter.moment_keep * in.v[i] + in.filter.moment_add * (in.g[i] * in.g[i]);
+      out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.grafting_epsilon);
+    }
+    Real direction = in.p[i];
+    if (in.apply.scaled) direction = direction * in.apply.down * in.apply.up;
+    if (in.apply.decay != 0) direction += in.apply.decay * in.w[i];
+    if (momentum) {
+      out.m[i] = in.apply.momentum * in.m[i] + direction;
+      direction = in.apply.nesterov ? direction + in.apply.momentum * out.m[i] : out.m[i];
+    }
+    out.update[i] = direction * -in.apply.lr;
+    out.value[i] = in.w[i] + out.update[i];
+  }
+  return out;
+}
+
+template <typename Real>
+void CheckPasses(const Kernels& kernels) {
+  std::mt19937_64 random(4);
+  const KernelsOf<Real>& of = kernels.Of<Real>();
+  for (const int64_t n : {1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 511, 512}) {
+    for (int variant = 0; variant < 64; ++variant) {
+      const bool moment = (variant & 8) != 0;
+      const bool filtered = (variant & 16) != 0;
+      const bool momentum = (variant & 32) != 0;
+      Given<Real> in = DrawGiven<Real>(random, n, variant);
+      const Expected<Real> want = Expect(in, moment, filtered, momentum);
+      std::vector<Real> h = in.g;
+      std::vector<Real> d = in.g;
+      of.filter(in.filter, in.g.data(), moment ? in.v.data() : nullptr, filtered ? in.e.data() : nullptr, h.data(),
+                d.data(), n);
+      // In place, as a parameter is.
+      std::vector<Real> update(in.p.size());
+      of.apply(in.apply, in.p.data(), in.w.data(), momentum ? in.m.data() : nullptr, update.data(), in.w.data(), n);
+      CHECK(SameBits(in.v, want.v));
+      CHECK(SameBits(in.e, want.e));
+      CHECK(SameBits(h, want.h));
+      if (moment) CHECK(SameBits(d, want.d));
+      CHECK(SameBits(in.m, want.m));
+      CHECK(SameBits(update, want.update));
+      CHECK(SameBits(in.w, want.value));
+    }
+    const std::vector<Real> x = Draw<Real>(random, n);
+    double exact = 0;
+    for (const Real value : x) exact += static_cast<double>(value) * static_cast<double>(value);
+    CHECK(of.sum_of_squares(x.data(), n) == doctest::Approx(exact).epsilon(1e-14));
+    CHECK(of.sum_of_squares(x.data(), n) == kBaselineKernels.Of<Real>().sum_of_squares(x.data(), n));
+    const std::vector<Real> g = Draw<Real>(random, n);
+    std::vector<Real> row = x;
+    of.accumulate(Real(0.9), row.data(), Real(0.3), g.data(), n);
+    std::vector<Real> loaded(x.size());
+    of.load(Real(0.5), x.data(), Real(0.1), g.data(), loaded.data(), n);
+    std::vector<Real> scaled(x.size());
+    of.load(Real(0.5), x.data(), Real(0), nullptr, scaled.data(), n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      CHECK(row[i] == Real(0.9) * x[i] + Real(0.3) * g[i]);
+      CHECK(loaded[i] == Real(0.5) * x[i] + Real(0.1) * g[i]);
+      CHECK(scaled[i] == Real(0.5) * x[i]);
+    }
+  }
+}
+
+TEST_CASE("the elementwise loops of every instruction set are the formulas, bit for bit") {
+  int count = 0;
+  for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels, ++count) {
+    CAPTURE((*kernels)->name);
+    CheckPasses<float>(**kernels);
+    CheckPasses<double>(**kernels);
+  }
+  CHECK(count >= 1);
+  CHECK(&BestKernels() == UsableKernels()[count - 1]);
+}
+
+TEST_CASE("conversions of every instruction set agree with those of one element, on every half and many floats") {
+  std::vector<uint16_t> halves(65536);
+  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
+  std::vector<float> floats;
+  std::mt19937 random(5);
+  for (const uint16_t half : halves) {
+    // Around every half: itself, the middle to the next, and their neighbours.
+    const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
+    for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
+      floats.push_back(std::bit_cast<float>(near));
+    }
+    floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  }
+  const auto n = static_cast<int64_t>(floats.size());
+  for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
+    CAPTURE((*kernels)->name);
+    std::vector<float> wide(halves.size());
+    std::vector<uint16_t> narrow(floats.size());
+    (*kernels)->widen_f16(halves.data(), wide.data(), 65536);
+    for (size_t i = 0; i < wide.size(); ++i) {
+      if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(HalfToFloat(halves[i]))) CHECK(i == 65536);
+    }
+    (*kernels)->widen_bf16(halves.data(), wide.data(), 65536);
+    for (size_t i = 0; i < wide.size(); ++i) {
+      if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(Bf16ToFloat(halves[i]))) CHECK(i == 65536);
+    }
+    (*kernels)->narrow_f16(floats.data(), narrow.data(), n);
+    for (size_t i = 0; i < narrow.size(); ++i) {
+      if (narrow[i] != FloatToHalf(floats[i])) CHECK(std::bit_cast<uint32_t>(floats[i]) == 0);
+    }
+    (*kernels)->narrow_bf16(floats.data(), narrow.data(), n);
+    for (size_t i = 0; i < narrow.size(); ++i) {
+      if (narrow[i] != FloatToBf16(floats[i])) CHECK(std::bit_cast<uint32_t>(floats[i]) == 1);
+    }
+  }
+}
+
+TEST_CASE("the largest pattern of every instruction set") {
+  std::mt19937_64 random(6);
+  for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
+    for (const int64_t n : {1, 3, 8, 33, 100}) {
+      std::vector<uint32_t> words(static_cast<size_t>(n));
+      for (uint32_t& word : words) word = static_cast<uint32_t>(random());
+      uint32_t largest = 0;
+      for (const uint32_t word : words) largest = std::max(largest, word & 0x7fffffffu);
+      CHECK((*kernels)->largest_u32(words.data(), n) == largest);
+      std::vector<uint64_t> longs(static_cast<size_t>(n));
+      for (uint64_t& word : longs) word = random();
+      uint64_t longest = 0;
+      for (const uint64_t word : longs) longest = std::max(longest, word & 0x7fffffffffffffffu);
+      CHECK((*kernels)->largest_u64(longs.data(), n) == longest);
+      std::vector<uint16_t> shorts(static_cast<size_t>(n));
+      for (uint16_t& word : shorts) word = static_cast<uint16_t>(random());
+      uint16_t shortest = 0;
+      for (const uint16_t word : shorts) shortest = std::max(shortest, static_cast<uint16_t>(word & 0x7fffu));
+      CHECK((*kernels)->largest_u16(shorts.data(), n) == shortest);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

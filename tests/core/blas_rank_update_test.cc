@@ -1,0 +1,105 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "core/blas/rank_update.h"
+#include "core/blas/scratch.h"
+
+namespace shampoo::blas {
+namespace {
+
+class Backwards : public Tiles {
+ public:
+  void Run(int64_t count, Tile tile, void* argument) override {
+    for (int64_t i = count; i-- > 0;) tile(argument, i);
+    divided = std::max(divided, count);
+  }
+  int64_t divided = 0;
+};
+
+struct Case {
+  int64_t n, k;
+  bool transposed;
+};
+
+template <typename Run>
+void Check(const Case& c, double beta, Run&& run) {
+  CAPTURE(c.n);
+  CAPTURE(c.k);
+  CAPTURE(c.transposed);
+  std::mt19937_64 random(static_cast<uint64_t>(c.n * 31 + c.k));
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const int64_t lda = (c.transposed ? c.n : c.k) + 3;
+  const int64_t ldc = c.n + 1;
+  std::vector<double> a(static_cast<size_t>((c.transposed ? c.k : c.n) * lda));
+  std::vector<double> before(static_cast<size_t>(c.n * ldc));
+  for (auto* values : {&a, &before}) std::ranges::generate(*values, [&] { return uniform(random); });
+  std::vector<double> after = before;
+  run(RankUpdate<double>{c.transposed, c.n, c.k, 0.25, a.data(), lda, beta, after.data(), ldc});
+  const auto at = [&](int64_t i, int64_t j) {
+    return a[static_cast<size_t>(c.transposed ? j * lda + i : i * lda + j)];
+  };
+  double worst = 0;
+  bool touched_above = false;
+  // Every element near the diagonal and at the edges of squares, and some of the others.
+  for (int64_t i = 0; i < c.n; ++i) {
+    for (int64_t j = 0; j < ldc; ++j) {
+      const auto here = static_cast<size_t>(i * ldc + j);
+      if (j > i) {
+        touched_above = touched_above || after[here] != before[here];
+        continue;
+      }
+      if (c.n > 300 && i - j > 1 && i % 256 > 1 && j % 256 > 1 && (i * 7 + j) % 41 != 0) continue;
+      double sum = 0;
+      for (int64_t l = 0; l < c.k; ++l) sum += at(i, l) * at(j, l);
+      worst = std::max(worst, std::fabs(after[here] - (beta * before[here] + 0.25 * sum)));
+    }
+  }
+  CHECK(worst < 1e-12 * static_cast<double>(c.k + 1));
+  CHECK_FALSE(touched_above);
+}
+
+TEST_CASE("rank updates by every way are the definition, and touch the lower triangle alone") {
+  Scratch scratch;
+  REQUIRE(Scratch::Create(0, &scratch).ok());
+  ScratchUse use(&scratch);
+  for (const int64_t n : {1, 5, 31, 32, 33, 64, 65, 97, 128, 200}) {
+    for (const bool transposed : {false, true}) {
+      for (const double beta : {0.0, 0.75}) {
+        const Case c{n, 17, transposed};
+        Check(c, beta, [](const auto& update) { UpdateByGemm(update); });
+        Check(c, beta, [](const auto& update) { UpdateBySyrk(update); });
+        Check(c, beta, [](const auto& update) { Update(update, nullptr); });
+      }
+    }
+  }
+}
+
+TEST_CASE("a large rank update is divided, with the same bits whoever takes the squares") {
+  Scratch scratch;
+  REQUIRE(Scratch::Create(0, &scratch).ok());
+  ScratchUse use(&scratch);
+  for (const Case& c : {Case{512, 300, false}, Case{700, 140, true}, Case{1030, 64, false}}) {
+    Backwards backwards;
+    Check(c, 0.5, [&](const auto& update) { Update(update, &backwards); });
+    CHECK(backwards.divided >= 3);
+    std::vector<double> results[2];
+    for (std::vector<double>& result : results) {
+      Check(c, 0.5, [&](const auto& update) {
+        Update(update, &result == results ? static_cast<Tiles*>(&backwards) : nullptr);
+        result.assign(update.c, update.c + c.n * (c.n + 1));
+      });
+    }
+    CHECK(results[0] == results[1]);
+  }
+  Backwards backwards;
+  Check({512, 10, false}, 0.5, [&](const auto& update) { Update(update, &backwards); });
+  CHECK(backwards.divided == 0);
+}
+
+}  // namespace
+}  // namespace shampoo::blas
