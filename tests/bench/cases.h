@@ -1,0 +1,39 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+using Dims = std::vector<int64_t>;
+
+struct Tensor {
+  std::string name;
+  Dims shape;
+};
+
+// A list of parameters with a name, and the block sizes at which it is measured unless others are asked for.
+struct Case {
+  std::string name;
+  std::string about;
+  std::vector<Tensor> tensors;
+  std::vector<int64_t> blocks;
+};
+
+// All that this program knows, in the order of --case list.
+const std::vector<Case>& AllCases();
+const Case& FindCase(const std::string& name);
+
+// "4096x1024,1024": one tensor each.
+Case CaseOfShapes(const std::string& shapes);
+// Lines "name d0 d1 ..."; empty lines and those that begin with # are skipped.
+Case CaseOfFile(const std::string& path);
+
+int64_t Elements(const Dims& shape);
+int64_t Parameters(const Case& of);
+std::string ShapeName(const Dims& shape);  // "4096x1024"
+
+}  // namespace bench

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""shampoo_bench works in every mode: its JSON is whole, its counts of work are right, its fractions can be true.
+
+    check_smoke.py PROGRAM --tables docs/measure/bench_table.py
+
+The problem is tiny and no time is judged. Flops and bytes are worked out here anew from the shapes.
+"""
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+from typing import Dict, List, Tuple
+
+SHAPES = ((64, 48), (5, 9, 40), (100,))
+BLOCK = 40
+FREQUENCIES = (1, 10, 50)
+PARTS = ("check", "factor_update", "roots", "preconditioning", "elementwise")
+DTYPE_BYTES = {"f32": 4, "bf16": 2}
+ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_bytes", "workspace_bytes",
+               "bytes_per_parameter", "ordinary_ms", "ordinary_runs", "with_roots_ms", "with_roots_runs", "gflops",
+               "fraction_of_peak", "fraction_of_limit")
+
+
+def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
+    """No two neighbouring dims of these shapes can be merged but (5, 9, 40): 5 * 9 is above the block size, too."""
+    chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
+    return list(itertools.product(*chunks))
+
+
+def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
+    """As docs of the program say, grafting adam: E and V beside the parameter."""
+    state = DTYPE_BYTES[state_dtype]
+    work = {part: {"flops": 0, "bytes": 0} for part in PARTS}
+    for shape in SHAPES:
+        for block in blocks_of(shape):
+            n = 1
+            for d in block:
+                n *= d
+            work["check"]["bytes"] += 4 * n
+            work["factor_update"]["flops"] += n * sum(block)
+            work["factor_update"]["bytes"] += 4 * n + state * sum(d * (d + 1) for d in block)
+            work["roots"]["flops"] += 10 * sum(d**3 for d in block)
+            work["preconditioning"]["flops"] += 2 * n * sum(block)
+            work["preconditioning"]["bytes"] += 8 * n + state * sum(d * d for d in block)
+            work["elementwise"]["flops"] += 20 * n
+            work["elementwise"]["bytes"] += 12 * n + 2 * 2 * state * n
+    return work
+
+
+def require(condition: bool, text: str) -> None:
+    if not condition:
+        sys.exit(f"check_smoke: {text}")
+
+
+def require_fraction(value: float, text: str) -> None:
+    require(0 < value < 1.5, f"{text} is {value}, which cannot be true")
+
+
+def check_row(row: dict) -> None:
+    where = f"row {row['threads']} threads {row['state_dtype']}"
+    for name in ROW_NUMBERS:
+        require(isinstance(row[name], (int, float)) and row[name] > 0, f"{where}: {name} is {row[name]}")
+    require(row["tensors"] == len(SHAPES) and row["block"] == BLOCK, f"{where}: tensors or block")
+    require(row["blocks"] == sum(len(blocks_of(shape)) for shape in SHAPES), f"{where}: {row['blocks']} blocks")
+    require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"{where}: {row['parameters']} parameters")
+    require(row["work"] == expected_work(row["state_dtype"]),
+            f"{where}: work is {row['work']}, not {expected_work(row['state_dtype'])}")
+    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or roots")
+    require(row["ordinary_runs"] >= 2 and row["with_roots_runs"] >= 2, f"{where}: too few runs")
+    for frequency in FREQUENCIES:
+        mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency
+        require(abs(row["mean_ms"][str(frequency)] - mean) < 1e-6 * mean, f"{where}: mean at {frequency}")
+    require_fraction(row["fraction_of_peak"], f"{where}: fraction_of_peak")
+    require_fraction(row["fraction_of_limit"], f"{where}: fraction_of_limit")
+    require(row["parts"] is None or sorted(row["parts"]) == sorted(PARTS), f"{where}: parts")
+    for name, part in (row["parts"] or {}).items():
+        if part is not None:  # None: too short for the clock
+            require(part["thread_ms"] > 0 and part["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
+            # So little data lies in the first cache, which may be far faster than the second, which is measured.
+            if part["bound_by"] == "flops":
+                require_fraction(part["fraction_of_limit"], f"{where}: {name}")
+            else:
+                require(part["fraction_of_limit"] > 0, f"{where}: {name}")
+
+
+def check_machines(report: dict, threads: List[int]) -> None:
+    require(report["build_info"]["blas"]["kernel"] != "", "no kernel in build_info")
+    require([machine["threads"] for machine in report["machines"]] == threads, "threads of machines")
+    for machine in report["machines"]:
+        for name in ("gflops", "memory_gbs", "cache_gbs"):
+            require(machine[name] > 0, f"{name} is {machine[name]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--tables", required=True)
+    options = parser.parse_args()
+    shapes = ",".join("x".join(map(str, shape)) for shape in SHAPES)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def run(name: str, *arguments: str) -> Tuple[dict, str]:
+            path = os.path.join(folder, name)
+            command = [options.program, "--json", path, "--min-runs", "2", *arguments]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            table = subprocess.run([sys.executable, options.tables, path], check=True, stdout=subprocess.PIPE, text=True)
+            require("|---" in table.stdout, f"no table was made of {name}")
+            with open(path, encoding="utf-8") as file:
+                return json.load(file), done.stdout
+
+        report, text = run("rows.json", "--shapes", shapes, "--block", str(BLOCK), "--threads", "1,2", "--state-dtype",
+                           "f32,bf16", "--set", "momentum_dtype=f32")
+        check_machines(report, [1, 2])
+        require(len(report["rows"]) == 4 and report["simulation"] == [], "number of rows")
+        for row in report["rows"]:
+            check_row(row)
+        require("mean@50" in text, "the printed table has no head")
+
+        svg = os.path.join(folder, "grid.svg")
+        report, text = run("grid.json", "--grid", "--shapes", shapes, "--block", "20,40", "--threads", "1", "--svg", svg)
+        require([row["block"] for row in report["rows"]] == [20, 40], "blocks of the grid")
+        require("bytes/parameter" in text, "the printed grid has no head")
+        curves = list(xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}polyline"))
+        require(len(curves) == len(FREQUENCIES) + 1 + 3, f"{len(curves)} curves in the plot")
+
+        report, _ = run("simulation.json", "--simulate", "--case", "tiny_vectors", "--block", "8")
+        check_machines(report, [1])
+        require(len(report["simulation"]) == 1, "number of simulations")
+        for simulation in report["simulation"]:
+            require(simulation["blocks"] == 1000 and simulation["distinct_shapes"] == 8, "blocks of the simulation")
+            for point in simulation["efficiency"]:
+                for kind in ("ordinary", "with_roots"):
+                    require(0 < point[kind] < 1.0001, f"efficiency {point[kind]} on {point['threads']} threads")
+
+
+if __name__ == "__main__":
+    main()

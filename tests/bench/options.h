@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+enum class Mode { kRows, kGrid, kSimulate, kList };
+
+// The command line. Empty lists: not given.
+struct Options {
+  Mode mode = Mode::kRows;
+  std::vector<std::string> cases;
+  std::vector<int> threads = {1, 2};
+  std::vector<int64_t> blocks;
+  std::vector<int64_t> frequencies = {1, 10, 50};
+  std::vector<std::string> graftings;
+  std::vector<std::string> state_dtypes;
+  int min_runs = 10;
+  std::string shapes;
+  std::string shapes_file;
+  std::string json;
+  std::string svg;
+  std::vector<std::pair<std::string, std::string>> keys;  // --set
+};
+
+// Ends the program after --help and at a mistake.
+Options ReadOptions(int argc, char** argv);
+
+}  // namespace bench

@@ -1,0 +1,32 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct Curve {
+  std::string name;
+  std::vector<double> y;  // one for each x, above 0
+};
+
+struct Panel {
+  std::string title;
+  std::vector<Curve> curves;
+  std::vector<Curve> dashed;  // to compare with
+};
+
+// Two panels side by side over the same x, all axes logarithmic, in the look of examples/c_mlp/curves.svg.
+struct Chart {
+  std::string title;
+  std::string note;
+  std::string x_title;
+  std::vector<double> x;  // rising, above 0
+  Panel panels[2];
+};
+
+void WriteChart(const Chart& chart, const std::string& path);
+
+}  // namespace bench
