@@ -9,6 +9,25 @@
 
 namespace shampoo {
 
+// How many neighbours of a strided view are neighbours in memory, too.
+inline int64_t RunLength(const Shape& shape, const std::array<int64_t, kMaxDims>& stride) {
+  int64_t length = 1;
+  for (int k = shape.ndim - 1; k >= 0 && (shape[k] == 1 || stride[static_cast<size_t>(k)] == length); --k) {
+    length *= shape[k];
+  }
+  return length;
+}
+
+// Where the element that is `index`-th in row-major order lies in the viewed tensor.
+inline int64_t OffsetAt(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t index) {
+  int64_t offset = 0;
+  for (int k = shape.ndim - 1; k > 0; --k) {
+    offset += index % shape[k] * stride[static_cast<size_t>(k)];
+    index /= shape[k];
+  }
+  return offset + index * stride[0];
+}
+
 // Visits elements [begin, end) of a strided view, counted in row-major order, one run of neighbours at a time:
 // visit(offset of the run in the viewed tensor, its offset in the dense block, its length).
 template <typename Visit>

@@ -28,8 +28,8 @@ Unfolding Unfold(const Shape& shape, int k) {
 
 // Contractions are divided into parts of at least so many products, and of so many columns or rows that reading X for
 // each part anew does not show.
-constexpr int64_t kWorthDividing = int64_t{1} << 26;
-constexpr int64_t kNarrowest = 256;
+constexpr int64_t kWorthDividing = int64_t{1} << 28;
+constexpr int64_t kNarrowest = 512;
 
 int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
   const int64_t enough = std::max(narrowest, kWorthDividing / std::max<int64_t>(products_of_one, 1));

@@ -83,7 +83,7 @@ TEST_CASE("a large rank update is divided, with the same bits whoever takes the 
   Scratch scratch;
   REQUIRE(Scratch::Create(0, &scratch).ok());
   ScratchUse use(&scratch);
-  for (const Case& c : {Case{512, 300, false}, Case{700, 140, true}, Case{1030, 64, false}}) {
+  for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
     Backwards backwards;
     Check(c, 0.5, [&](const auto& update) { Update(update, &backwards); });
     CHECK(backwards.divided >= 3);
@@ -97,7 +97,7 @@ TEST_CASE("a large rank update is divided, with the same bits whoever takes the 
     CHECK(results[0] == results[1]);
   }
   Backwards backwards;
-  Check({512, 10, false}, 0.5, [&](const auto& update) { Update(update, &backwards); });
+  Check({1024, 10, false}, 0.5, [&](const auto& update) { Update(update, &backwards); });
   CHECK(backwards.divided == 0);
 }
 

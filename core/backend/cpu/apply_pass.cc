@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
-#include "core/plan/runs.h"
 
 namespace shampoo {
 template <typename Real>
 void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                     const Range& part, const Real* p, double scale_down, double scale_up, char* arena) {
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
-  Operand<Real> parameter(buffers.param, param.desc.param_dtype);
-  MutableOperand<Real> out(buffers.out, param.desc.out_dtype);
-  MutableOperand<Real> copy(buffers.copy, param.desc.copy_dtype);
+  const BlockView view = BlockView::Of(block);
+  StridedOperand<Real> parameter(buffers.param, param.desc.param_dtype, view);
+  StridedOutput<Real> out(buffers.out, param.desc.out_dtype, view);
+  StridedOutput<Real> copy(buffers.copy, param.desc.copy_dtype, view);
   MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
   const bool has_momentum = block.momentum.present() && program.momentum != 0;
   const bool updates = program.output == Output::kUpdates;
@@ -28,22 +29,19 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
                                    program.nesterov};
   Real unwanted[kStretch];
 
-  ForEachRun(block.shape, block.stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) {
-      const int64_t at = dense + first;                   // in the block
-      const int64_t there = block.offset + from + first;  // in the caller's buffers
-      const Real* const w = parameter.Read(there, n);
-      Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
-      Real* const written = out.OpenNew(there);
-      // W is read for the last time here; out may be the same memory.
-      kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
-      if (has_momentum) momentum.Close(at, n);
-      out.Close(there, n);
-      if (buffers.copy == nullptr) return;
-      const Real* const value = updates ? unwanted : written;
-      std::copy(value, value + n, copy.OpenNew(there));
-      copy.Close(there, n);
-    });
+  ForEachStretch(part, [&](int64_t at, int64_t n) {
+    const Real* const w = parameter.Read(at, n);
+    Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
+    Real* const written = out.OpenNew(at, n);
+    // W is read for the last time here; out may be the same memory.
+    kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
+    if (has_momentum) momentum.Close(at, n);
+    out.Close(written, at, n);
+    if (buffers.copy == nullptr) return;
+    const Real* const value = updates ? unwanted : written;
+    Real* const copied = copy.OpenNew(at, n);
+    std::copy(value, value + n, copied);
+    copy.Close(copied, at, n);
   });
 }
 
@@ -63,30 +61,28 @@ bool CanApply(const StepProgram& program, const Param& param, const Block& block
   if (!narrow && small && LargestFinite(desc.param_dtype) <= limit) return true;
 
   // The same pass without its writes. A parameter that is infinite already stays so: that is not this step's doing.
-  Operand<double> parameter(buffers.param, desc.param_dtype);
+  StridedOperand<double> parameter(buffers.param, desc.param_dtype, BlockView::Of(block));
   Operand<double> momentum(arena + block.momentum.offset, block.momentum.dtype);
   const double down = static_cast<double>(static_cast<Real>(scale_down));
   const double up = static_cast<double>(static_cast<Real>(scale_up));
   bool fits = true;
-  ForEachRun(block.shape, block.stride, 0, block.elements, [&](int64_t from, int64_t dense, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) {
-      const double* const w = parameter.Read(block.offset + from + first, n);
-      const double* const m = has_momentum ? momentum.Read(dense + first, n) : nullptr;
-      for (int64_t i = 0; i < n; ++i) {
-        double direction = static_cast<double>(p[dense + first + i]) * down * up + program.decoupled_decay * w[i];
-        if (m != nullptr) {
-          const double moved = program.momentum * m[i] + direction;
-          fits = fits && std::fabs(moved) <= momentum_limit;
-          direction = program.nesterov ? direction + program.momentum * moved : moved;
-        }
-        const double update = -program.lr * direction;
-        const double value = w[i] + update;
-        const double written = program.output == Output::kUpdates ? update : value;
-        if (std::isfinite(w[i])) {
-          fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit);
-        }
+  ForEachStretch({0, block.elements}, [&](int64_t at, int64_t n) {
+    const double* const w = parameter.Read(at, n);
+    const double* const m = has_momentum ? momentum.Read(at, n) : nullptr;
+    for (int64_t i = 0; i < n; ++i) {
+      double direction = static_cast<double>(p[at + i]) * down * up + program.decoupled_decay * w[i];
+      if (m != nullptr) {
+        const double moved = program.momentum * m[i] + direction;
+        fits = fits && std::fabs(moved) <= momentum_limit;
+        direction = program.nesterov ? direction + program.momentum * moved : moved;
       }
-    });
+      const double update = -program.lr * direction;
+      const double value = w[i] + update;
+      const double written = program.output == Output::kUpdates ? update : value;
+      if (std::isfinite(w[i])) {
+        fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit);
+      }
+    }
   });
   return fits;
 }
@@ -95,26 +91,24 @@ template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                   const Range& part, Real* g) {
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
-  Operand<Real> gradient(buffers.grad, param.desc.grad_dtype);
-  Operand<double> wide_gradient(buffers.grad, param.desc.grad_dtype);
-  Operand<Real> parameter(buffers.param, param.desc.param_dtype);
+  const BlockView view = BlockView::Of(block);
+  StridedOperand<Real> gradient(buffers.grad, param.desc.grad_dtype, view);
+  StridedOperand<double> wide_gradient(buffers.grad, param.desc.grad_dtype, view);
+  StridedOperand<Real> parameter(buffers.param, param.desc.param_dtype, view);
   const Real scale = static_cast<Real>(program.gradient_scale);
   const Real decay = static_cast<Real>(program.coupled_decay);
   // A float64 gradient may be beyond the range of float32 where its scaled value is not.
   const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
-  ForEachRun(block.shape, block.stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) {
-      const int64_t there = block.offset + from + first;
-      Real* const target = g + dense + first;
-      const Real* const w = decay != 0 ? parameter.Read(there, n) : nullptr;
-      if (wide) {
-        const double* const read = wide_gradient.Read(there, n);
-        for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Real>(program.gradient_scale * read[i]);
-        if (w != nullptr) kernels.load(Real{1}, target, decay, w, target, n);
-      } else {
-        kernels.load(scale, gradient.Read(there, n), decay, w, target, n);
-      }
-    });
+  ForEachStretch(part, [&](int64_t at, int64_t n) {
+    Real* const target = g + at;
+    const Real* const w = decay != 0 ? parameter.Read(at, n) : nullptr;
+    if (wide) {
+      const double* const read = wide_gradient.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Real>(program.gradient_scale * read[i]);
+      if (w != nullptr) kernels.load(Real{1}, target, decay, w, target, n);
+    } else {
+      kernels.load(scale, gradient.Read(at, n), decay, w, target, n);
+    }
   });
 }
 
@@ -132,11 +126,11 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
     if (write_out) Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);
   };
   if (block == nullptr) {
-    ForEachStretch(param.elements, write);
+    ForEachStretch({0, param.elements}, write);
     return;
   }
   ForEachRun(block->shape, block->stride, 0, block->elements, [&](int64_t from, int64_t, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) { write(block->offset + from + first, n); });
+    ForEachStretch({0, length}, [&](int64_t first, int64_t n) { write(block->offset + from + first, n); });
   });
 }
 

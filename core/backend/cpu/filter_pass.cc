@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
-#include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
@@ -33,27 +33,25 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   Real direction[kStretch];
   double square = 0;
 
-  std::array<int64_t, kMaxDims> stride =
+  const std::array<int64_t, kMaxDims> stride =
       block.order() == 2 ? std::array<int64_t, kMaxDims>{g.ld, 1} : DenseStrides(block);
-  ForEachRun(block.shape, stride, part.begin, part.end, [&](int64_t from, int64_t dense, int64_t length) {
-    ForEachStretch(length, [&](int64_t first, int64_t n) {
-      const Real* const gradient = g.data + from + first;
-      const int64_t at = dense + first;
-      Real* const v = has_moment ? moment.Open(at, n) : nullptr;
-      Real* const e = filtered ? filtered_grad.Open(at, n) : nullptr;
-      Real* const target = d != nullptr ? d + at : direction;
-      kernels.filter(scalars, gradient, v, e, h != nullptr ? h + at : nullptr, target, n);
-      if (has_moment) moment.Close(at, n);
-      if (filtered) {
-        filtered_grad.Close(at, n);
-      } else if (h != nullptr) {
-        std::copy(gradient, gradient + n, h + at);
-      }
-      if (!grafted) return;
-      const Real* const own = filtered ? h + at : gradient;
-      if (!has_moment && d != nullptr && d != h) std::copy(own, own + n, target);
-      square += kernels.sum_of_squares(has_moment ? target : own, n);
-    });
+  StridedOperand<Real> gradients(g.data, DtypeOf<Real>(), {&block.shape, &stride, 0});
+  ForEachStretch(part, [&](int64_t at, int64_t n) {
+    const Real* const gradient = gradients.Read(at, n);
+    Real* const v = has_moment ? moment.Open(at, n) : nullptr;
+    Real* const e = filtered ? filtered_grad.Open(at, n) : nullptr;
+    Real* const target = d != nullptr ? d + at : direction;
+    kernels.filter(scalars, gradient, v, e, h != nullptr ? h + at : nullptr, target, n);
+    if (has_moment) moment.Close(at, n);
+    if (filtered) {
+      filtered_grad.Close(at, n);
+    } else if (h != nullptr) {
+      std::copy(gradient, gradient + n, h + at);
+    }
+    if (!grafted) return;
+    const Real* const own = filtered ? h + at : gradient;
+    if (!has_moment && d != nullptr && d != h) std::copy(own, own + n, target);
+    square += kernels.sum_of_squares(has_moment ? target : own, n);
   });
   return square;
 }

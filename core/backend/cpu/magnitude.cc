@@ -6,9 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#include "core/backend/cpu/stretch.h"
+#include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
-#include "core/plan/runs.h"
 
 namespace shampoo {
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
@@ -32,8 +31,8 @@ double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
 GradientInspection InspectGradient(const StepItem& item, double* sums) {
   const Block& block = *item.block;
   const ParamDesc& desc = item.param->desc;
-  Operand<double> gradient(item.buffers->grad, desc.grad_dtype);
-  Operand<double> parameter(item.buffers->param, desc.param_dtype);
+  StridedOperand<double> gradient(item.buffers->grad, desc.grad_dtype, BlockView::Of(block));
+  StridedOperand<double> parameter(item.buffers->param, desc.param_dtype, BlockView::Of(block));
   GradientInspection seen;
   double largest = -1;
   bool finite = true;
@@ -41,31 +40,28 @@ GradientInspection InspectGradient(const StepItem& item, double* sums) {
   for (int k = block.order() - 1; k >= 0; --k) {
     const int64_t d = block.shape[k];
     std::fill_n(sums, d, 0.0);
-    ForEachRun(block.shape, block.stride, 0, block.elements, [&](int64_t from, int64_t dense, int64_t length) {
-      ForEachStretch(length, [&](int64_t first, int64_t n) {
-        const int64_t there = block.offset + from + first;
-        const double* const g = gradient.Read(there, n);
-        const double* const w = item.program->coupled_decay != 0 ? parameter.Read(there, n) : nullptr;
-        for (int64_t i = 0; i < n && finite; ++i) {
-          const double term = item.program->gradient_scale * g[i];
-          const double decay = w != nullptr ? item.program->coupled_decay * w[i] : 0;
-          seen.largest_term = std::max({seen.largest_term, std::fabs(term), std::fabs(decay)});
-          double value = term + decay;
-          finite = std::isfinite(value) && std::isfinite(g[i]) && (w == nullptr || std::isfinite(w[i]));
-          if (!std::isfinite(g[i])) {
-            value = g[i];
-          } else if (w != nullptr && !std::isfinite(w[i])) {
-            value = w[i];
-          }
-          if (!finite || std::fabs(value) > largest) {
-            largest = std::fabs(value);
-            seen.element = there + i;
-            seen.value = value;
-            seen.param_at_fault = w != nullptr && std::isfinite(g[i]) && !std::isfinite(w[i]);
-          }
-          sums[(dense + first + i) / after % d] += value * value;
+    ForEachStretch({0, block.elements}, [&](int64_t at, int64_t n) {
+      const double* const g = gradient.Read(at, n);
+      const double* const w = item.program->coupled_decay != 0 ? parameter.Read(at, n) : nullptr;
+      for (int64_t i = 0; i < n && finite; ++i) {
+        const double term = item.program->gradient_scale * g[i];
+        const double decay = w != nullptr ? item.program->coupled_decay * w[i] : 0;
+        seen.largest_term = std::max({seen.largest_term, std::fabs(term), std::fabs(decay)});
+        double value = term + decay;
+        finite = std::isfinite(value) && std::isfinite(g[i]) && (w == nullptr || std::isfinite(w[i]));
+        if (!std::isfinite(g[i])) {
+          value = g[i];
+        } else if (w != nullptr && !std::isfinite(w[i])) {
+          value = w[i];
         }
-      });
+        if (!finite || std::fabs(value) > largest) {
+          largest = std::fabs(value);
+          seen.element = block.offset + OffsetAt(block.shape, block.stride, at + i);
+          seen.value = value;
+          seen.param_at_fault = w != nullptr && std::isfinite(g[i]) && !std::isfinite(w[i]);
+        }
+        sums[(at + i) / after % d] += value * value;
+      }
     });
     if (!finite) return seen;
     seen.slice_square[static_cast<size_t>(k)] = *std::max_element(sums, sums + d);

@@ -15,7 +15,7 @@ namespace {
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
 // A block of fewer products than this is never divided (see rank_update.cc, kronecker.cc).
-constexpr double kWorthDividing = double{1 << 26};
+constexpr double kWorthDividing = double{1 << 28};
 
 bool MayBeDivided(const Block& block) {
   double products = 0;
@@ -23,7 +23,7 @@ bool MayBeDivided(const Block& block) {
     const auto d = static_cast<double>(block.shape[k]);
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
   }
-  return products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
+  return 2 * products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
 }
 
 template <typename Real>

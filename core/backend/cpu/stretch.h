@@ -14,17 +14,19 @@ namespace shampoo {
 // enough that a switch over dtypes costs nothing.
 inline constexpr int64_t kStretch = 512;
 
-// `work(first, count)` for consecutive stretches of [0, n).
-template <typename Work>
-void ForEachStretch(int64_t n, Work&& work) {
-  for (int64_t first = 0; first < n; first += kStretch) work(first, n - first < kStretch ? n - first : kStretch);
-}
-
 // Some elements of a block, counted in row-major order.
 struct Range {
   int64_t begin;
   int64_t end;
 };
+
+// work(first, count) for consecutive stretches of a range.
+template <typename Work>
+void ForEachStretch(const Range& range, Work&& work) {
+  for (int64_t first = range.begin; first < range.end; first += kStretch) {
+    work(first, range.end - first < kStretch ? range.end - first : kStretch);
+  }
+}
 
 // How an elementwise pass over n elements is divided: into at most kMostParts, each large enough to be worth it.
 inline constexpr int64_t kMostParts = 64;

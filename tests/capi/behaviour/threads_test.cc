@@ -55,7 +55,7 @@ TEST_CASE("every number of threads gives the same bits") {
 
 std::vector<std::vector<char>> TrainDivided(int32_t threads) {
   const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"threads", "0"}};
-  std::vector<shampoo_param_desc> params = {Param("large", {600, 520}), Param("half", {512, 512}, SHAMPOO_BF16),
+  std::vector<shampoo_param_desc> params = {Param("large", {1024, 600}), Param("half", {512, 512}, SHAMPOO_BF16),
                                             Param("long", {1024, 140}), Param("vector", {1024}),
                                             Param("stack", {40, 64, 64})};
   Host host(keys + Keys{{"use_merge_dims", "false"}}, params, threads);
