@@ -4,12 +4,23 @@
 
 #include <cstdlib>
 
+#include "core/base/huge_pages.h"
 #include "core/base/round_up.h"
 
 namespace shampoo {
 namespace {
 constexpr int64_t kAlignment = 256;
 constexpr int32_t kCpu = 1;
+
+void* AllocateHere(size_t bytes) {
+  // aligned_alloc wants a multiple of the alignment.
+  if (bytes < 2 * kHugePage)
+    return std::aligned_alloc(kAlignment, static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes), kAlignment)));
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
+  AdviseHugePages(memory, bytes);
+  return memory;
+}
 }  // namespace
 
 Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out) {
@@ -20,9 +31,8 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   }
   const auto size = static_cast<size_t>(bytes);
   const bool own = allocator.allocate == nullptr;
-  // aligned_alloc wants a multiple of the alignment.
-  void* memory = own ? std::aligned_alloc(kAlignment, static_cast<size_t>(RoundUp(bytes, kAlignment)))
-                     : allocator.allocate(allocator.user, size, size_t{kAlignment}, kCpu, 0, nullptr);
+  void* memory =
+      own ? AllocateHere(size) : allocator.allocate(allocator.user, size, size_t{kAlignment}, kCpu, 0, nullptr);
   if (memory == nullptr) {
     return NoMemory("allocating ", bytes, " bytes of ", what, own ? "" : " by the host's allocator",
                     " failed: "

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/base/huge_pages.h"
 #include "core/base/round_up.h"
 
 namespace shampoo::blas {
@@ -55,6 +56,7 @@ Status Scratch::Create(int64_t bytes, Scratch* out) {
                     " bytes of address space for a thread's BLAS scratch failed: raise the "
                     "limit of the process's address space (ulimit -v) or set a smaller value of the key threads");
   }
+  AdviseHugePages(base, static_cast<size_t>(bytes));
   // Written once here, so that no step meets a page fault.
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (size_t at = 0; at < static_cast<size_t>(bytes); at += page) static_cast<volatile char*>(base)[at] = 0;

@@ -29,7 +29,7 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
                                    program.nesterov};
   Real unwanted[kStretch];
 
-  ForEachStretch(part, [&](int64_t at, int64_t n) {
+  ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const w = parameter.Read(at, n);
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
     Real* const written = out.OpenNew(at, n);
@@ -99,7 +99,7 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   const Real decay = static_cast<Real>(program.coupled_decay);
   // A float64 gradient may be beyond the range of float32 where its scaled value is not.
   const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
-  ForEachStretch(part, [&](int64_t at, int64_t n) {
+  ForEachStretchOf(gradient.run(), part, [&](int64_t at, int64_t n) {
     Real* const target = g + at;
     const Real* const w = decay != 0 ? parameter.Read(at, n) : nullptr;
     if (wide) {

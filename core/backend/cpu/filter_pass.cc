@@ -36,7 +36,7 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   const std::array<int64_t, kMaxDims> stride =
       block.order() == 2 ? std::array<int64_t, kMaxDims>{g.ld, 1} : DenseStrides(block);
   StridedOperand<Real> gradients(g.data, DtypeOf<Real>(), {&block.shape, &stride, 0});
-  ForEachStretch(part, [&](int64_t at, int64_t n) {
+  ForEachStretchOf(gradients.run(), part, [&](int64_t at, int64_t n) {
     const Real* const gradient = gradients.Read(at, n);
     Real* const v = has_moment ? moment.Open(at, n) : nullptr;
     Real* const e = filtered ? filtered_grad.Open(at, n) : nullptr;

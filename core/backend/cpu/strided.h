@@ -19,6 +19,20 @@ struct BlockView {
   static BlockView Of(const Block& block) { return {&block.shape, &block.stride, block.offset}; }
 };
 
+// work(first, count) for consecutive stretches of a range of a view whose neighbours are neighbours in memory for `run`
+// elements: long runs are not crossed, so that nothing needs to be put together.
+template <typename Work>
+void ForEachStretchOf(int64_t run, const Range& range, Work&& work) {
+  constexpr int64_t kLongRun = 128;
+  for (int64_t first = range.begin; first < range.end;) {
+    int64_t count = range.end - first < kStretch ? range.end - first : kStretch;
+    const int64_t left = run - first % run;
+    if (run >= kLongRun && left < count) count = left;
+    work(first, count);
+    first += count;
+  }
+}
+
 // As Operand, for a strided view, by stretches of the block's elements in row-major order. A stretch that is in one
 // piece and of dtype Real is used where it lies; others are put together in a buffer, so that short rows cost little.
 template <typename Real>
@@ -26,6 +40,8 @@ class StridedOperand {
  public:
   StridedOperand(const void* base, Dtype dtype, const BlockView& view)
       : base_(base), dtype_(dtype), view_(view), run_(RunLength(*view.shape, *view.stride)) {}
+
+  int64_t run() const { return run_; }
 
   const Real* Read(int64_t first, int64_t count) {
     const int64_t direct = InOnePiece(first, count);
