@@ -4,7 +4,7 @@
 #
 # The default is a private copy: OpenBLAS's serial static archive and LAPACKE's, hidden by the version script, so that a
 # host's BLAS, its threads and its environment are never touched. The serial archive shares one scratch allocator among
-# all threads and then gives wrong results without an error; --wrap puts core/backend/cpu/blas_scratch.cc in its place.
+# all threads and then gives wrong results without an error; --wrap puts core/blas/scratch.cc in its place.
 add_library(shampoo_blas INTERFACE)
 
 if(SHAMPOO_SYSTEM_BLAS)

@@ -20,10 +20,10 @@ case "${1:-}" in
 esac
 
 packages=(g++ cmake ninja-build ccache pkg-config binutils
-  libopenblas-serial-dev liblapacke-dev
+  libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
   doctest-dev nlohmann-json3-dev python3 python3-numpy abigail-tools valgrind locales clang-format)
 if $full; then
-  packages+=(clang clang-tidy libclang-rt-14-dev libopenblas-pthread-dev)
+  packages+=(clang clang-tidy libclang-rt-14-dev)
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 

@@ -49,6 +49,7 @@ void MeasureRows(const Options& options) {
   PrintMachines("at start", machines);
   std::puts("");
   grid ? PrintGridHead(*wanted.front().of, options.frequencies) : PrintHead(options.frequencies);
+  std::fflush(stdout);
   std::vector<Row> rows;
   for (const Wanted& next : wanted) {
     const Settings& settings = next.settings;

@@ -1,0 +1,59 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "baselines.h"
+
+#include <stdlib.h>
+#include <tgmath.h>
+
+#include "check.h"
+
+void sgd_create(Sgd* sgd, int count, double lr, double weight_decay) {
+  sgd->lr = lr;
+  sgd->momentum = 0.9;
+  sgd->weight_decay = weight_decay;
+  sgd->count = count;
+  sgd->average = allocate((size_t)count, sizeof(real));
+}
+
+void sgd_free(Sgd* sgd) { free(sgd->average); }
+
+void sgd_step(Sgd* sgd, real* params, const real* grads) {
+  const real lr = (real)sgd->lr, momentum = (real)sgd->momentum, decay = (real)sgd->weight_decay;
+  for (int i = 0; i < sgd->count; ++i) {
+    const real direction = grads[i] + decay * params[i];
+    sgd->average[i] = momentum * sgd->average[i] + direction;
+    params[i] -= lr * (direction + momentum * sgd->average[i]);
+  }
+}
+
+void adamw_create(AdamW* adamw, int count, double lr, double weight_decay) {
+  adamw->lr = lr;
+  adamw->beta1 = 0.9;
+  adamw->beta2 = 0.999;
+  adamw->epsilon = 1e-8;
+  adamw->weight_decay = weight_decay;
+  adamw->step = 0;
+  adamw->count = count;
+  adamw->first = allocate((size_t)count, sizeof(real));
+  adamw->second = allocate((size_t)count, sizeof(real));
+}
+
+void adamw_free(AdamW* adamw) {
+  free(adamw->first);
+  free(adamw->second);
+}
+
+void adamw_step(AdamW* adamw, real* params, const real* grads) {
+  adamw->step += 1;
+  // Both averages start at 0: dividing by these makes up for the zeros that are still in them.
+  const double correction1 = 1 - pow(adamw->beta1, adamw->step), correction2 = 1 - pow(adamw->beta2, adamw->step);
+  const real beta1 = (real)adamw->beta1, beta2 = (real)adamw->beta2, epsilon = (real)adamw->epsilon;
+  const real step_size = (real)(adamw->lr / correction1), root_scale = (real)(1 / sqrt(correction2));
+  const real keep = (real)(1 - adamw->lr * adamw->weight_decay);
+  for (int i = 0; i < adamw->count; ++i) {
+    const real g = grads[i];
+    adamw->first[i] = beta1 * adamw->first[i] + (1 - beta1) * g;
+    adamw->second[i] = beta2 * adamw->second[i] + (1 - beta2) * g * g;
+    params[i] = keep * params[i] - step_size * adamw->first[i] / (sqrt(adamw->second[i]) * root_scale + epsilon);
+  }
+}

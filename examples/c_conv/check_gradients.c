@@ -1,0 +1,77 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compares the gradient of network.c with central differences of the loss, in float64, for every parameter tensor.
+#include <cblas.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "digits.h"
+#include "network.h"
+#include "random.h"
+
+// The error of a central difference is about step^2 of the truncation and 1e-16 / step of rounding. A value that a relu
+// lets through only on one side of the step is the exception; steps this small rarely meet one.
+static const double kStep = 1e-6;
+static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
+enum { kImages = 12, kMostEntries = 400 };
+
+static double loss_with(Network* net, const Digits* digits, int value, double shift) {
+  int correct;
+  const real kept = net->params[value];
+  net->params[value] = kept + shift;
+  const double loss = network_evaluate(net, kImages, digits->images, digits->labels, &correct);
+  net->params[value] = kept;
+  return loss;
+}
+
+// The largest difference among entries of the tensor, evenly spread over it, relative to its largest entry.
+static double error_of(Network* net, const Digits* digits, const NetworkTensor* tensor, int* entries) {
+  const int size = network_tensor_size(tensor);
+  const int stride = (size + kMostEntries - 1) / kMostEntries;
+  double largest = 0, error = 0;
+  for (int i = 0; i < size; ++i) largest = fmax(largest, fabs(net->grads[tensor->offset + i]));
+  *entries = 0;
+  for (int i = 0; i < size; i += stride, ++*entries) {
+    const int value = tensor->offset + i;
+    const double up = loss_with(net, digits, value, kStep), down = loss_with(net, digits, value, -kStep);
+    error = fmax(error, fabs((up - down) / (2 * kStep) - net->grads[value]));
+  }
+  return largest > 0 ? error / largest : INFINITY;  // a gradient of zeros would agree with nothing computed
+}
+
+int main(int argc, char** argv) {
+  Digits digits;
+  Network net;
+  uint64_t random_state = 1;
+  int failures = 0;
+
+  openblas_set_num_threads(1);
+  digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
+  // Room for one image more than there are, so that sizes that are confused with one another are noticed.
+  network_create(&net, kImages + 1);
+  network_init(&net, &random_state);
+  // With a bias of 0, paper gives exactly 0, where relu has no derivative.
+  for (int t = 0; t < kTensors; ++t) {
+    const NetworkTensor* tensor = &network_tensors[t];
+    if (tensor->ndim != 1) continue;
+    for (int i = 0; i < tensor->shape[0]; ++i) net.params[tensor->offset + i] = random_uniform(&random_state) - 0.5;
+  }
+
+  const double loss = network_gradient(&net, kImages, digits.images, digits.labels);
+  printf("loss %.6f of %d images; differences with a step of %g, in float64\n", loss, kImages, kStep);
+  for (int t = 0; t < kTensors; ++t) {
+    int entries;
+    const double error = error_of(&net, &digits, &network_tensors[t], &entries);
+    const int good = error <= kTolerance;
+    printf("%-14s %3d entries: largest error %.1e of the largest entry%s\n", network_tensors[t].name, entries, error,
+           good ? "" : "  WRONG");
+    failures += !good;
+  }
+  network_free(&net);
+  digits_free(&digits);
+  if (failures > 0) fail("the gradient is wrong in %d of %d tensors", failures, kTensors);
+  return 0;
+}

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line.
+#ifndef C_CONV_OPTIONS_H
+#define C_CONV_OPTIONS_H
+
+enum { kMaxSettings = 64 };
+
+typedef enum { kShampoo, kSgd, kAdamW, kMethods } Method;
+extern const char* const method_names[kMethods];
+
+typedef struct {
+  Method method;
+  double lr;  // below 0 only until the command line is read
+  double weight_decay;
+  int cosine;  // 1: the learning rate falls to 0 along half a cosine; 0: it is constant
+  int epochs;
+  int batch;
+  int seed;
+  int threads;
+  int evaluate_every;  // steps; 0: once per epoch
+  double target_loss;
+  const char* data;
+  const char* csv;  // NULL: not written
+  // Texts "key=value" for libshampoo.
+  int setting_count;
+  const char* settings[kMaxSettings];
+} Options;
+
+// Defaults, then the command line. Ends the program after --help, and on a mistake.
+void options_parse(Options* options, int argc, char** argv);
+
+#endif

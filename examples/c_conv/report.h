@@ -1,0 +1,36 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run tells: a table and a file of numbers while it goes on, and a summary when it is done.
+#ifndef C_CONV_REPORT_H
+#define C_CONV_REPORT_H
+
+#include <stdio.h>
+
+// One look at the network.
+typedef struct {
+  int step;                 // steps made
+  double gradient_seconds;  // all forward and backward passes so far
+  double update_seconds;    // all steps of the optimizer so far
+  double loss;              // mean cross entropy of all training images
+  double accuracy;          // share of the test images that are recognised
+} Look;
+
+typedef struct {
+  FILE* csv;  // NULL: not written
+  const char* csv_path;
+  double target_loss;
+  Look last;
+  Look at_target;  // the first with a loss at or below the target; its step is -1 until there is one
+} Report;
+
+void report_begin(Report* report, const char* csv_path, double target_loss);
+void report_look(Report* report, const Look* look);
+
+// Shows how far the run is, in place, on a terminal; does nothing otherwise. The next row of the table covers it.
+void report_progress(int step, int steps);
+
+// Prints the summary and closes the file.
+void report_end(Report* report);
+
+#endif

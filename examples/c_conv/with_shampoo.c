@@ -1,0 +1,98 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "with_shampoo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+// Every call can fail, and says why in words.
+static void check(shampoo_status status, const char* what) {
+  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
+}
+
+static void apply_setting(shampoo_config* config, const char* setting) {
+  char key[64];
+  const char* equals = strchr(setting, '=');
+  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
+  memcpy(key, setting, (size_t)(equals - setting));
+  key[equals - setting] = '\0';
+  check(shampoo_config_set_str(config, key, equals + 1), setting);
+}
+
+static void apply_options(shampoo_config* config, const Options* options) {
+  static const char* const kDefaults[] = {"beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
+                                          "precondition_frequency=5",
+                                          // conv3.weight [32][32][3][3] becomes a matrix [32][288], one row per output.
+                                          "max_preconditioner_dim=288"};
+  for (size_t i = 0; i < sizeof kDefaults / sizeof kDefaults[0]; ++i) apply_setting(config, kDefaults[i]);
+  check(shampoo_config_set_f64(config, "lr", options->lr), "--lr");
+  check(shampoo_config_set_f64(config, "weight_decay", options->weight_decay), "--weight-decay");
+  check(shampoo_config_set_i64(config, "threads", options->threads), "--threads");
+  for (int i = 0; i < options->setting_count; ++i) apply_setting(config, options->settings[i]);
+}
+
+static void add_param(shampoo_plan* plan, const NetworkTensor* tensor) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = tensor->name;
+  desc.ndim = tensor->ndim;
+  for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
+  desc.param_dtype = desc.grad_dtype = SHAMPOO_F32;
+  check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
+}
+
+void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options) {
+  // 1. The hyper-parameters.
+  shampoo_config* config;
+  check(shampoo_config_create(&config), "config");
+  apply_options(config, options);
+
+  // 2. The shapes of the parameters. Their order gives each its index, from 0.
+  shampoo_plan* plan;
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  check(shampoo_plan_create(&plan, config, &place), "plan");
+  for (int t = 0; t < kTensors; ++t) add_param(plan, &network_tensors[t]);
+  check(shampoo_plan_finish(plan), "plan");
+  check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
+
+  // 3. The optimizer, which allocates all that it will ever need.
+  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
+
+  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  shampoo_buffers buffers[kTensors];
+  for (int t = 0; t < kTensors; ++t) {
+    const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
+    buffers[t] = empty;
+    buffers[t].param = buffers[t].out = net->params + network_tensors[t].offset;
+    buffers[t].grad = net->grads + network_tensors[t].offset;
+  }
+  check(shampoo_optimizer_bind(shampoo->optimizer, 0, kTensors, buffers), "bind");
+
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(config);
+}
+
+void with_shampoo_free(WithShampoo* shampoo) { shampoo_optimizer_destroy(shampoo->optimizer); }
+
+int with_shampoo_step(WithShampoo* shampoo) {
+  const shampoo_status status = shampoo_optimizer_step(shampoo->optimizer, NULL);
+  if (status == SHAMPOO_E_NUMERIC) {
+    printf("\n%s\n", shampoo_last_error());
+    return 0;
+  }
+  check(status, "step");
+  return 1;
+}
+
+void with_shampoo_set_lr(WithShampoo* shampoo, double lr) {
+  check(shampoo_optimizer_set(shampoo->optimizer, 0, "lr", lr), "lr");
+}
+
+double with_shampoo_roots(const WithShampoo* shampoo) {
+  double roots;
+  check(shampoo_optimizer_stat(shampoo->optimizer, "root_computed", &roots), "root_computed");
+  return roots;
+}

@@ -1,0 +1,33 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that this program does with libshampoo.
+#ifndef C_CONV_WITH_SHAMPOO_H
+#define C_CONV_WITH_SHAMPOO_H
+
+#include <shampoo/shampoo.h>
+
+#include "network.h"
+#include "options.h"
+
+typedef struct {
+  shampoo_optimizer* optimizer;
+  double lr;            // the learning rate that it was made with
+  int64_t state_bytes;  // memory of the state
+} WithShampoo;
+
+// Makes an optimizer for the parameters of the network, bound to their buffers.
+void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options);
+void with_shampoo_free(WithShampoo* shampoo);
+
+// One step: reads the gradients of the network and moves its parameters. 0: the training has diverged, nothing has
+// changed, and what is not finite was printed; else 1.
+int with_shampoo_step(WithShampoo* shampoo);
+
+// Changes the learning rate from the next step on.
+void with_shampoo_set_lr(WithShampoo* shampoo, double lr);
+
+// Inverse roots computed so far.
+double with_shampoo_roots(const WithShampoo* shampoo);
+
+#endif

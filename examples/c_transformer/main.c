@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains the model of model.h on the text of text.h, with Shampoo, with AdamW, or with several of both side by side.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "report.h"
+
+enum { kTextSize = 1 << 20, kJudgedSize = (1 << 14) + 1 };
+
+static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
+enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
+
+// Notices now, and not after the training, that a file cannot be written.
+static void check_writable(const char* path) {
+  if (path[0] != '\0') close_file(open_file(path, "a"), path);
+}
+
+static void add(Training* training, int uses_shampoo, int frequency, double lr, const char* name) {
+  Contender* contender = &training->contenders[training->count++];
+  contender->uses_shampoo = uses_shampoo;
+  contender->frequency = frequency;
+  contender->lr = lr;
+  snprintf(contender->name, sizeof contender->name, "%s", name);
+}
+
+static void add_contenders(Training* training, const Options* options) {
+  if (options->what == kCompare) {
+    add(training, 0, 0, options->adamw_lr, "AdamW");
+    add(training, 1, 1, options->lr, "Shampoo every step");
+    add(training, 1, 10, options->lr, "Shampoo every 10th");
+    add(training, 1, 50, options->lr, "Shampoo every 50th");
+  } else if (options->what == kSearch) {
+    for (int i = 0; i < 2 * kRates; ++i) {
+      char name[48];
+      snprintf(name, sizeof name, "%s %g", i < kRates ? "AdamW" : "Shampoo", kSearchedRates[i % kRates]);
+      add(training, i >= kRates, 0, kSearchedRates[i % kRates], name);
+    }
+  } else if (options->uses_shampoo) {
+    add(training, 1, 0, options->lr, "Shampoo");
+  } else {
+    add(training, 0, 0, options->adamw_lr, "AdamW");
+  }
+}
+
+static void print_head(const Training* training) {
+  const Model* model = training->model;
+  const Options* options = training->options;
+  const int version = (int)shampoo_version();
+  printf("libshampoo %d.%d.%d, %d threads\n", version / 10000, version / 100 % 100, version % 100, options->threads);
+  printf("text        %zu characters to learn from, %zu to judge with, %d distinct\n", training->text->count,
+         training->text->judged, model->vocab);
+  printf("model       %d layers, width %d, %d heads, context %d, %zu parameters\n", model->layers, model->width,
+         model->heads, model->context, model->values);
+  printf("steps       %d of %d characters\n", options->steps, options->batch * model->context);
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    const double adamw_bytes = 2.0 * sizeof(real) * (double)model->values;
+    if (contender->uses_shampoo) {
+      printf("state       Shampoo %.1f MiB in %d blocks, AdamW %.1f MiB\n",
+             (double)contender->shampoo.state_bytes / 1048576, (int)contender->shampoo.blocks, adamw_bytes / 1048576);
+      break;
+    }
+  }
+}
+
+static void print_roots(const Training* training) {
+  printf("\n");
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    if (!contender->uses_shampoo) continue;
+    printf("%-22s  %.0f inverse roots, %.0f after a second attempt, %.0f not renewed\n", contender->name,
+           with_shampoo_stat(&contender->shampoo, "root_computed"),
+           with_shampoo_stat(&contender->shampoo, "root_retried"),
+           with_shampoo_stat(&contender->shampoo, "root_reused"));
+  }
+}
+
+int main(int argc, char** argv) {
+  static Training training;  // large tables, and zeros to begin with
+  static Model model;
+  Options options;
+  Text text;
+
+  options_parse(&options, argc, argv);
+  check_writable(options.csv);
+  check_writable(options.svg);
+  if (options.context >= kJudgedSize) fail("--context %d is not below %d", options.context, kJudgedSize);
+  multiply_on_calling_thread();
+  Pool* pool = pool_create(options.threads);
+  text_create(&text, kTextSize, kJudgedSize);
+  model_create(&model, text.vocab, options.context, options.width, options.heads, options.layers);
+  add_contenders(&training, &options);
+  training_create(&training, &options, &text, &model, pool);
+
+  print_head(&training);
+  report_head(&training);
+  training_run(&training, report_look, report_progress);
+  report_results(&training);
+  print_roots(&training);
+  if (options.csv[0] != '\0') report_csv(options.csv, &training);
+  if (options.svg[0] != '\0' && options.what != kSearch) report_svg(options.svg, &training);
+
+  training_free(&training);
+  text_free(&text);
+  pool_free(pool);
+  options_free(&options);
+  return 0;
+}

@@ -1,0 +1,89 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the whole program computes with: its type of numbers, and the few operations that are worth writing in a way
+// that a compiler turns into vector instructions.
+#ifndef C_TRANSFORMER_NUMERIC_H
+#define C_TRANSFORMER_NUMERIC_H
+
+#include <math.h>
+#include <stdint.h>
+
+// float, or double with -DREAL=double.
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+// Whether the right-hand or left-hand factor of a product is taken as it lies in memory.
+typedef enum { kAsIs, kTransposed } Form;
+
+// C [m][n] = alpha A B + beta C, where A is m x k and B is k x n in their forms. Rows of a matrix as it lies in memory
+// begin a_stride (b_stride, c_stride) values apart. With beta 0 what C holds does not matter.
+void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
+              int b_stride, real beta, real* c, int c_stride);
+
+// Makes each product run on the thread that asks for it: the parallel work of this program lies above the products.
+void multiply_on_calling_thread(void);
+
+// Many sums side by side: what a compiler may not make of one sum by itself, since it rounds differently.
+enum { kLanes = 16 };
+
+static inline real add_lanes(real* lanes) {
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+  }
+  return lanes[0];
+}
+
+static inline real sum(int n, const real* a) {
+  real lanes[kLanes] = {0};
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] += a[i + j];
+  }
+  for (; i < n; ++i) lanes[0] += a[i];
+  return add_lanes(lanes);
+}
+
+static inline real dot(int n, const real* a, const real* b) {
+  real lanes[kLanes] = {0};
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] += a[i + j] * b[i + j];
+  }
+  for (; i < n; ++i) lanes[0] += a[i] * b[i];
+  return add_lanes(lanes);
+}
+
+static inline real largest(int n, const real* a) {
+  real lanes[kLanes];
+  int i = 0;
+  for (int j = 0; j < kLanes; ++j) lanes[j] = a[0];
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] = a[i + j] > lanes[j] ? a[i + j] : lanes[j];
+  }
+  for (; i < n; ++i) lanes[0] = a[i] > lanes[0] ? a[i] : lanes[0];
+  for (int j = 1; j < kLanes; ++j) lanes[0] = lanes[j] > lanes[0] ? lanes[j] : lanes[0];
+  return lanes[0];
+}
+
+// exp(x). Of floats by the series around the nearest power of two, to about 2e-7 of the value, without a call: a loop
+// of it becomes vector instructions. What would overflow or vanish stays at the end of the range.
+static inline real exponential(real x) {
+  union {
+    float value;
+    int32_t bits;
+  } power;
+  if (sizeof(real) == sizeof(double)) return (real)exp((double)x);
+  const float y = (float)(x < -87 ? -87 : x > 88 ? 88 : x);
+  // Adding 1.5 * 2^23 leaves no room for a fraction: the low bits of the sum are the nearest whole number of powers.
+  power.value = y * 1.44269504f + 12582912.0f;
+  const float powers = power.value - 12582912.0f;
+  power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;  // 2^powers: its exponent field, and nothing else
+  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts, the first one exact
+  const float series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r / 720)))));
+  return (real)(series * power.value);
+}
+
+#endif

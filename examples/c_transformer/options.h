@@ -1,0 +1,30 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line.
+#ifndef C_TRANSFORMER_OPTIONS_H
+#define C_TRANSFORMER_OPTIONS_H
+
+enum { kMaxSettings = 64 };
+
+typedef struct {
+  enum { kTrainOne, kCompare, kSearch } what;
+  int uses_shampoo;  // of kTrainOne: 1 Shampoo, 0 AdamW
+  int steps, warmup, every;
+  int batch;  // sequences in a step
+  int context, width, heads, layers;
+  double lr, adamw_lr;  // largest learning rates, of Shampoo and of AdamW
+  double weight_decay;
+  int seed, threads;
+  const char* csv;  // "": not written
+  const char* svg;
+  // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
+  int setting_count;
+  char* settings[kMaxSettings];
+} Options;
+
+// Defaults, then the command line. Ends the program after --help, and on a mistake.
+void options_parse(Options* options, int argc, char** argv);
+void options_free(Options* options);
+
+#endif

@@ -1,0 +1,177 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#define _POSIX_C_SOURCE 200809L  // isatty, fileno
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "chart.h"
+#include "check.h"
+
+static int on_terminal(void) { return isatty(fileno(stdout)); }
+
+static const Point* newest(const Contender* contender) { return &contender->points[contender->point_count - 1]; }
+
+static double characters(const Training* training) {
+  return (double)training->options->batch * training->model->context;
+}
+
+static int compare_doubles(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+// Of some steps: whole steps, or the optimizer's part of them.
+static double median_seconds(const Contender* contender, int first, int end, int whole) {
+  const int count = end - first;
+  double* sorted = allocate((size_t)count, sizeof(double));
+  for (int s = 0; s < count; ++s) {
+    sorted[s] = contender->update_seconds[first + s] + (whole ? contender->gradient_seconds[first + s] : 0);
+  }
+  qsort(sorted, (size_t)count, sizeof(double), compare_doubles);
+  const double median = 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]);
+  free(sorted);
+  return median;
+}
+
+void report_head(const Training* training) {
+  if (training->count == 1) {
+    printf("\n step   training  validation   characters/s   optimizer   whole step\n");
+    return;
+  }
+  printf("\nvalidation loss\n step");
+  for (int c = 0; c < training->count; ++c) printf("  %18s", training->contenders[c].name);
+  printf("\n");
+}
+
+void report_look(const Training* training) {
+  const Contender* first = &training->contenders[0];
+  const Point* point = newest(first);
+  if (on_terminal()) fputs("\r\033[K", stdout);
+  printf("%5d", training->step);
+  if (training->count > 1) {
+    for (int c = 0; c < training->count; ++c) printf("  %18.4f", newest(&training->contenders[c])->judged_loss);
+  } else if (training->step == 0) {
+    printf("  %9s  %10.4f", "", point->judged_loss);
+  } else {
+    const double whole = median_seconds(first, point[-1].step, point->step, 1);
+    printf("  %9.4f  %10.4f  %13.0f  %7.2f ms  %8.2f ms", point->train_loss, point->judged_loss,
+           characters(training) / whole, 1e3 * median_seconds(first, point[-1].step, point->step, 0), 1e3 * whole);
+  }
+  printf("\n");
+  fflush(stdout);
+}
+
+void report_progress(const Training* training) {
+  const int step = training->step, steps = training->options->steps;
+  double update = 0, whole = 0;
+  if (!on_terminal()) return;
+  printf("\r\033[Kstep %d of %d, loss", step, steps);
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    update += contender->update_seconds[step - 1];
+    whole += contender->gradient_seconds[step - 1] + contender->update_seconds[step - 1];
+    printf(" %.3f", contender->losses[step - 1]);
+  }
+  printf(", %.0f characters/s, optimizer %.1f of %.1f ms", characters(training) * training->count / whole, 1e3 * update,
+         1e3 * whole);
+  fflush(stdout);
+}
+
+// When a contender first had a loss, between two looks by a straight line. Returns 0 if it never had.
+static int when_reached(const Contender* contender, double loss, double* steps, double* seconds) {
+  for (int i = 1; i < contender->point_count; ++i) {
+    const Point *p = &contender->points[i - 1], *q = &contender->points[i];
+    if (!(q->judged_loss <= loss)) continue;
+    const double part = (p->judged_loss - loss) / (p->judged_loss - q->judged_loss);
+    *steps = p->step + part * (q->step - p->step);
+    *seconds = p->seconds + part * (q->seconds - p->seconds);
+    return 1;
+  }
+  return 0;
+}
+
+static void report_comparison(const Training* training) {
+  const Point* yardstick = newest(&training->contenders[0]);
+  printf("\n%22s  over %s  to %s's last loss\n", "", training->contenders[0].name, training->contenders[0].name);
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    double steps = yardstick->step, seconds = yardstick->seconds;
+    printf("%-22s  %+8.1f %%", contender->name, 100 * (newest(contender)->seconds / yardstick->seconds - 1));
+    if (c == 0 || when_reached(contender, yardstick->judged_loss, &steps, &seconds)) {
+      printf("  %5.0f steps  %7.1f s\n", steps, seconds);
+    } else {
+      printf("  never\n");
+    }
+  }
+}
+
+void report_results(const Training* training) {
+  const int steps = training->options->steps;
+  printf("\n%-22s  step, median      mean   optimizer, median      mean    share  validation loss\n", "");
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    double update = 0;
+    for (int s = 0; s < steps; ++s) update += contender->update_seconds[s];
+    const double whole = newest(contender)->seconds;
+    printf("%-22s  %9.2f ms %9.2f ms  %14.2f ms %9.2f ms  %5.1f %%  %15.4f\n", contender->name,
+           1e3 * median_seconds(contender, 0, steps, 1), 1e3 * whole / steps,
+           1e3 * median_seconds(contender, 0, steps, 0), 1e3 * update / steps, 100 * update / whole,
+           newest(contender)->judged_loss);
+  }
+  if (training->options->what == kCompare) report_comparison(training);
+}
+
+void report_csv(const char* path, const Training* training) {
+  FILE* csv = open_file(path, "w");
+  fprintf(csv, "run,learning_rate,step,seconds,training_loss,validation_loss\n");
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    for (int i = 0; i < contender->point_count; ++i) {
+      const Point* point = &contender->points[i];
+      fprintf(csv, "%s,%g,%d,%.6f,", contender->name, contender->lr, point->step, point->seconds);
+      if (i > 0) fprintf(csv, "%.9g", point->train_loss);
+      fprintf(csv, ",%.9g\n", point->judged_loss);
+    }
+  }
+  close_file(csv, path);
+}
+
+void report_svg(const char* path, const Training* training) {
+  const Options* options = training->options;
+  const Model* model = training->model;
+  char title[128], notes[2][256];
+  Chart chart = {.title = title,
+                 .notes = {notes[0], notes[1]},
+                 .panel_titles = {"Validation loss by steps", "Validation loss by time of training"},
+                 .x_titles = {"step", "seconds"},
+                 .curve_count = training->count};
+  snprintf(title, sizeof title, "A transformer that reads characters, %.1f million parameters",
+           1e-6 * (double)model->values);
+  snprintf(notes[0], sizeof notes[0], "%d layers, width %d, %d heads, context %d;  %d characters in a step;  seed %d",
+           model->layers, model->width, model->heads, model->context, options->batch * model->context, options->seed);
+  snprintf(notes[1], sizeof notes[1],
+           "learning rate: Shampoo %g, AdamW %g, %d steps of warmup, then half a cosine;  weight decay %g", options->lr,
+           options->adamw_lr, options->warmup, options->weight_decay);
+  for (int c = 0; c < training->count; ++c) {
+    const Contender* contender = &training->contenders[c];
+    ChartCurve* curve = &chart.curves[c];
+    const size_t points = (size_t)contender->point_count;
+    double* values = allocate(3 * points, sizeof(double));
+    curve->name = contender->name;
+    curve->points = contender->point_count;
+    curve->x[0] = values;
+    curve->x[1] = values + points;
+    curve->y = values + 2 * points;
+    for (size_t i = 0; i < points; ++i) {
+      values[i] = contender->points[i].step;
+      values[points + i] = contender->points[i].seconds;
+      values[2 * points + i] = contender->points[i].judged_loss;
+    }
+  }
+  chart_write(&chart, path);
+  for (int c = 0; c < training->count; ++c) free((void*)chart.curves[c].x[0]);
+}

@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "with_shampoo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+// Groups of parameters: matrices decay, gains and biases do not.
+enum { kMatrices, kVectors, kGroups };
+
+// Every call can fail, and says why in words.
+static void check(shampoo_status status, const char* what) {
+  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
+}
+
+static void apply_setting(shampoo_config* config, const char* setting) {
+  char key[64];
+  const char* equals = strchr(setting, '=');
+  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
+  memcpy(key, setting, (size_t)(equals - setting));
+  key[equals - setting] = '\0';
+  check(shampoo_config_set_str(config, key, equals + 1), setting);
+}
+
+static void add_param(shampoo_plan* plan, const Tensor* tensor) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = tensor->name;
+  desc.ndim = tensor->ndim;
+  desc.stack_dims = tensor->stacked;  // query, key and value weights: three matrices, each with factors of its own
+  for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
+  desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
+  desc.group = tensor->ndim > 1 ? kMatrices : kVectors;
+  check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
+}
+
+void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
+                         int setting_count, char* const* settings, int frequency) {
+  // 1. The hyper-parameters.
+  shampoo_config *config, *vectors;
+  check(shampoo_config_create(&config), "config");
+  for (int i = 0; i < setting_count; ++i) apply_setting(config, settings[i]);
+  if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
+  check(shampoo_config_clone(&vectors, config), "config");
+  check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");
+
+  // 2. The shapes of the parameters, in the order of the model's table.
+  shampoo_plan* plan;
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.threads = pool_threads(pool);
+  check(shampoo_plan_create(&plan, config, &place), "plan");
+  check(shampoo_plan_add_group(plan, vectors, NULL), "group");
+  for (int t = 0; t < model->tensor_count; ++t) add_param(plan, &model->tensors[t]);
+  check(shampoo_plan_finish(plan), "plan");
+  check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_block_count(plan, &shampoo->blocks), "plan");
+
+  // 3. The optimizer, which allocates all that it will ever need. It works on the threads of this program.
+  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
+  executor.user = pool;
+  executor.threads = pool_threads(pool);
+  executor.parallel_for = pool_run;
+  device.executor = &executor;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+
+  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  shampoo_buffers* buffers = allocate((size_t)model->tensor_count, sizeof *buffers);
+  for (int t = 0; t < model->tensor_count; ++t) {
+    const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
+    buffers[t] = empty;
+    buffers[t].param = buffers[t].out = params + model->tensors[t].offset;
+    buffers[t].grad = grads + model->tensors[t].offset;
+  }
+  check(shampoo_optimizer_bind(shampoo->optimizer, 0, model->tensor_count, buffers), "bind");
+
+  free(buffers);
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(vectors);
+  shampoo_config_destroy(config);
+}
+
+void with_shampoo_free(WithShampoo* shampoo) { shampoo_optimizer_destroy(shampoo->optimizer); }
+
+void with_shampoo_step(WithShampoo* shampoo, double lr) {
+  for (int32_t group = 0; group < kGroups; ++group) {
+    check(shampoo_optimizer_set(shampoo->optimizer, group, "lr", lr), "lr");
+  }
+  check(shampoo_optimizer_step(shampoo->optimizer, NULL), "step");
+}
+
+double with_shampoo_stat(const WithShampoo* shampoo, const char* key) {
+  double value;
+  check(shampoo_optimizer_stat(shampoo->optimizer, key, &value), key);
+  return value;
+}

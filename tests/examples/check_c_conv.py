@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_c_conv.py PROGRAMS DATA: what the convolutional example promises. PROGRAMS is the folder that they were built in.
+
+The gradient agrees with differences of the loss; two epochs bring the loss down with Shampoo and with SGD; a second
+run, and one with two threads, give the same numbers to the last digit, with dims merged and not.
+"""
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+programs, data = pathlib.Path(sys.argv[1]), sys.argv[2]
+# Seeds 1 to 6 end at 0.13 to 0.29 and at 0.41 to 0.52; before any step the loss is 2.3.
+HIGHEST_LOSS = {"shampoo": 0.4, "sgd": 1.0}
+
+
+def train(optimizer, *options):
+    """Steps, losses and accuracies of a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = pathlib.Path(folder, "run.csv")
+        subprocess.run([programs / "train_conv", "--data", data, "--csv", numbers, "--optimizer", optimizer,
+                        "--epochs", "2", "--evaluate-every", "11", *options],
+                       check=True, stdout=subprocess.DEVNULL)
+        with numbers.open(encoding="utf-8") as file:
+            return [(row["step"], row["train_loss"], row["test_accuracy"]) for row in csv.DictReader(file)]
+
+
+subprocess.run([programs / "check_gradients", data], check=True)
+
+for method, highest in HIGHEST_LOSS.items():
+    first = train(method)
+    loss = float(first[-1][1])
+    print(f"{method}: loss {loss:.4f} after 2 epochs, accuracy {100 * float(first[-1][2]):.1f} %")
+    assert len(first) == 5, first
+    assert loss < highest, f"not below {highest}"
+    assert train(method) == first, "a second run differs"
+
+for settings in (), ("--set", "use_merge_dims=false", "--set", "precondition_frequency=1"):
+    one, two = (train("shampoo", "--threads", threads, *settings) for threads in ("1", "2"))
+    assert one == two, ("two threads differ from one", settings, one, two)
+assert train("shampoo", "--seed", "2") != train("shampoo", "--seed", "1"), "the seed has no effect"
+
+wrong = subprocess.run([programs / "train_conv", "--data", data, "--set", "no_such_key=1"], capture_output=True,
+                       text=True, check=False)
+assert wrong.returncode == 1 and "no_such_key" in wrong.stderr, wrong
