@@ -18,9 +18,6 @@
 namespace shampoo {
 namespace {
 
-// Roots of a block from this order of its second largest factor on are computed side by side where threads are idle.
-constexpr int64_t kRootsSideBySide = 256;
-
 // The step of one block in the order of the program. Everything that lies in the arena in another dtype is widened
 // before it is used, used unrounded, and rounded once when it is stored.
 template <typename Real>

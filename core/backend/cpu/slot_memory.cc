@@ -19,11 +19,13 @@ constexpr double kWorthDividing = double{1 << 28};
 
 bool MayBeDivided(const Block& block) {
   double products = 0;
+  int large_factors = 0;
   for (int k = 0; k < block.order(); ++k) {
     const auto d = static_cast<double>(block.shape[k]);
+    large_factors += block.shape[k] >= kRootsSideBySide ? 1 : 0;
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
   }
-  return 2 * products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
+  return large_factors > 1 || 2 * products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
 }
 
 template <typename Real>

@@ -11,6 +11,9 @@
 
 namespace shampoo {
 
+// Roots of a block from this order of its second largest factor on are computed side by side where threads are idle.
+inline constexpr int64_t kRootsSideBySide = 256;
+
 // The workspace of the CPU backend, in bytes: some slots that whole blocks are worked on in, some that inverse roots
 // are, and what all share.
 struct WorkspaceLayout {
