@@ -12,6 +12,8 @@
 #include "network.h"
 #include "random.h"
 
+const char program_name[] = "c_conv";
+
 // The error of a central difference is about step^2 of the truncation and 1e-16 / step of rounding. A value that a relu
 // lets through only on one side of the step is the exception; steps this small rarely meet one.
 static const double kStep = 1e-6;

@@ -6,17 +6,19 @@
 #include <string.h>
 #include <tgmath.h>
 
-#ifdef C_CONV_FLOAT64
-#define GEMM cblas_dgemm
-#else
-#define GEMM cblas_sgemm
-#endif
-
 // c [m][n] = a b, where "transposed" tells which of them lies in memory as its transpose.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
-  GEMM(CblasRowMajor, (CBLAS_TRANSPOSE)a_form, (CBLAS_TRANSPOSE)b_form, m, n, k, 1, a, a_form == kPlain ? k : m, b,
-       b_form == kPlain ? n : k, 0, c, n);
+  const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;
+  const int a_stride = a_form == kPlain ? k : m, b_stride = b_form == kPlain ? n : k;
+  // One of the two is never reached: the casts are there for the compiler that looks at it all the same.
+  if (sizeof(real) == sizeof(double)) {
+    cblas_dgemm(CblasRowMajor, a_how, b_how, m, n, k, 1, (const double*)(const void*)a, a_stride,
+                (const double*)(const void*)b, b_stride, 0, (double*)(void*)c, n);
+  } else {
+    cblas_sgemm(CblasRowMajor, a_how, b_how, m, n, k, 1, (const float*)(const void*)a, a_stride,
+                (const float*)(const void*)b, b_stride, 0, (float*)(void*)c, n);
+  }
 }
 
 // One row of an image is moved sideways by `shift` (-1, 0, 1); a zero comes in from outside.

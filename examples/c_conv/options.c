@@ -3,12 +3,12 @@
 #include "options.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "numbers.h"
 
 static const char kHelp[] =
     "usage: train_conv [option value]...\n"
@@ -35,21 +35,6 @@ static const char kHelp[] =
 const char* const method_names[kMethods] = {"shampoo", "sgd", "adamw"};
 static const double kUsualRates[kMethods] = {0.03, 0.1, 0.02};
 
-static double to_number(const char* name, const char* text) {
-  char* end;
-  const double value = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(value)) fail("%s: \"%s\" is not a number", name, text);
-  if (value < 0) fail("%s: %s is below 0", name, text);
-  return value;
-}
-
-static int to_integer(const char* name, const char* text, int smallest) {
-  const double value = to_number(name, text);
-  if (value != floor(value)) fail("%s: \"%s\" is not an integer", name, text);
-  if (value < smallest || value > INT_MAX) fail("%s: %s is not in [%d, %d]", name, text, smallest, INT_MAX);
-  return (int)value;
-}
-
 static Method to_method(const char* text) {
   for (int m = 0; m < kMethods; ++m) {
     if (strcmp(text, method_names[m]) == 0) return (Method)m;
@@ -75,18 +60,18 @@ static void parse_one(Options* options, const char* name, const char* value) {
   } else if (strcmp(name, "--schedule") == 0) {
     options->cosine = to_cosine(value);
   } else if (strcmp(name, "--epochs") == 0) {
-    options->epochs = to_integer(name, value, 1);
+    options->epochs = to_integer(name, value, 1, INT_MAX);
   } else if (strcmp(name, "--batch") == 0) {
-    options->batch = to_integer(name, value, 1);
+    options->batch = to_integer(name, value, 1, INT_MAX);
   } else if (strcmp(name, "--seed") == 0) {
-    options->seed = to_integer(name, value, 0);
+    options->seed = to_integer(name, value, 0, INT_MAX);
   } else if (strcmp(name, "--threads") == 0) {
-    options->threads = to_integer(name, value, 0);
+    options->threads = to_integer(name, value, 0, INT_MAX);
   } else if (strcmp(name, "--set") == 0) {
     if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
     options->settings[options->setting_count++] = value;
   } else if (strcmp(name, "--evaluate-every") == 0) {
-    options->evaluate_every = to_integer(name, value, 0);
+    options->evaluate_every = to_integer(name, value, 0, INT_MAX);
   } else if (strcmp(name, "--target") == 0) {
     options->target_loss = to_number(name, value);
   } else if (strcmp(name, "--data") == 0) {

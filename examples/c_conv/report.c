@@ -1,13 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L  // isatty, fileno
 #include "report.h"
 
-#include <unistd.h>
-
 #include "check.h"
-
-static int on_terminal(void) { return isatty(fileno(stdout)); }
+#include "progress.h"
 
 void report_begin(Report* report, const char* csv_path, double target_loss) {
   report->csv = csv_path != NULL ? open_file(csv_path, "w") : NULL;
@@ -21,22 +17,12 @@ void report_begin(Report* report, const char* csv_path, double target_loss) {
 void report_look(Report* report, const Look* look) {
   report->last = *look;
   if (report->at_target.step < 0 && look->loss <= report->target_loss) report->at_target = *look;
-  if (on_terminal()) fputs("\r\033[K", stdout);
+  clear_progress();
   printf("%5d   %13.6f   %11.2f %%\n", look->step, look->loss, 100 * look->accuracy);
   fflush(stdout);
   if (report->csv == NULL) return;
   fprintf(report->csv, "%d,%.6f,%.6f,%.17g,%.17g\n", look->step, look->gradient_seconds, look->update_seconds,
           look->loss, look->accuracy);
-}
-
-void report_progress(int step, int steps) {
-  enum { kBar = 40 };
-  char bar[kBar + 1];
-  if (!on_terminal()) return;
-  for (int i = 0; i < kBar; ++i) bar[i] = i < (int)((double)step / steps * kBar) ? '#' : '.';
-  bar[kBar] = '\0';
-  printf("\r\033[K%s step %d of %d", bar, step, steps);
-  fflush(stdout);
 }
 
 void report_end(Report* report) {

@@ -27,9 +27,6 @@ typedef struct {
 void report_begin(Report* report, const char* csv_path, double target_loss);
 void report_look(Report* report, const Look* look);
 
-// Shows how far the run is, in place, on a terminal; does nothing otherwise. The next row of the table covers it.
-void report_progress(int step, int steps);
-
 // Prints the summary and closes the file.
 void report_end(Report* report);
 

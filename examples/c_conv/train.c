@@ -10,14 +10,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "baselines.h"
+#include "adamw.h"
 #include "check.h"
 #include "digits.h"
 #include "network.h"
 #include "options.h"
+#include "progress.h"
 #include "random.h"
 #include "report.h"
+#include "sgd.h"
 #include "with_shampoo.h"
+
+const char program_name[] = "c_conv";
 
 // One of the three, by `method`.
 typedef struct {
@@ -108,7 +112,7 @@ static int train(const Options* options, const Digits* digits, uint64_t* random_
   while (finite && look.step < steps) {
     const int place = look.step % steps_per_epoch;
     if (place == 0) random_shuffle(random_state, digits->train_count, rows);
-    report_progress(look.step, steps);
+    show_progress(look.step, steps);
     gather(digits, rows + (size_t)place * (size_t)options->batch, options->batch, x, labels);
     const double share = options->cosine ? 0.5 * (1 + cos(3.14159265358979323846 * look.step / steps)) : 1;
     const double start = seconds();

@@ -15,8 +15,11 @@
 #include "digits.h"
 #include "mlp.h"
 #include "options.h"
+#include "progress.h"
 #include "report.h"
 #include "with_shampoo.h"
+
+const char program_name[] = "train_digits";
 
 static double seconds(void) {
   struct timespec now;
@@ -151,7 +154,7 @@ int main(int argc, char** argv) {
     if (options.batches == NULL) shuffle(rows, digits.train_count, &random_state);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       double loss[kContenders];
-      report_progress(step, steps);
+      show_progress(step, steps);
       gather(&digits, rows + (size_t)s * (size_t)options.batch, options.batch, x, labels);
       if (options.cosine) {
         const double share = 0.5 * (1 + cos(3.14159265358979323846 * step / steps));

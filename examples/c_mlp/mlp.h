@@ -11,11 +11,7 @@
 
 #include <stdint.h>
 
-// The type that the whole program computes in: float, or double with -DREAL=double.
-#ifndef REAL
-#define REAL float
-#endif
-typedef REAL real;
+#include "real.h"
 
 enum {
   kInputs = 64,

@@ -3,12 +3,12 @@
 #include "options.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "numbers.h"
 
 static const char kHelp[] =
     "usage: train_digits [option value]...\n"
@@ -34,22 +34,6 @@ static const char kHelp[] =
     "  --init FILE          first weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major\n"
     "  --batches FILE       int32 numbers of training images, --batch of them per step; all of it is one epoch\n"
     "  --step-losses FILE   receives the loss of every step before the step, in full precision\n";
-
-static double to_number(const char* name, const char* text) {
-  char* end;
-  const double value = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(value)) fail("%s: \"%s\" is not a number", name, text);
-  if (value < 0) fail("%s: %s is below 0", name, text);
-  return value;
-}
-
-static int to_integer(const char* name, const char* text, int smallest) {
-  char* end;
-  const long value = strtol(text, &end, 10);
-  if (end == text || *end != '\0') fail("%s: \"%s\" is not an integer", name, text);
-  if (value < smallest || value > INT_MAX) fail("%s: %s is not in [%d, %d]", name, text, smallest, INT_MAX);
-  return (int)value;
-}
 
 static void add_setting(Options* options, const char* key, const char* value) {
   const size_t size = strlen(key) + strlen(value) + 2;
@@ -104,9 +88,9 @@ void options_parse(Options* options, int argc, char** argv) {
     }
     if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
     if (strcmp(name, "--epochs") == 0) {
-      options->epochs = to_integer(name, value, 1);
+      options->epochs = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--batch") == 0) {
-      options->batch = to_integer(name, value, 1);
+      options->batch = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--lr") == 0) {
       add_setting(options, "lr", value);
     } else if (strcmp(name, "--adamw-lr") == 0) {
@@ -119,7 +103,7 @@ void options_parse(Options* options, int argc, char** argv) {
     } else if (strcmp(name, "--threads") == 0) {
       add_setting(options, "threads", value);
     } else if (strcmp(name, "--seed") == 0) {
-      options->seed = to_integer(name, value, 0);
+      options->seed = to_integer(name, value, 0, INT_MAX);
     } else if (strcmp(name, "--set") == 0) {
       add_setting(options, "", value);
     } else if (strcmp(name, "--data") == 0) {

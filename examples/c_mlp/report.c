@@ -1,19 +1,16 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L  // isatty, fileno
 #include "report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "chart.h"
 #include "check.h"
+#include "progress.h"
 
 const char* const report_names[kContenders] = {"Shampoo", "AdamW"};
-
-static int on_terminal(void) { return isatty(fileno(stdout)); }
 
 void report_head(void) {
   printf("\n         training loss         test accuracy\n");
@@ -21,19 +18,9 @@ void report_head(void) {
 }
 
 void report_epoch(int epoch, const Curve curves[kContenders]) {
-  if (on_terminal()) fputs("\r\033[K", stdout);
+  clear_progress();
   printf("%5d  %9.5f %9.5f  %7.2f %% %7.2f %%\n", epoch, curves[kShampoo].loss[epoch], curves[kAdamW].loss[epoch],
          100 * curves[kShampoo].accuracy[epoch], 100 * curves[kAdamW].accuracy[epoch]);
-  fflush(stdout);
-}
-
-void report_progress(int step, int steps) {
-  enum { kBar = 40 };
-  char bar[kBar + 1];
-  if (!on_terminal()) return;
-  for (int i = 0; i < kBar; ++i) bar[i] = i < (int)((double)step / steps * kBar) ? '#' : '.';
-  bar[kBar] = '\0';
-  printf("\r\033[K%s step %d of %d", bar, step, steps);
   fflush(stdout);
 }
 

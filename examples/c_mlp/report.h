@@ -20,9 +20,6 @@ typedef struct {
 void report_head(void);
 void report_epoch(int epoch, const Curve curves[kContenders]);
 
-// Shows how far the run is, in place, on a terminal; does nothing otherwise. The next row of the table covers it.
-void report_progress(int step, int steps);
-
 // Mean times of a step.
 void report_times(int steps, const Curve curves[kContenders]);
 

@@ -10,6 +10,8 @@
 #include "check.h"
 #include "random.h"
 
+const char program_name[] = "error";
+
 enum { kVocab = 7, kContext = 6, kWidth = 12, kHeads = 3, kLayers = 2, kTexts = 7, kAtOnce = 2, kThreads = 2 };
 
 int main(void) {

@@ -9,6 +9,8 @@
 #include "check.h"
 #include "report.h"
 
+const char program_name[] = "error";
+
 enum { kTextSize = 1 << 20, kJudgedSize = (1 << 14) + 1 };
 
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};

@@ -9,11 +9,7 @@
 #include <math.h>
 #include <stdint.h>
 
-// float, or double with -DREAL=double.
-#ifndef REAL
-#define REAL float
-#endif
-typedef REAL real;
+#include "real.h"
 
 // Whether the right-hand or left-hand factor of a product is taken as it lies in memory.
 typedef enum { kAsIs, kTransposed } Form;

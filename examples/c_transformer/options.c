@@ -4,7 +4,6 @@
 #include "options.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "numbers.h"
 
 static const char kHelp[] =
     "usage: train_text [option [value]]...\n"
@@ -42,6 +42,9 @@ static const char kHelp[] =
     "  --svg FILE           receives the curves as a picture (curves.svg); \"\": not written\n"
     "  --help               this text\n";
 
+// Of sizes and counts: what can be allocated, or waited for, is far below.
+enum { kLargest = 1 << 24 };
+
 // Options that are one number, and where they go.
 static const struct {
   const char* name;
@@ -59,27 +62,10 @@ static const struct {
                 {"--adamw-lr", offsetof(Options, adamw_lr)},
                 {"--weight-decay", offsetof(Options, weight_decay)}};
 
-static double to_number(const char* name, const char* text) {
-  char* end;
-  const double value = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(value)) fail("%s: \"%s\" is not a number", name, text);
-  if (value < 0) fail("%s: %s is below 0", name, text);
-  return value;
-}
-
-static int to_integer(const char* name, const char* text, int smallest) {
-  const long largest = 1 << 24;
-  char* end;
-  const long value = strtol(text, &end, 10);
-  if (end == text || *end != '\0') fail("%s: \"%s\" is not an integer", name, text);
-  if (value < smallest || value > largest) fail("%s: %s is not in [%d, %ld]", name, text, smallest, largest);
-  return (int)value;
-}
-
 static int set_number(Options* options, const char* name, const char* value) {
   for (size_t i = 0; i < sizeof kIntegers / sizeof kIntegers[0]; ++i) {
     if (strcmp(name, kIntegers[i].name) != 0) continue;
-    *(int*)(void*)((char*)options + kIntegers[i].offset) = to_integer(name, value, kIntegers[i].smallest);
+    *(int*)(void*)((char*)options + kIntegers[i].offset) = to_integer(name, value, kIntegers[i].smallest, kLargest);
     return 1;
   }
   for (size_t i = 0; i < sizeof kNumbers / sizeof kNumbers[0]; ++i) {

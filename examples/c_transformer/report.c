@@ -1,17 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L  // isatty, fileno
 #include "report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "chart.h"
 #include "check.h"
-
-static int on_terminal(void) { return isatty(fileno(stdout)); }
+#include "progress.h"
 
 static const Point* newest(const Contender* contender) { return &contender->points[contender->point_count - 1]; }
 
@@ -50,7 +47,7 @@ void report_head(const Training* training) {
 void report_look(const Training* training) {
   const Contender* first = &training->contenders[0];
   const Point* point = newest(first);
-  if (on_terminal()) fputs("\r\033[K", stdout);
+  clear_progress();
   printf("%5d", training->step);
   if (training->count > 1) {
     for (int c = 0; c < training->count; ++c) printf("  %18.4f", newest(&training->contenders[c])->judged_loss);

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdamW, the yardstick: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
-#ifndef C_MLP_ADAMW_H
-#define C_MLP_ADAMW_H
+#ifndef EXAMPLES_ADAMW_H
+#define EXAMPLES_ADAMW_H
 
-#include "mlp.h"
+#include "real.h"
 
 typedef struct {
   double lr, beta1, beta2, epsilon, weight_decay;

@@ -11,7 +11,7 @@ void fail(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   fflush(stdout);
-  fputs("error: ", stderr);
+  fprintf(stderr, "%s: ", program_name);
   vfprintf(stderr, format, arguments);
   fputc('\n', stderr);
   va_end(arguments);

@@ -1,20 +1,22 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handwritten digits: 8x8 images and what they show. data/README.md tells where they come from.
-#ifndef C_MLP_DIGITS_H
-#define C_MLP_DIGITS_H
+// The handwritten digits: 8x8 images and what they show. c_mlp/data/README.md tells where they come from.
+#ifndef EXAMPLES_DIGITS_H
+#define EXAMPLES_DIGITS_H
 
-#include "mlp.h"
+#include "real.h"
+
+enum { kDigitPixels = 64, kDigitClasses = 10 };
 
 typedef struct {
   int train_count;  // images to learn from; they come first in the arrays below
   int test_count;   // images to judge with
-  real* images;     // [train_count + test_count][64], each pixel in [0, 1]
+  real* images;     // [train_count + test_count][kDigitPixels], row by row, each pixel in [0, 1]
   int* labels;      // [train_count + test_count], each in [0, 10)
 } Digits;
 
-// Reads a file that data/make_digits.py wrote.
+// Reads a file that c_mlp/data/make_digits.py wrote.
 void digits_load(Digits* digits, const char* path);
 void digits_free(Digits* digits);
 

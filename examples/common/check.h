@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What to do when something goes wrong: say it and stop.
-#ifndef C_TRANSFORMER_CHECK_H
-#define C_TRANSFORMER_CHECK_H
+#ifndef EXAMPLES_CHECK_H
+#define EXAMPLES_CHECK_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-// Prints "error: " and the message, as printf would, on the standard error stream, and ends with status 1.
+// What a message begins with: each program defines its own.
+extern const char program_name[];
+
+// Prints the program's name and the message, as printf would, on the standard error stream, and ends with status 1.
 void fail(const char* format, ...);
 
 // calloc(count, size), but never NULL: ends the program instead.

@@ -12,29 +12,30 @@
 
 #include "check.h"
 
-enum { kHeaderBytes = 12, kImageBytes = kInputs + 1, kInk = 16 };
+enum { kHeaderBytes = 12, kImageBytes = kDigitPixels + 1, kInk = 16 };
 
 void digits_load(Digits* digits, const char* path) {
   unsigned char header[kHeaderBytes];
   unsigned char bytes[kImageBytes];
   FILE* file = open_file(path, "rb");
   if (fread(header, 1, kHeaderBytes, file) != kHeaderBytes || memcmp(header, "digits8\n", 8) != 0) {
-    fail("%s does not begin with \"digits8\": it is no file of data/make_digits.py", path);
+    fail("%s does not begin with \"digits8\": it is no file of c_mlp/data/make_digits.py", path);
   }
   digits->train_count = header[8] + 256 * header[9];
   digits->test_count = header[10] + 256 * header[11];
   const int count = digits->train_count + digits->test_count;
-  digits->images = allocate((size_t)count * kInputs, sizeof(real));
+  digits->images = allocate((size_t)count * kDigitPixels, sizeof(real));
   digits->labels = allocate((size_t)count, sizeof(int));
 
   for (int i = 0; i < count; ++i) {
     if (fread(bytes, 1, kImageBytes, file) != kImageBytes) fail("%s ends at image %d of %d", path, i, count);
-    for (int p = 0; p < kInputs; ++p) {
+    for (int p = 0; p < kDigitPixels; ++p) {
       if (bytes[p] > kInk) fail("%s: image %d has a pixel of %d, above %d", path, i, bytes[p], kInk);
-      digits->images[i * kInputs + p] = (real)bytes[p] / kInk;
+      digits->images[i * kDigitPixels + p] = (real)bytes[p] / kInk;
     }
-    if (bytes[kInputs] >= kClasses) fail("%s: image %d has the label %d, above 9", path, i, bytes[kInputs]);
-    digits->labels[i] = bytes[kInputs];
+    if (bytes[kDigitPixels] >= kDigitClasses)
+      fail("%s: image %d has the label %d, above 9", path, i, bytes[kDigitPixels]);
+    digits->labels[i] = bytes[kDigitPixels];
   }
   close_file(file, path);
 }

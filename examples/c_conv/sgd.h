@@ -1,0 +1,21 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SGD with Nesterov's momentum and decoupled weight decay, a yardstick.
+#ifndef C_CONV_SGD_H
+#define C_CONV_SGD_H
+
+#include "real.h"
+
+typedef struct {
+  double lr, momentum, weight_decay;
+  int count;      // number of parameter values
+  real* average;  // [count], momentum: a sum of the directions, older ones counting less
+} Sgd;
+
+// Momentum 0.9.
+void sgd_create(Sgd* sgd, int count, double lr, double weight_decay);
+void sgd_free(Sgd* sgd);
+void sgd_step(Sgd* sgd, real* params, const real* grads);
+
+#endif

@@ -1,0 +1,13 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type that a program computes in: float, or double with -DREAL=double.
+#ifndef EXAMPLES_REAL_H
+#define EXAMPLES_REAL_H
+
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+#endif
