@@ -72,8 +72,6 @@ class Executor {
     Run(task, &shared, slots < slots_ ? slots : slots_);
   }
 
-  int slots() const { return slots_; }
-
  private:
   Executor(int slots, const HostExecutor& host) : slots_(slots), host_(host) {}
   void Run(ThreadPool::Task task, void* argument, int64_t slots);

@@ -27,4 +27,14 @@ class Tiles {
   }
 };
 
+// work(i) once for every i in [0, count), on idle threads too where there are tiles and more than one to do.
+template <typename Work>
+void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
+  if (tiles != nullptr && count > 1) return tiles->ForEach(count, work);
+  for (int64_t i = 0; i < count; ++i) work(i);
+}
+
+// Products of two numbers from which on an operation is worth dividing, and each part of it to be one.
+inline constexpr int64_t kProductsWorthDividing = int64_t{1} << 28;
+
 }  // namespace shampoo

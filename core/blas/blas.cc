@@ -48,28 +48,6 @@ void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const 
               0.0, c, Int(ldc));
 }
 
-void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
-          int64_t ldc) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(m), Int(n), Int(k), 1.0f, a, Int(lda), b, Int(ldb), 0.0f,
-              c, Int(ldc));
-}
-
-void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
-          int64_t ldc) {
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(m), Int(n), Int(k), 1.0, a, Int(lda), b, Int(ldb), 0.0, c,
-              Int(ldc));
-}
-
-void GemmSubtract(int64_t n, const float* a, const float* b, float* c) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(n), Int(n), Int(n), -1.0f, a, Int(n), b, Int(n), 1.0f, c,
-              Int(n));
-}
-
-void GemmSubtract(int64_t n, const double* a, const double* b, double* c) {
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(n), Int(n), Int(n), -1.0, a, Int(n), b, Int(n), 1.0, c,
-              Int(n));
-}
-
 void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y) {
   cblas_sgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, Int(n), Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
 }

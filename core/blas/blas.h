@@ -37,13 +37,11 @@ void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const 
           int64_t ldc);
 
 // C (m x n) <- A (m x k) B (k x n).
-void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
-          int64_t ldc);
-void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
-          int64_t ldc);
-// C <- C - A B, all n x n and dense.
-void GemmSubtract(int64_t n, const float* a, const float* b, float* c);
-void GemmSubtract(int64_t n, const double* a, const double* b, double* c);
+template <typename Real>
+void Gemm(int64_t m, int64_t n, int64_t k, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c,
+          int64_t ldc) {
+  Gemm(Product<Real>{false, false, Real{1}, Real{0}}, m, n, k, a, lda, b, ldb, c, ldc);
+}
 
 // y <- A x, or with transposed A^T x (A: n x n, both triangles stored).
 void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y);

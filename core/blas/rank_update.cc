@@ -16,9 +16,8 @@ constexpr int64_t kLeaf = 32;
 // Up to this order SYRK is slower than squares of GEMM where PutsTogetherSmallUpdates.
 constexpr int64_t kLargestSmall = 512;
 
-// Products from which on an update is worth dividing, and the squares that it is divided into: in these BLAS is nearly
-// as fast as in the whole, and in smaller ones no longer (squares of 256 take 7 % more time at n = 512).
-constexpr double kWorthDividing = double{1 << 28};
+// The squares that a large update is divided into: in these BLAS is nearly as fast as in the whole, and in smaller ones
+// no longer (squares of 256 take 7 % more time at n = 512).
 constexpr int64_t kTile = 512;
 
 template <typename Real>
@@ -81,7 +80,7 @@ void UpdateByGemm(const RankUpdate<Real>& u) {
 template <typename Real>
 void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
-  if (u.n < 2 * kTile || products < kWorthDividing) return Small(u);
+  if (u.n < 2 * kTile || products < double{kProductsWorthDividing}) return Small(u);
   const int64_t panels = u.n / kTile;  // the last may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };
@@ -93,9 +92,7 @@ void Update(const RankUpdate<Real>& u, Tiles* tiles) {
     while (i >= row) i -= row--;
     Below(u, first_of(row), count_of(row), first_of(i), count_of(i));
   };
-  const int64_t count = below + panels;
-  if (tiles != nullptr) return tiles->ForEach(count, tile);
-  for (int64_t i = 0; i < count; ++i) tile(i);
+  ForEachTile(tiles, below + panels, tile);
 }
 
 template void Update<float>(const RankUpdate<float>&, Tiles*);

@@ -8,6 +8,15 @@
 #include "core/optimizer/optimizer.h"
 
 namespace shampoo {
+namespace {
+
+constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", StepPart::kCheck},
+                                                           {"seconds.factor_update", StepPart::kFactorUpdate},
+                                                           {"seconds.roots", StepPart::kRoots},
+                                                           {"seconds.preconditioning", StepPart::kPreconditioning},
+                                                           {"seconds.elementwise", StepPart::kElementwise}};
+
+}  // namespace
 
 // First everything that can refuse, then everything that writes.
 Status Optimizer::Step() {
@@ -143,12 +152,7 @@ void Optimizer::CompleteSkipped() const {
 }
 
 Status Optimizer::Stat(std::string_view name, double* value) const {
-  constexpr std::pair<const char*, StepPart> kParts[] = {{"seconds.check", StepPart::kCheck},
-                                                         {"seconds.factor_update", StepPart::kFactorUpdate},
-                                                         {"seconds.roots", StepPart::kRoots},
-                                                         {"seconds.preconditioning", StepPart::kPreconditioning},
-                                                         {"seconds.elementwise", StepPart::kElementwise}};
-  for (const auto& [part_name, part] : kParts) {
+  for (const auto& [part_name, part] : kSecondsOf) {
     if (name != part_name) continue;
     *value = backend_->Seconds(part);
     return {};
@@ -160,9 +164,9 @@ Status Optimizer::Stat(std::string_view name, double* value) const {
   } else if (name == "skipped_steps") {
     *value = static_cast<double>(skipped_steps_);
   } else if (!roots_.Stat(name, value)) {
-    return Invalid("there is no statistic \"", name,
-                   "\": expected steps, nonfinite_blocks, skipped_steps, "
-                   "seconds.{check,factor_update,roots,preconditioning,elementwise}, ",
+    std::string parts;
+    for (const auto& [part_name, part] : kSecondsOf) parts += Cat(part_name, ", ");
+    return Invalid("there is no statistic \"", name, "\": expected steps, nonfinite_blocks, skipped_steps, ", parts,
                    RootLedger::StatNames());
   }
   return {};

@@ -26,20 +26,20 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     const int64_t d = block->shape[k];
     StateSlot* const factor = &block->factor[static_cast<size_t>(k)];
     StateSlot* const inverse = &block->inverse[static_cast<size_t>(k)];
+    const auto place_symmetric = [&](StateSlot* slot, Dtype dtype, SymmetricForm form) {
+      place(slot, dtype, SpanElements(form, d));
+      slot->form = form;
+    };
     if (d < kPackedFrom) {
-      place(factor, factor_dtype, d * d);
-      place(inverse, inverse_dtype, d * d);
-      factor->form = inverse->form = SymmetricForm::kSquare;
+      place_symmetric(factor, factor_dtype, SymmetricForm::kSquare);
+      place_symmetric(inverse, inverse_dtype, SymmetricForm::kSquare);
     } else if (factor_dtype == inverse_dtype) {
-      place(factor, factor_dtype, d * (d + 1));
+      place_symmetric(factor, factor_dtype, SymmetricForm::kLower);
       *inverse = *factor;
-      factor->form = SymmetricForm::kLower;
       inverse->form = SymmetricForm::kUpper;
     } else {
-      place(factor, factor_dtype, KeptElements(SymmetricForm::kPackedLower, d));
-      place(inverse, inverse_dtype, KeptElements(SymmetricForm::kPackedUpper, d));
-      factor->form = SymmetricForm::kPackedLower;
-      inverse->form = SymmetricForm::kPackedUpper;
+      place_symmetric(factor, factor_dtype, SymmetricForm::kPackedLower);
+      place_symmetric(inverse, inverse_dtype, SymmetricForm::kPackedUpper);
     }
   }
   place(&block->diagonal, Dtype::kI32, block->order());

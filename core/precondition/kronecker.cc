@@ -26,13 +26,11 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// Contractions are divided into parts of at least so many products, and of so many columns or rows that reading X for
-// each part anew does not show.
-constexpr int64_t kWorthDividing = int64_t{1} << 28;
+// Contractions are divided into parts of so many columns or rows that reading X for each part anew does not show.
 constexpr int64_t kNarrowest = 512;
 
 int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
-  const int64_t enough = std::max(narrowest, kWorthDividing / std::max<int64_t>(products_of_one, 1));
+  const int64_t enough = std::max(narrowest, kProductsWorthDividing / std::max<int64_t>(products_of_one, 1));
   const int64_t parts = std::max<int64_t>(extent / enough, 1);
   return (extent + parts - 1) / parts;
 }
@@ -41,9 +39,7 @@ int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
 template <typename Work>
 void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   const int64_t count = (extent + part - 1) / part;
-  const auto tile = [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); };
-  if (tiles != nullptr && count > 1) return tiles->ForEach(count, tile);
-  for (int64_t i = 0; i < count; ++i) tile(i);
+  ForEachTile(tiles, count, [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); });
 }
 
 // X times a part of the columns of B.

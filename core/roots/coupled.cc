@@ -72,7 +72,7 @@ class Iteration {
     for (int64_t i = order - 3; i >= 0; --i) {
       // T <- T - T Y + b_i I
       std::copy(t_, t_ + n_ * n_, s_);
-      blas::GemmSubtract(n_, t_, y_, s_);
+      blas::Gemm({false, false, Root{-1}, Root{1}}, n_, n_, n_, t_, n_, y_, n_, s_, n_);
       std::swap(t_, s_);
       AddToDiagonal(t_, coefficient(i));
     }

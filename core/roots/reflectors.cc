@@ -11,12 +11,7 @@ namespace shampoo {
 
 template <typename Root>
 void Reflectors<Root>::Prepare(Tiles* tiles) const {
-  const auto prepare = [this](int64_t i) { PreparePanel(PanelAt(i)); };
-  if (tiles != nullptr && n_ >= kLeastTiled) {
-    tiles->ForEach(Panels(), prepare);
-  } else {
-    for (int64_t i = 0; i < Panels(); ++i) prepare(i);
-  }
+  ForEachTile(n_ >= kLeastTiled ? tiles : nullptr, Panels(), [this](int64_t i) { PreparePanel(PanelAt(i)); });
 }
 
 template <typename Root>
@@ -47,16 +42,10 @@ void Reflectors<Root>::PreparePanel(const Panel& panel) const {
 template <typename Root>
 void Reflectors<Root>::Apply(Root* z, Root* products, Tiles* tiles) const {
   if (n_ < kLeastTiled) return ApplyTo(n_, z, products);
-  const auto apply = [&](int64_t i) {
+  ForEachTile(tiles, (n_ + kTileRows - 1) / kTileRows, [&](int64_t i) {
     const int64_t first = i * kTileRows;
     ApplyTo(std::min(kTileRows, n_ - first), z + first * n_, products + first * Width(n_));
-  };
-  const int64_t count = (n_ + kTileRows - 1) / kTileRows;
-  if (tiles != nullptr) {
-    tiles->ForEach(count, apply);
-  } else {
-    for (int64_t i = 0; i < count; ++i) apply(i);
-  }
+  });
 }
 
 template <typename Root>

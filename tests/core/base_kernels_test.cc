@@ -45,7 +45,7 @@ Given<Real> DrawGiven(std::mt19937_64& random, int64_t n, int variant) {
   Given<Real> given;
   const auto flag = [variant](int bit) { return (variant >> bit & 1) != 0; };
   given.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
-  given.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1), flag(2)};
+  given.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1)};
   for (auto* values : {&given.g, &given.e, &given.w, &given.m, &given.p}) *values = Draw<Real>(random, n);
   given.v = Draw<Real>(random, n);
   for (Real& value : given.v) value = value * value;
@@ -64,8 +64,7 @@ Expected<Real> Expect(const Given<Real>& in, bool moment, bool filtered, bool mo
       out.v[i] = in.filter.moment_keep * in.v[i] + in.filter.moment_add * (in.g[i] * in.g[i]);
       out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.grafting_epsilon);
     }
-    Real direction = in.p[i];
-    if (in.apply.scaled) direction = direction * in.apply.down * in.apply.up;
+    Real direction = in.p[i] * in.apply.down * in.apply.up;
     if (in.apply.decay != 0) direction += in.apply.decay * in.w[i];
     if (momentum) {
       out.m[i] = in.apply.momentum * in.m[i] + direction;
@@ -82,10 +81,10 @@ void CheckPasses(const Kernels& kernels) {
   std::mt19937_64 random(4);
   const KernelsOf<Real>& of = kernels.Of<Real>();
   for (const int64_t n : {1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 511, 512}) {
-    for (int variant = 0; variant < 64; ++variant) {
-      const bool moment = (variant & 8) != 0;
-      const bool filtered = (variant & 16) != 0;
-      const bool momentum = (variant & 32) != 0;
+    for (int variant = 0; variant < 32; ++variant) {
+      const bool moment = (variant & 4) != 0;
+      const bool filtered = (variant & 8) != 0;
+      const bool momentum = (variant & 16) != 0;
       Given<Real> in = DrawGiven<Real>(random, n, variant);
       const Expected<Real> want = Expect(in, moment, filtered, momentum);
       std::vector<Real> h = in.g;

@@ -20,13 +20,9 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
   MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
   const bool has_momentum = block.momentum.present() && program.momentum != 0;
   const bool updates = program.output == Output::kUpdates;
-  const ApplyScalars<Real> scalars{static_cast<Real>(scale_down),
-                                   static_cast<Real>(scale_up),
-                                   static_cast<Real>(program.decoupled_decay),
-                                   static_cast<Real>(program.momentum),
-                                   static_cast<Real>(program.lr),
-                                   scale_down != 1 || scale_up != 1,
-                                   program.nesterov};
+  const ApplyScalars<Real> scalars{
+      static_cast<Real>(scale_down),       static_cast<Real>(scale_up),   static_cast<Real>(program.decoupled_decay),
+      static_cast<Real>(program.momentum), static_cast<Real>(program.lr), program.nesterov};
   Real unwanted[kStretch];
 
   ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {

@@ -11,8 +11,6 @@
 #include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/root_refresh.h"
 #include "core/base/kernels/kernels.h"
-#include "core/base/round_up.h"
-#include "core/plan/layout.h"
 #include "core/precondition/kronecker.h"
 
 namespace shampoo {
@@ -31,16 +29,10 @@ class BlockStep {
         layout_(*memory.layout),
         own_(memory.workspace + layout_.ItemAt(worker->slot())),
         worker_(worker) {
-    Real* working = At(layout_.pairs);
+    int64_t working = layout_.pairs;
     for (int k = 0; k < block_.order(); ++k) {
-      FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
-      pair = FactorPair<Real>(block_, k, memory.arena, working);
-      if (FactorPair<Real>::InPlace(block_.factor[static_cast<size_t>(k)]) &&
-          FactorPair<Real>::InPlace(block_.inverse[static_cast<size_t>(k)])) {
-        continue;
-      }
-      constexpr auto kSize = static_cast<int64_t>(sizeof(Real));
-      working += RoundUp(FactorPair<Real>::WorkingElements(pair.d()) * kSize, kStateAlignment) / kSize;
+      pairs_[static_cast<size_t>(k)] = FactorPair<Real>(block_, k, memory.arena, At(working));
+      working += FactorPair<Real>::WorkingBytes(block_, k);
     }
   }
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "core/base/convert.h"
+#include "core/base/round_up.h"
 #include "core/plan/block.h"
+#include "core/plan/layout.h"
 
 namespace shampoo {
 
@@ -14,8 +16,15 @@ namespace shampoo {
 template <typename Real>
 class FactorPair {
  public:
-  // Elements of working memory that a dim may need.
-  static int64_t WorkingElements(int64_t d) { return d < kPackedFrom ? 2 * d * d : d * (d + 1); }
+  // Of working memory that a dim needs, rounded up to kStateAlignment.
+  static int64_t WorkingBytes(const Block& block, int k) {
+    const auto at = static_cast<size_t>(k);
+    if (InPlace(block.factor[at]) && InPlace(block.inverse[at])) return 0;
+    const int64_t d = block.shape[k];
+    const int64_t elements = d < kPackedFrom ? 2 * d * d : SpanElements(SymmetricForm::kLower, d);
+    return RoundUp(elements * static_cast<int64_t>(sizeof(Real)), kStateAlignment);
+  }
+
   static bool InPlace(const StateSlot& slot) {
     return slot.dtype == DtypeOf<Real>() && slot.form != SymmetricForm::kPackedLower &&
            slot.form != SymmetricForm::kPackedUpper;

@@ -6,7 +6,7 @@
 
 #include "core/backend/cpu/factor_pair.h"
 #include "core/base/round_up.h"
-#include "core/plan/layout.h"
+#include "core/base/tiles.h"
 #include "core/roots/workspace.h"
 
 namespace shampoo {
@@ -14,9 +14,7 @@ namespace {
 
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
-// A block of fewer products than this is never divided (see rank_update.cc, kronecker.cc).
-constexpr double kWorthDividing = double{1 << 28};
-
+// Whether any part of its step hands out tiles: a bound, from the shape alone.
 bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
@@ -25,18 +23,13 @@ bool MayBeDivided(const Block& block) {
     large_factors += block.shape[k] >= kRootsSideBySide ? 1 : 0;
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
   }
-  return large_factors > 1 || 2 * products >= kWorthDividing || block.elements >= (int64_t{2} << 16);
+  return large_factors > 1 || 2 * products >= double{kProductsWorthDividing} || block.elements >= (int64_t{2} << 16);
 }
 
 template <typename Real>
 int64_t PairBytes(const Block& block) {
   int64_t bytes = 0;
-  for (int k = 0; k < block.order(); ++k) {
-    const auto at = static_cast<size_t>(k);
-    if (FactorPair<Real>::InPlace(block.factor[at]) && FactorPair<Real>::InPlace(block.inverse[at])) continue;
-    const int64_t elements = FactorPair<Real>::WorkingElements(block.shape[k]);
-    bytes += RoundUp(elements * static_cast<int64_t>(sizeof(Real)), kStateAlignment);
-  }
+  for (int k = 0; k < block.order(); ++k) bytes += FactorPair<Real>::WorkingBytes(block, k);
   return bytes;
 }
 

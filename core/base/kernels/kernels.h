@@ -22,11 +22,10 @@ struct FilterScalars {
 
 template <typename Real>
 struct ApplyScalars {
-  Real down, up;  // the direction is p * down * up, where `scaled`
+  Real down, up;  // the direction is p * down * up
   Real decay;     // + decay W, where not 0
   Real momentum;
   Real lr;
-  bool scaled;
   bool nesterov;
 };
 

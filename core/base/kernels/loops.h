@@ -45,12 +45,10 @@ void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real*
 template <typename Real, bool kMomentum>
 void ApplyLoop(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                int64_t n) {
-  const Real down = s.scaled ? s.down : Real{1};
-  const Real up = s.scaled ? s.up : Real{1};
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const Real parameter = w[i];
-    Real direction = p[i] * down * up;
+    Real direction = p[i] * s.down * s.up;
     // Without decay nothing is added: W may be infinite.
     direction = s.decay != 0 ? direction + s.decay * parameter : direction;
     if constexpr (kMomentum) {
