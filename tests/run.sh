@@ -21,7 +21,7 @@ esac
 
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
-  doctest-dev nlohmann-json3-dev python3 python3-numpy abigail-tools valgrind locales clang-format)
+  doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy abigail-tools valgrind locales clang-format)
 if $full; then
   packages+=(clang clang-tidy libclang-rt-14-dev)
 fi

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/comm/communicator.h"
 #include "core/config/config.h"
 #include "core/optimizer/optimizer.h"
 #include "core/plan/plan.h"
@@ -15,6 +16,10 @@
 
 struct shampoo_config {
   shampoo::Config config;
+};
+
+struct shampoo_comm {
+  std::shared_ptr<shampoo::Communicator> comm;
 };
 
 struct shampoo_plan {
@@ -26,4 +31,6 @@ struct shampoo_optimizer {
   std::string last_error;
   void (*release_allocator)(void*) = nullptr;
   void* allocator_user = nullptr;
+  void (*release_executor)(void*) = nullptr;
+  void* executor_user = nullptr;
 };

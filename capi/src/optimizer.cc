@@ -20,13 +20,14 @@ Status ReadAllocator(const shampoo_allocator* given, HostAllocator* allocator, v
   return {};
 }
 
-Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor) {
+Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void (**release)(void*)) {
   if (given == nullptr) return {};
   shampoo_executor own;
   SHAMPOO_RETURN_IF_ERROR(ReadStruct(given, sizeof own, "executor", &own));
   if (own.parallel_for == nullptr) return Invalid("executor.parallel_for is NULL: expected a function");
   if (own.threads < 1) return Invalid("executor.threads is ", own.threads, ": expected at least 1");
-  *executor = {own.user, own.threads, own.parallel_for, own.release};
+  *executor = {own.user, own.threads, own.parallel_for};
+  *release = own.release;
   return {};
 }
 
@@ -36,10 +37,6 @@ Status CheckDevice(const shampoo_optimizer_desc& desc) {
   }
   if (desc.device_id != 0)
     return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
-  if (desc.replica_comm != nullptr || desc.shard_comm != nullptr) {
-    return Unsupported("desc.", desc.replica_comm != nullptr ? "replica_comm" : "shard_comm",
-                       " is not NULL: this version runs on one rank, without communicators");
-  }
   return {};
 }
 
@@ -67,14 +64,19 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
+    void (*release_executor)(void*) = nullptr;
     SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
-    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadExecutor(own.executor, &inner.executor));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadExecutor(own.executor, &inner.executor, &release_executor));
     inner.state = own.state;
     inner.state_bytes = own.state_bytes;
+    if (own.replica_comm != nullptr) inner.replica_comm = own.replica_comm->comm;
+    if (own.shard_comm != nullptr) inner.shard_comm = own.shard_comm->comm;
     auto made = std::make_unique<shampoo_optimizer>();
     SHAMPOO_RETURN_IF_ERROR(shampoo::Optimizer::Create(plan->plan->data(), inner, &made->optimizer));
     made->release_allocator = release_allocator;
     made->allocator_user = inner.allocator.user;
+    made->release_executor = release_executor;
+    made->executor_user = inner.executor.user;
     *out = made.release();
     return {};
   });
@@ -82,7 +84,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 
 void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
   if (opt == nullptr) return;
-  opt->optimizer.reset();  // its memory goes back before the allocator is released
+  opt->optimizer.reset();  // its memory goes back before the host's allocator and executor are released
+  if (opt->release_executor != nullptr) opt->release_executor(opt->executor_user);
   if (opt->release_allocator != nullptr) opt->release_allocator(opt->allocator_user);
   delete opt;
 }

@@ -40,6 +40,11 @@ struct StepItem {
   RootReport* roots;            // one for each dim: written where roots are refreshed
   int64_t first_root = 0;       // the number of the first of them within the plan
   char* stood_still = nullptr;  // set to 1 if the direction could not be used: parameter and momentum are as before
+  // With several ranks: where the update, or the new parameter, lies densely in the block's exchange_dtype; it says,
+  // too, when the block stood still. nullptr: the block's own step writes the outputs.
+  char* exchange = nullptr;
+  bool exchange_params = false;
+  bool stand = false;  // do nothing but say that the block stands still
 };
 
 // A stretch of memory that the check phase looks at.
@@ -65,8 +70,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // The states of blocks that have not made a step: zeros, initial inverses, diagonal flags set.
-  virtual void InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) = 0;
+  // The states of this owner's blocks that have not made a step: zeros, initial inverses, diagonal flags set.
+  virtual void InitializeState(std::span<const Block> blocks, int owner, std::span<const Settings> groups,
+                               char* arena) = 0;
 
   // largest[i]: the largest magnitude in stretch i; NaN if it holds a NaN, infinity if an infinity.
   virtual void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) = 0;
@@ -74,9 +80,16 @@ class Backend {
   // The largest element on the diagonal of a d x d matrix.
   virtual double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) = 0;
 
+  // hashes[i]: of the bytes of stretch i.
+  virtual void Hash(std::span<const Stretch> stretches, uint64_t* hashes) = 0;
+
   // All of a step for the items, which are of distinct blocks, sorted by falling cost. Nothing in it can fail but
   // roots.
   virtual void Step(std::span<const StepItem> items, char* arena) = 0;
+
+  // The outputs of blocks from what was exchanged for them; a block that did not move is marked as one that stood
+  // still.
+  virtual void ApplyExchanged(std::span<const StepItem> items) = 0;
 
   // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: itself, or updates of
   // zero.

@@ -9,7 +9,7 @@ namespace shampoo {
 
 Status Executor::Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out) {
   const bool own = host.parallel_for == nullptr;
-  std::unique_ptr<Executor> executor(new Executor(own ? threads : std::min(threads, host.threads), HostExecutor{}));
+  std::unique_ptr<Executor> executor(new Executor(own ? threads : std::min(threads, host.threads), host));
   if (own && threads > 1) {
     try {
       executor->pool_ = ThreadPool::Acquire(threads - 1);
@@ -18,13 +18,8 @@ Status Executor::Create(int threads, const HostExecutor& host, std::unique_ptr<E
                       "): set a smaller value of the key threads, or raise the limit of the process");
     }
   }
-  executor->host_ = host;  // only now: a failed create must not release what the caller still owns
   *out = std::move(executor);
   return {};
-}
-
-Executor::~Executor() {
-  if (host_.release != nullptr) host_.release(host_.user);
 }
 
 void Executor::Run(ThreadPool::Task task, void* argument, int64_t slots) {

@@ -18,7 +18,6 @@ struct HostExecutor {
   void* user = nullptr;
   int32_t threads = 0;
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) = nullptr;
-  void (*release)(void* user) = nullptr;
 };
 
 // Gives this thread the rounding and flush-to-zero of another, for a while: results must not depend on which thread
@@ -43,7 +42,6 @@ class Executor {
  public:
   // host.parallel_for == nullptr: the library's pool. At most `threads` slots: workspace was planned for so many.
   static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
-  ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 

@@ -71,6 +71,10 @@ Status Numeric(const Pieces&... pieces) {
   return Status(Code::kNumeric, Cat(pieces...));
 }
 template <typename... Pieces>
+Status CommFailed(const Pieces&... pieces) {
+  return Status(Code::kComm, Cat(pieces...));
+}
+template <typename... Pieces>
 Status Internal(const Pieces&... pieces) {
   return Status(Code::kInternal, Cat(pieces...));
 }

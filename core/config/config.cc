@@ -135,6 +135,8 @@ Status Config::Resolve(Settings* settings) const {
   made.root_rank_handling = static_cast<RankHandling>(Choice("root_rank_handling"));
   made.on_nonfinite = static_cast<OnNonFinite>(Choice("on_nonfinite"));
   made.output = static_cast<Output>(Choice("output"));
+  made.communicate = static_cast<Communicate>(Choice("communicate"));
+  made.balance = static_cast<Balance>(Choice("balance"));
 
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));

@@ -16,6 +16,8 @@ constexpr const char* kOutputNames[] = {"parameters", "updates"};
 constexpr const char* kMethodNames[] = {"eigen", "newton", "higher_order"};
 constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
 constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
+constexpr const char* kCommunicateNames[] = {"updates", "params"};
+constexpr const char* kBalanceNames[] = {"bytes", "cost"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
@@ -160,6 +162,25 @@ const Key kKeys[] = {
     {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
      .doc = "What a step writes to out. parameters: the new parameter. updates: the update to be added to it.",
      .choices = kOutputNames},
+    {.name = "communicate", .type = KeyType::kChoice, .default_text = "updates",
+     .doc = "What the owner of a block sends to the other ranks. updates: the update, which each adds to its parameter. "
+            "params: the new parameter; not with output updates.",
+     .scope = Scope::kOptimizer, .choices = kCommunicateNames},
+    {.name = "communication_dtype", .type = KeyType::kDtype, .default_text = "auto",
+     .doc = "Type in which it is sent; every rank uses what was sent, the owner too, so that all keep the same bits. "
+            "auto: computation_dtype, and the result is that of one rank.",
+     .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
+    {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Bytes that the updates of all ranks may take in memory at a time: they are exchanged in as many all-gathers "
+            "as that needs. 0: in one.",
+     .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
+    {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
+     .doc = "By what blocks are dealt out to ranks, the largest first, each to the rank with the least so far. bytes: "
+            "what is sent. cost: a model of the time that a step of the block takes, roots included.",
+     .scope = Scope::kOptimizer, .choices = kBalanceNames},
+    {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Every so many steps ranks compare a hash of their parameters, and a difference is an error. 0: never.",
+     .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},

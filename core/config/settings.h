@@ -18,6 +18,8 @@ enum class RootMethod { kEigen, kNewton, kHigherOrder };
 enum class RankHandling { kEpsilon, kPseudoInverse };
 enum class OnNonFinite { kError, kSkipBlock, kSkipStep };
 enum class Output { kParameters, kUpdates };
+enum class Communicate { kUpdates, kParams };
+enum class Balance { kBytes, kCost };
 
 // The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
 struct Settings {
@@ -41,7 +43,9 @@ struct Settings {
   int64_t root_order = 0;
   int64_t root_max_iterations = 0;
   int64_t root_failure_tolerance = 0;
-  int64_t threads = 0;  // 0: all that the process may use
+  int64_t threads = 0;            // 0: all that the process may use
+  int64_t comm_bucket_bytes = 0;  // 0: one bucket
+  int64_t verify_replicas = 0;    // 0: never
 
   bool use_nesterov = false;
   bool use_merge_dims = false;
@@ -57,6 +61,8 @@ struct Settings {
   RankHandling root_rank_handling = RankHandling::kEpsilon;
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   Output output = Output::kParameters;
+  Communicate communicate = Communicate::kUpdates;
+  Balance balance = Balance::kBytes;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
 
@@ -68,6 +74,7 @@ struct Settings {
   std::optional<Dtype> filtered_grad_dtype;
   std::optional<Dtype> momentum_dtype;
   std::optional<Dtype> grafting_dtype;
+  std::optional<Dtype> communication_dtype;
 
   bool has_grafting_moment() const { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
   // The root r of a block of this order: 2 * order unless overridden (paper section 3; semantics of the override list:

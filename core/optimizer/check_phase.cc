@@ -36,7 +36,7 @@ Dtype ElementDtype(const Block& block) {
 }
 
 // Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
-// the limit.
+// the limit. Of a block that another rank owns there is no state here (nullptr): its owner sees to it.
 class Growth {
  public:
   Growth(Backend* backend, const StepItem& item, const char* state) : backend_(backend), item_(item), state_(state) {}
@@ -62,6 +62,7 @@ class Growth {
  private:
   template <typename Read>
   bool Fits(Dtype dtype, double keep, double added, Read&& read) const {
+    if (state_ == nullptr) return true;
     const double limit = StateLimit(*item_.block, dtype);
     return added < kNegligible * limit || keep * read() + added < limit;
   }
@@ -85,8 +86,10 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
   return true;
 }
 
-// The exact check, for a block that is not harmless at first sight.
-Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
+// The exact check, for a block that is not harmless at first sight. by_state: whether it is not the gradient alone,
+// which all ranks see, that makes it fail.
+Status CheckBlock(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
+  *by_state = false;
   const Param& param = *item.param;
   const Block& block = *item.block;
   const Growth growth(backend, item, state);
@@ -104,12 +107,14 @@ Status CheckBlock(Backend* backend, const StepItem& item, const char* state) {
     return too_large("it", ElementDtype(block), "");
   }
   if (!growth.MomentFits(seen.value * seen.value)) {
+    *by_state = true;
     return too_large("the grafting state", block.grafting.dtype, ", or keep that state in a wider grafting_dtype");
   }
   for (int k = 0; k < block.order(); ++k) {
     const double slice_square = seen.slice_square[static_cast<size_t>(k)];
     const bool product_fits = slice_square < ProductLimit(block.computation);
     if (product_fits && growth.FactorFits(k, slice_square)) continue;
+    *by_state = product_fits;
     const Dtype dtype = block.factor[static_cast<size_t>(k)].dtype;
     const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(block.computation);
     return too_large(Cat("factor.", k), narrow ? dtype : block.computation,
@@ -132,6 +137,13 @@ double LargestOfFactor(Backend* backend, const StateSlot& slot, int64_t d, const
 
 }  // namespace
 
+void Optimizer::PrepareProgram(Group* group, int64_t t) {
+  group->active = true;
+  group->program = MakeProgram(group->settings, t);
+  group->program.lr = group->CurrentLr();
+  group->program.gradient_scale = group->CurrentScale();
+}
+
 // What the step will do with each block, without doing it.
 Status Optimizer::ListItems() {
   for (Group& group : groups_) group.active = false;
@@ -146,9 +158,7 @@ Status Optimizer::ListItems() {
       return WrongState("the state \"group.", g, "/step\" is ", counters[g],
                         ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
     }
-    groups_[g].program = MakeProgram(groups_[g].settings, counters[g] + 1);
-    groups_[g].program.lr = groups_[g].CurrentLr();
-    groups_[g].program.gradient_scale = groups_[g].CurrentScale();
+    PrepareProgram(&groups_[g], counters[g] + 1);
   }
   items_.clear();
   for (const int64_t i : blocks_by_cost_) {
@@ -159,33 +169,36 @@ Status Optimizer::ListItems() {
     const Group& group = groups_[static_cast<size_t>(block.group)];
     items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)], &group.program,
                       ScheduleAt(group.settings, group.program.t, block.phase), roots_.ReportsOf(i), roots_.FirstOf(i),
-                      &stood_still_[static_cast<size_t>(i)]});
+                      &stood_still_[static_cast<size_t>(i)], exchange_ ? exchange_->PlaceOf(block) : nullptr,
+                      plan_->groups[0].communicate == Communicate::kParams});
   }
   return {};
+}
+
+void Optimizer::AddStretches(size_t param, const void* data, Dtype dtype) {
+  const int64_t elements = plan_->params[param].elements;
+  for (int64_t first = 0; first < elements; first += kScanStretch) {
+    stretches_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanStretch, elements - first)});
+    stretch_param_.push_back(static_cast<int>(param));
+  }
 }
 
 // The largest |G| of each parameter, or a bound of it.
 void Optimizer::ScanGradients() {
   stretches_.clear();
   stretch_param_.clear();
-  auto add = [&](size_t p, const void* data, Dtype dtype, int64_t elements) {
-    for (int64_t first = 0; first < elements; first += kScanStretch) {
-      stretches_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanStretch, elements - first)});
-      stretch_param_.push_back(static_cast<int>(p));
-    }
-  };
   const auto program_of = [&](size_t p) -> const StepProgram& {
     return groups_[static_cast<size_t>(plan_->params[p].desc.group)].program;
   };
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
-    if (HasGradient(param)) add(p, buffers_[p].grad, param.desc.grad_dtype, param.elements);
+    if (HasGradient(param)) AddStretches(p, buffers_[p].grad, param.desc.grad_dtype);
   }
   const size_t of_params = stretches_.size();
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
     if (HasGradient(param) && program_of(p).coupled_decay != 0) {
-      add(p, buffers_[p].param, param.desc.param_dtype, param.elements);
+      AddStretches(p, buffers_[p].param, param.desc.param_dtype);
     }
   }
   backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
@@ -211,7 +224,7 @@ Status Optimizer::CheckFactors() {
   stretches_.clear();
   stretch_param_.clear();
   for (size_t i = 0; i < items_.size(); ++i) {
-    if (!items_[i].schedule.refresh) continue;
+    if (!items_[i].schedule.refresh || !Owns(*items_[i].block)) continue;
     const Block& block = *items_[i].block;
     for (int k = 0; k < block.order(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
@@ -245,15 +258,24 @@ Status Optimizer::CheckGradients(bool* skip_step) {
     const Param& param = plan_->params[p];
     if (!HasGradient(param)) continue;
     for (int64_t i = 0; i < param.block_count; ++i) {
-      const StepItem& item = items_[item_of_block_[static_cast<size_t>(param.first_block + i)]];
-      if (IsHarmless(backend_.get(), item, gradient_bound_[p], state_in_)) continue;
-      Status status = CheckBlock(backend_.get(), item, state_in_);
+      StepItem& item = items_[item_of_block_[static_cast<size_t>(param.first_block + i)]];
+      const char* const state = Owns(*item.block) ? state_in_ : nullptr;
+      if (IsHarmless(backend_.get(), item, gradient_bound_[p], state)) continue;
+      bool by_state = false;
+      Status status = CheckBlock(backend_.get(), item, state, &by_state);
       if (status.ok()) continue;
       const OnNonFinite choice = groups_[static_cast<size_t>(param.desc.group)].settings.on_nonfinite;
       if (choice == OnNonFinite::kError) return status;
-      if (choice == OnNonFinite::kSkipStep) *skip_step = true;
-      bad_items_.push_back(&item);
-      const char* const skipped = choice == OnNonFinite::kSkipStep ? "a step is skipped: " : "a block is skipped: ";
+      // Other ranks cannot know what the owner's state would do, and are told in the exchange.
+      const bool stand = exchange_ != nullptr && by_state;
+      if (stand) {
+        item.stand = true;
+      } else {
+        bad_items_.push_back(item);
+        if (choice == OnNonFinite::kSkipStep) *skip_step = true;
+      }
+      const char* const skipped =
+          choice == OnNonFinite::kSkipStep && !stand ? "a step is skipped: " : "a block is skipped: ";
       if (LogEnabled(LogLevel::kWarning)) messages.push_back(Cat(skipped, status.message()));
     }
   }

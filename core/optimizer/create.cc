@@ -6,45 +6,91 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/comm/agreement.h"
 #include "core/optimizer/check_phase.h"
 #include "core/optimizer/optimizer.h"
 #include "core/plan/cost.h"
+#include "core/plan/describe.h"
 #include "core/plan/layout.h"
 
 namespace shampoo {
 
 Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
                          std::unique_ptr<Optimizer>* out) {
-  if (plan->placement.replica_world != 1) {
-    return Unsupported("the plan's replica_world is ", plan->placement.replica_world,
-                       " and there is no communicator: make a plan with a replica_world of 1");
-  }
   std::unique_ptr<Optimizer> optimizer(new Optimizer(std::move(plan)));
   const PlanData& data = *optimizer->plan_;
-  SHAMPOO_RETURN_IF_ERROR(optimizer->AllocateState(desc));
-  for (const Settings& settings : data.groups) {
-    optimizer->groups_.emplace_back();
-    optimizer->groups_.back().settings = settings;
+  // A rank that cannot go on takes part all the same: the others would wait for it.
+  Status status = optimizer->CheckCommunicators(desc);
+  if (status.ok()) status = optimizer->Build(desc);
+  struct Ranks {
+    Communicator* comm;
+    const char* who;
+    bool with_shards;
+  };
+  for (const Ranks& ranks :
+       {Ranks{desc.shard_comm.get(), "shard rank", false}, Ranks{desc.replica_comm.get(), "rank", true}}) {
+    if (ranks.comm == nullptr) continue;
+    status = AgreeOnStatus(ranks.comm, ranks.who, status);
+    if (status.ok()) status = CompareLines(ranks.comm, ranks.who, PlanLines(data, ranks.with_shards));
   }
-  for (const Block& block : data.blocks) {
-    if (block.computation == Dtype::kF32) optimizer->groups_[static_cast<size_t>(block.group)].narrowest = Dtype::kF32;
-  }
-  optimizer->buffers_.resize(data.params.size());
-  optimizer->bound_.resize(data.params.size(), false);
-  optimizer->entries_ = ListEntries(data, data.placement.replica_rank);
-  optimizer->PrepareStep();
-  // Last, because a failure after it would release what the host still owns.
-  SHAMPOO_RETURN_IF_ERROR(CpuBackend::Create(data, desc.executor, desc.allocator, &optimizer->backend_));
-
+  // What copies of one shard found must stop the others, too.
+  if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), "shard rank", status);
+  SHAMPOO_RETURN_IF_ERROR(std::move(status));
   std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
-  optimizer->backend_->InitializeState(data.blocks, data.groups, optimizer->state_out_);
-  LogText(LogLevel::kInfo, [&data] {
+  optimizer->backend_->InitializeState(data.blocks, data.placement.replica_rank, data.groups, optimizer->state_out_);
+  const auto rank = static_cast<size_t>(data.placement.replica_rank);
+  LogText(LogLevel::kInfo, [&data, rank] {
     return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
-               data.blocks.size(), " blocks, ", data.state_bytes_of_rank[0], " bytes of state, ",
-               data.workspace_bytes_of_rank[0], " of workspace, ", data.threads, " threads");
+               data.blocks.size(), " blocks", data.placement.replica_world == 1 ? "" : " of all ranks", ", ",
+               data.state_bytes_of_rank[rank], " bytes of state, ", data.workspace_bytes_of_rank[rank],
+               " of workspace, ", data.threads, " threads");
   });
   *out = std::move(optimizer);
   return {};
+}
+
+Status Optimizer::CheckCommunicators(const OptimizerDesc& desc) const {
+  const Placement& placement = plan_->placement;
+  if (desc.replica_comm == nullptr && placement.replica_world != 1) {
+    return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,
+                   ": give a communicator of as many ranks, or make a plan with a replica_world of 1");
+  }
+  const auto check = [](const char* kind, const Communicator* comm, int rank, int world) -> Status {
+    if (comm == nullptr) return {};
+    if (comm->world() != world || comm->rank() != rank) {
+      return Invalid("desc.", kind, "_comm is rank ", comm->rank(), " of ", comm->world(), ", and the plan's ", kind,
+                     "_rank is ", rank, " and its ", kind, "_world ", world, ": expected the same of both");
+    }
+    if (!comm->takes_device_memory()) return {};
+    return Unsupported("desc.", kind,
+                       "_comm takes memory of a GPU, and the optimizer is on the CPU: give a "
+                       "communicator whose device_type is SHAMPOO_CPU");
+  };
+  SHAMPOO_RETURN_IF_ERROR(check("replica", desc.replica_comm.get(), placement.replica_rank, placement.replica_world));
+  return check("shard", desc.shard_comm.get(), placement.shard_rank, placement.shard_world);
+}
+
+// All that one rank makes by itself.
+Status Optimizer::Build(const OptimizerDesc& desc) {
+  const PlanData& data = *plan_;
+  replica_comm_ = desc.replica_comm;
+  SHAMPOO_RETURN_IF_ERROR(AllocateState(desc));
+  for (const Settings& settings : data.groups) {
+    groups_.emplace_back();
+    groups_.back().settings = settings;
+  }
+  for (const Block& block : data.blocks) {
+    if (block.computation == Dtype::kF32) groups_[static_cast<size_t>(block.group)].narrowest = Dtype::kF32;
+  }
+  buffers_.resize(data.params.size());
+  bound_.resize(data.params.size(), false);
+  entries_ = ListEntries(data, data.placement.replica_rank);
+  if (data.placement.replica_world > 1) {
+    SHAMPOO_RETURN_IF_ERROR(Exchange::Create(data, desc.replica_comm, desc.allocator, &exchange_));
+  }
+  if (desc.shard_comm != nullptr) shards_ = std::make_unique<ShardStatus>(data, desc.shard_comm);
+  PrepareStep();
+  return CpuBackend::Create(data, desc.executor, desc.allocator, &backend_);
 }
 
 Status Optimizer::AllocateState(const OptimizerDesc& desc) {
@@ -81,6 +127,13 @@ void Optimizer::PrepareStep() {
   is_bad_.resize(blocks.size());
   roots_.Prepare(*plan_);
   gradient_bound_.resize(plan_->params.size());
+  shard_steps_.resize(groups_.size());
+  shard_gradients_.resize(plan_->params.size());
+  if (exchange_) {
+    bucket_items_.reserve(blocks.size());
+    inputs_.resize(plan_->params.size() + groups_.size() + 1);
+    parameter_hash_.resize(plan_->params.size());
+  }
   // The check phase lists gradients and parameters, or all factors.
   int64_t scanned = 0;
   for (const Param& param : plan_->params) scanned += 2 * StretchCount(param.elements);
@@ -90,6 +143,7 @@ void Optimizer::PrepareStep() {
   stretches_.reserve(static_cast<size_t>(stretches));
   stretch_param_.reserve(static_cast<size_t>(stretches));
   stretch_largest_.resize(static_cast<size_t>(stretches));
+  if (plan_->groups[0].verify_replicas > 0) stretch_hash_.resize(static_cast<size_t>(stretches));
 }
 
 }  // namespace shampoo

@@ -11,7 +11,10 @@
 #include "core/backend/backend.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
+#include "core/comm/communicator.h"
+#include "core/optimizer/exchange.h"
 #include "core/optimizer/root_ledger.h"
+#include "core/optimizer/shard_status.h"
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 
@@ -22,6 +25,8 @@ struct OptimizerDesc {
   HostExecutor executor;
   void* state = nullptr;  // nullptr: allocated here
   size_t state_bytes = 0;
+  std::shared_ptr<Communicator> replica_comm;  // nullptr: one rank
+  std::shared_ptr<Communicator> shard_comm;
 };
 
 // State, workspace and buffers of one rank, and the step over them.
@@ -65,6 +70,8 @@ class Optimizer {
   };
 
   explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
+  Status Build(const OptimizerDesc& desc);
+  Status CheckCommunicators(const OptimizerDesc& desc) const;
   Status AllocateState(const OptimizerDesc& desc);
   void PrepareStep();
 
@@ -72,32 +79,55 @@ class Optimizer {
   Status CheckBuffers(const Param& param, const Buffers& buffers) const;
 
   // The parts of a step, in their order.
+  // skip_step: this step is to change nothing, and to succeed.
+  Status CheckStep(bool* skip_step);
+  Status CheckWithShards(const Status& checked, bool* skip_step);
+  Status TellOfLoss();
   Status CheckBound() const;
   Status CheckScalars() const;
   Status ListItems();
   Status CheckFactors();
   void ScanGradients();
-  // skip_step: this step is to change nothing, and to succeed.
   Status CheckGradients(bool* skip_step);
   void TakeScalars();
   void CopyState();
   void AdvanceGroups();
   void CompleteSkipped() const;
   void CompleteSkippedStep();
-  void SkipBadItems();
+  void BeginStep();
+  void RemoveBadItems();
+  void PassBadItems();
   void EnterStanding();
   Status RaiseStanding();
+  Status RaiseOverdueRoots();
+  void PrepareProgram(Group* group, int64_t t);
+  void AddStretches(size_t param, const void* data, Dtype dtype);
   size_t BlockIndex(const StepItem& item) const;
   void EnterRoots();
 
+  // With several ranks.
+  Status StepTogether(const Status& checked, bool skip_step);
+  std::span<const StepItem> ItemsOf(int64_t bucket, bool own);
+  void ComputeBucket(int64_t bucket);
+  void ApplyBucket(int64_t bucket);
+  SegmentHeader HeaderFor(const Status& checked, bool skip_step, int64_t bucket);
+  uint64_t HashOfScalars() const;
+  Status CompareInputs();
+  bool VerifiesReplicas() const;
+  void HashParameters();
+  Status CompareReplicas();
+  void TakeOverdueOfOthers();
+
+  bool Owns(const Block& block) const { return block.owner == plan_->placement.replica_rank; }
   bool HasGradient(const Param& param) const;
   int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
 
   std::shared_ptr<const PlanData> plan_;
+  std::shared_ptr<Communicator> replica_comm_;  // held even where one rank needs none
   std::vector<Group> groups_;
   std::vector<Buffers> buffers_;  // by parameter
   std::vector<bool> bound_;
-  std::unique_ptr<Backend> backend_;  // before own_state_: a host's executor is released after all memory is freed
+  std::unique_ptr<Backend> backend_;
   Allocation own_state_;
   char* created_state_ = nullptr;  // own_state_ or the host's, given at create
   const char* state_in_ = nullptr;
@@ -117,7 +147,19 @@ class Optimizer {
   std::vector<double> stretch_largest_;
   std::vector<double> gradient_bound_;  // by parameter
 
-  std::vector<const StepItem*> bad_items_;  // with a gradient that is to be skipped
+  std::vector<StepItem> bad_items_;  // with a gradient that is to be skipped
+
+  // With several ranks; nullptr: one.
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<ShardStatus> shards_;
+  std::vector<StepItem> bucket_items_;
+  std::vector<int64_t> inputs_;  // what must be the same: by parameter, by group, and whether the step is skipped
+  std::vector<int64_t> parameter_hash_;
+  std::vector<uint64_t> stretch_hash_;
+  std::vector<int64_t> shard_steps_;   // by group
+  std::vector<char> shard_gradients_;  // by parameter
+  int64_t overdue_elsewhere_ = -1;     // a factor matrix of another rank, to be raised by the next step
+  bool failure_is_echo_ = false;
 
   RootLedger roots_;
   int64_t steps_ = 0;

@@ -28,6 +28,9 @@ class RootLedger {
   void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
   void EndRefresh(bool tracked) noexcept;
 
+  // The factor matrix that the next RaiseOverdue is about; -1: none.
+  int64_t overdue() const { return overdue_; }
+  const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
   // Of the factor matrices that have failed too often in a row the first in the order of the plan, once per refresh.
   Status RaiseOverdue();
 

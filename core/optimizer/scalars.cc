@@ -79,13 +79,14 @@ Status Optimizer::Get(int group, const char* name, double* value) const {
   if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
   const Key* key = FindKey(name);
   if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
-  const Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  // What holds for the whole optimizer stands with the plan's own config.
+  const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid("key root_rank_rtol is auto: the order of each matrix times the machine epsilon of its root_dtype");
   }
   if (key->number != nullptr) {
     *value = settings.*key->number;
-  } else if (key->scope == Scope::kOptimizer) {
+  } else if (key->integer == &Settings::threads) {
     *value = static_cast<double>(plan_->threads);  // resolved: never 0
   } else if (key->integer != nullptr) {
     *value = static_cast<double>(settings.*key->integer);

@@ -20,26 +20,22 @@ constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", Ste
 
 // First everything that can refuse, then everything that writes.
 Status Optimizer::Step() {
-  SHAMPOO_RETURN_IF_ERROR(CheckBound());
-  SHAMPOO_RETURN_IF_ERROR(CheckScalars());
-  SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
-  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
-  SHAMPOO_RETURN_IF_ERROR(ListItems());
-  SHAMPOO_RETURN_IF_ERROR(CheckFactors());
+  SHAMPOO_RETURN_IF_ERROR(TellOfLoss());
   bool skip_step = false;
-  SHAMPOO_RETURN_IF_ERROR(CheckGradients(&skip_step));
+  Status checked = CheckStep(&skip_step);
+  if (shards_) checked = CheckWithShards(checked, &skip_step);
+  if (exchange_) return StepTogether(checked, skip_step);
 
+  SHAMPOO_RETURN_IF_ERROR(std::move(checked));
   nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
-  CopyState();
   if (skip_step) {
+    CopyState();
     CompleteSkippedStep();
     return {};
   }
-  TakeScalars();
+  BeginStep();
   AdvanceGroups();
-  if (!bad_items_.empty()) SkipBadItems();
-  std::fill(refreshed_.begin(), refreshed_.end(), char{0});
-  std::fill(stood_still_.begin(), stood_still_.end(), char{0});
+  PassBadItems();
   for (const StepItem& item : items_) refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refresh);
   backend_->Step(items_, state_out_);
   CompleteSkipped();
@@ -49,14 +45,68 @@ Status Optimizer::Step() {
   return {};
 }
 
-// Blocks with a gradient that cannot be used stay as they are.
-void Optimizer::SkipBadItems() {
-  for (const StepItem* item : bad_items_) {
-    backend_->PassThrough(*item->param, item->block, *item->buffers, item->program->output);
+// After a collective has failed every step fails, and the first of them tells the ranks that do not know.
+Status Optimizer::TellOfLoss() {
+  const Communicator* lost = nullptr;
+  if (shards_ && shards_->comm()->failed()) lost = shards_->comm();
+  if (exchange_ && exchange_->comm()->failed()) lost = exchange_->comm();
+  if (lost == nullptr) return {};
+  const Status failure = lost->FailedBefore();
+  if (shards_) shards_->Tell(failure);
+  if (exchange_) exchange_->Tell(0, failure);
+  return lost->FailedBefore();
+}
+
+Status Optimizer::CheckStep(bool* skip_step) {
+  failure_is_echo_ = false;
+  SHAMPOO_RETURN_IF_ERROR(CheckBound());
+  SHAMPOO_RETURN_IF_ERROR(CheckScalars());
+  SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
+  SHAMPOO_RETURN_IF_ERROR(RaiseOverdueRoots());
+  SHAMPOO_RETURN_IF_ERROR(ListItems());
+  SHAMPOO_RETURN_IF_ERROR(CheckFactors());
+  return CheckGradients(skip_step);
+}
+
+// With the ranks that hold the other shards: the same verdict on all, and steps counted alike.
+Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
+  for (size_t p = 0; p < plan_->params.size(); ++p) {
+    const Param& param = plan_->params[p];
+    shard_gradients_[p] = param.block_count == 0 ? ShardStatus::kNothing
+                          : HasGradient(param)   ? ShardStatus::kGiven
+                                                 : ShardStatus::kMissing;
   }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    shard_steps_[g] = checked.ok() && groups_[g].active ? groups_[g].program.t : 0;
+  }
+  SHAMPOO_RETURN_IF_ERROR(
+      shards_->Agree(checked, HashOfScalars(), &failure_is_echo_, skip_step, shard_steps_, shard_gradients_));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (shard_steps_[g] != 0 && !groups_[g].active) PrepareProgram(&groups_[g], shard_steps_[g]);
+  }
+  return {};
+}
+
+void Optimizer::BeginStep() {
+  CopyState();
+  TakeScalars();
+  RemoveBadItems();
+  std::fill(refreshed_.begin(), refreshed_.end(), char{0});
+  std::fill(stood_still_.begin(), stood_still_.end(), char{0});
+}
+
+void Optimizer::RemoveBadItems() {
+  if (bad_items_.empty()) return;
   std::fill(is_bad_.begin(), is_bad_.end(), char{0});
-  for (const StepItem* item : bad_items_) is_bad_[BlockIndex(*item)] = 1;
+  for (const StepItem& item : bad_items_) is_bad_[BlockIndex(item)] = 1;
   std::erase_if(items_, [this](const StepItem& item) { return is_bad_[BlockIndex(item)] != 0; });
+}
+
+// Blocks with a gradient that cannot be used stay as they are.
+void Optimizer::PassBadItems() {
+  for (const StepItem& item : bad_items_) {
+    backend_->PassThrough(*item.param, item.block, *item.buffers, item.program->output);
+  }
 }
 
 // The direction of a block is known only when its states are written: a block whose direction is not finite is left
@@ -83,6 +133,16 @@ Status Optimizer::RaiseStanding() {
       " was not finite, or would have overflowed its parameter or momentum, in the step before this one, which "
       "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger "
       "epsilon, a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+}
+
+// Of this rank's, or what another owner has said in the exchange of the step before: raised once, on all ranks.
+Status Optimizer::RaiseOverdueRoots() {
+  const int64_t elsewhere = std::exchange(overdue_elsewhere_, -1);
+  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
+  if (elsewhere < 0) return {};
+  failure_is_echo_ = true;
+  return Numeric("the inverse root of ", roots_.NameOf(elsewhere),
+                 " could not be computed at more refreshes in a row than root_failure_tolerance allows");
 }
 
 // What was skipped counts, and the outputs are whole.

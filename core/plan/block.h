@@ -74,6 +74,11 @@ struct Block {
   StateSlot momentum;                       // M
   int64_t state_bytes = 0;
 
+  // With several ranks: in which exchange its update travels, where in its owner's segment, and as what.
+  int bucket = 0;
+  int64_t exchange_offset = 0;
+  Dtype exchange_dtype = Dtype::kF32;
+
   int order() const { return shape.ndim; }
 };
 

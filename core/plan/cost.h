@@ -18,4 +18,14 @@ inline double StepCost(const Block& block) {
   return cost;
 }
 
+// The same for a mean step, roots at every frequency-th: whole numbers, so that all ranks deal blocks out alike.
+inline int64_t OwnerCost(const Block& block, int64_t frequency) {
+  int64_t cost = 20 * block.elements;
+  for (int k = 0; k < block.order(); ++k) {
+    const int64_t d = block.shape[k];
+    cost += 3 * block.elements * d + 10 * d * d * d / frequency;
+  }
+  return cost;
+}
+
 }  // namespace shampoo

@@ -24,6 +24,7 @@ struct Ownership {
 // Spreads blocks over ranks, largest first (equal ones in plan order), each to the rank with the smallest load so far
 // (ties: the lowest rank). The same on every rank, as it depends on its arguments alone.
 // bytes: size of each block's update, >= 0; their rounded sum must fit int64_t. world >= 1.
-Ownership AssignOwners(std::span<const int64_t> bytes, int world);
+// loads: what a block counts as; empty: its rounded bytes.
+Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
 }  // namespace shampoo

@@ -2,11 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/plan.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "core/base/cpu_count.h"
 #include "core/base/log.h"
 #include "core/base/round_up.h"
 #include "core/plan/blocks.h"
 #include "core/plan/check_param.h"
+#include "core/plan/cost.h"
+#include "core/plan/exchange.h"
 #include "core/plan/layout.h"
 #include "core/plan/owners.h"
 #include "core/plan/phases.h"
@@ -70,7 +75,20 @@ Status Plan::AddSettings(const Config& config) {
                      "plan's config alone");
     }
   }
+  const Settings& own = open_->groups.empty() ? settings : open_->groups[0];
+  if (own.communicate == Communicate::kParams && settings.output == Output::kUpdates) {
+    return Invalid(
+        "key communicate: the value params is not allowed with output updates, which need the updates: "
+        "expected communicate updates, or output parameters");
+  }
+  std::vector<std::pair<std::string, std::string>> keys;
+  for (const Key& key : Keys()) {
+    // Each rank may have its own number of threads.
+    const bool local = key.scope == Scope::kOptimizer && (&key == FindKey("threads") || &key == FindKey("track_times"));
+    if (!local) keys.emplace_back(key.name, config.ValueOf(key).text);
+  }
   open_->groups.push_back(std::move(settings));
+  open_->keys.push_back(std::move(keys));
   return {};
 }
 
@@ -143,12 +161,18 @@ Status Plan::CheckArithmetic(const PlanData& made) const {
 // Owners, and each rank's arena: its blocks in plan order behind the step counters.
 void Plan::PlaceStates(PlanData* made) const {
   const int world = made->placement.replica_world;
+  const Settings& settings = made->groups[0];
   std::vector<int64_t> update_bytes;
-  update_bytes.reserve(made->blocks.size());
-  for (const Block& block : made->blocks) {
-    update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.computation)));
+  std::vector<int64_t> costs;
+  int64_t largest_dim = 0;
+  for (Block& block : made->blocks) {
+    block.exchange_dtype = ExchangeDtype(settings, block);
+    update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.exchange_dtype)));
+    const Settings& group = made->groups[static_cast<size_t>(block.group)];
+    if (settings.balance == Balance::kCost) costs.push_back(OwnerCost(block, group.precondition_frequency));
+    for (int k = 0; k < block.order(); ++k) largest_dim = std::max(largest_dim, block.shape[k]);
   }
-  const Ownership ownership = AssignOwners(update_bytes, world);
+  const Ownership ownership = AssignOwners(update_bytes, world, costs);
 
   std::vector<std::vector<const Block*>> blocks_of_rank(static_cast<size_t>(world));
   made->state_bytes_of_rank.assign(static_cast<size_t>(world), CounterBytes(static_cast<int64_t>(made->groups.size())));
@@ -161,9 +185,16 @@ void Plan::PlaceStates(PlanData* made) const {
     blocks_of_rank[static_cast<size_t>(block.owner)].push_back(&block);
   }
   for (int64_t& bytes : made->state_bytes_of_rank) bytes = RoundUp(bytes, kArenaAlignment);
+  made->bucket_segment_bytes = PlanExchange(ownership, world, settings.comm_bucket_bytes, &made->blocks);
   for (const auto& blocks : blocks_of_rank) {
-    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, made->groups, made->threads));
+    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, largest_dim, made->groups, made->threads) +
+                                            made->GatherBufferBytes());
   }
+}
+
+int64_t PlanData::GatherBufferBytes() const {
+  if (bucket_segment_bytes.empty()) return 0;
+  return placement.replica_world * *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
 }
 
 Status Plan::Finish() {
@@ -195,8 +226,11 @@ Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
     *bytes = workspace;
   } else if (what == "total") {
     *bytes = state + workspace;
+  } else if (what == "comm") {
+    const std::vector<int64_t>& segments = finished_->bucket_segment_bytes;
+    *bytes = std::accumulate(segments.begin(), segments.end(), int64_t{0});
   } else {
-    return Invalid("what is \"", what, "\": expected state, workspace or total");
+    return Invalid("what is \"", what, "\": expected state, workspace, total or comm");
   }
   return {};
 }

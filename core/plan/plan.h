@@ -26,20 +26,25 @@ struct Placement {
 // What is computed from shapes and settings alone, and holds from then on; shared by a plan and its optimizers.
 struct PlanData {
   Placement placement;
-  int threads = 1;               // resolved
-  std::vector<Settings> groups;  // [0] is the plan's own
+  int threads = 1;                                                     // resolved
+  std::vector<Settings> groups;                                        // [0] is the plan's own
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // of each group, as they must be on all ranks
   std::vector<Param> params;
   std::vector<Block> blocks;                 // by parameter, then by position
   std::vector<int64_t> state_bytes_of_rank;  // arena of each replica rank
   std::vector<int64_t> workspace_bytes_of_rank;
+  std::vector<int64_t> bucket_segment_bytes;  // of each exchange of a step; none where there is one rank
+
+  int64_t GatherBufferBytes() const;  // for the largest exchange, segments of all ranks
 };
 
 // Blocks, owners and byte counts of a set of parameters. It never sees a pointer.
 class Plan {
  public:
-  // Bytes of workspace that the backend allocates for these blocks on so many threads.
-  using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups,
-                                     int threads);
+  // Bytes of workspace that the backend allocates for these blocks on so many threads. largest_dim: of any block of the
+  // plan, those of other ranks among them.
+  using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, int64_t largest_dim,
+                                     const std::vector<Settings>& groups, int threads);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
                        std::unique_ptr<Plan>* out);
@@ -52,7 +57,7 @@ class Plan {
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // what: "state", "workspace", "total".
+  // what: "state", "workspace", "total", "comm".
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:

@@ -62,6 +62,39 @@ void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const R
   }
 }
 
+// With fewer elements than this behind a dim, products of its slices one by one are narrow, and each reads X or F anew
+// (the kernels of a convolution: 9). Transposed, slices lie together as the rows of one matrix.
+constexpr int64_t kThin = 64;
+constexpr int64_t kRowsTogether = 128;
+
+// count matrices of rows x columns, each to its transpose.
+template <typename Real>
+void TransposeEach(int64_t count, int64_t rows, int64_t columns, const Real* from, Real* to) {
+  for (int64_t i = 0; i < count; ++i, from += rows * columns, to += rows * columns) {
+    for (int64_t column = 0; column < columns; ++column) {
+      for (int64_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * columns + column];
+    }
+  }
+}
+
+template <typename Real>
+void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Real>& x, Real* out, Real* spare,
+                  Tiles* tiles) {
+  const int64_t slice = u.d * u.after;
+  const int64_t together = std::max<int64_t>(kRowsTogether / u.after, 1);
+  Divide(u.before, PartOf(u.before, slice * u.d, together), tiles, [&](int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i += together) {
+      const int64_t slices = std::min(together, first + count - i);
+      Real* const from = spare + i * slice;
+      Real* const to = out + i * slice;
+      TransposeEach(slices, u.d, u.after, in + i * slice, from);
+      FromRight(x, slices * u.after, u.d, from, u.d, to);
+      TransposeEach(slices, u.after, u.d, to, from);
+      std::copy(from, from + slices * slice, to);
+    }
+  });
+}
+
 // F <- keep F + add g g^T: no products to speak of, so a pass over the triangle.
 template <typename Real>
 void UpdateByVector(int64_t d, const Real* g, Real keep, Real add, Real* factor, int64_t ld, Tiles* tiles) {
@@ -75,7 +108,7 @@ void UpdateByVector(int64_t d, const Real* g, Real keep, Real add, Real* factor,
 
 template <typename Real>
 void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor, int64_t ld,
-                  Tiles* tiles) {
+                  Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
   if (shape.ndim == 1) {
     UpdateByVector(u.d, g.data, keep, add, factor, ld, tiles);
@@ -84,6 +117,12 @@ void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep
     blas::Update<Real>({columns, u.d, columns ? u.before : u.after, add, g.data, g.ld, keep, factor, ld}, tiles);
   } else if (u.after == 1) {
     blas::Update<Real>({true, u.d, u.before, add, g.data, u.d, keep, factor, ld}, tiles);
+  } else if (u.before > 1 && u.after < kThin) {
+    const int64_t slice = u.d * u.after;
+    Divide(u.before, PartOf(u.before, 64 * slice, 1), tiles, [&](int64_t first, int64_t count) {
+      TransposeEach(count, u.d, u.after, g.data + first * slice, spare + first * slice);
+    });
+    blas::Update<Real>({true, u.d, u.before * u.after, add, spare, u.d, keep, factor, ld}, tiles);
   } else {
     for (int64_t i = 0; i < u.before; ++i) {
       blas::Update<Real>(
@@ -94,7 +133,7 @@ void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep
 
 template <typename Real>
 void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const SymmetricOperand<Real>& x, Real* out,
-                 Tiles* tiles) {
+                 Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
   const int64_t square = u.d * u.d;
   if (shape.ndim == 1) {
@@ -108,6 +147,8 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
     const int64_t ld = shape.ndim == 2 ? in.ld : u.after;
     Divide(u.after, PartOf(u.after, square, kNarrowest), tiles,
            [&](int64_t first, int64_t count) { FromLeft(x, u.d, count, in.data + first, ld, out + first, u.after); });
+  } else if (u.after < kThin) {
+    ContractThin(u, in.data, x, out, spare, tiles);
   } else {
     Divide(u.before, PartOf(u.before, square * u.after, 1), tiles, [&](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i) {
@@ -118,12 +159,13 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
   }
 }
 
-template void UpdateFactor<float>(const Shape&, int, const BlockData<float>&, float, float, float*, int64_t, Tiles*);
-template void UpdateFactor<double>(const Shape&, int, const BlockData<double>&, double, double, double*, int64_t,
-                                   Tiles*);
-template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const SymmetricOperand<float>&, float*,
-                                 Tiles*);
-template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const SymmetricOperand<double>&, double*,
+template void UpdateFactor<float>(const Shape&, int, const BlockData<float>&, float, float, float*, int64_t, float*,
                                   Tiles*);
+template void UpdateFactor<double>(const Shape&, int, const BlockData<double>&, double, double, double*, int64_t,
+                                   double*, Tiles*);
+template void ContractDim<float>(const Shape&, int, const BlockData<float>&, const SymmetricOperand<float>&, float*,
+                                 float*, Tiles*);
+template void ContractDim<double>(const Shape&, int, const BlockData<double>&, const SymmetricOperand<double>&, double*,
+                                  double*, Tiles*);
 
 }  // namespace shampoo

@@ -26,15 +26,17 @@ struct SymmetricOperand {
 // The preconditioner of Shampoo is a Kronecker product of one inverse root for each dim of a block (arXiv 2309.06497,
 // section 2). Both parts of it hand out tiles of large products to idle threads; tiles may be nullptr.
 
+// spare: memory for as many elements as the tensor has; used for a dim between others.
+
 // F <- keep * F + add * C_k, where C_k (d_k x d_k) is G contracted with itself over all dims but k (for a matrix G G^T
 // and G^T G). factor: rows ld apart, of which the lower triangle is read and written.
 template <typename Real>
 void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor, int64_t ld,
-                  Tiles* tiles);
+                  Real* spare, Tiles* tiles);
 
 // out (dense, of the same shape) = in contracted along dim k with x (d_k x d_k).
 template <typename Real>
 void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const SymmetricOperand<Real>& x, Real* out,
-                 Tiles* tiles);
+                 Real* spare, Tiles* tiles);
 
 }  // namespace shampoo

@@ -18,7 +18,7 @@ HostExecutor OneAfterAnother(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);
   };
-  return {nullptr, threads, run, nullptr};
+  return {nullptr, threads, run};
 }
 
 struct Record {

@@ -69,8 +69,9 @@ def check(arguments, folder, page, first, lines):
     text = "\n".join(lines) + "\n"
     if "int main" not in text:
         source.write_text(fragment_source(name, first, lines), encoding="utf-8")
+        others = [option for folder in arguments.system_include for option in ("-isystem", folder)]
         return run([arguments.compiler, *STRICT, *LENIENT, "-fsyntax-only", f"-I{Path(__file__).resolve().parent}",
-                    f"-I{arguments.include}", source])
+                    f"-I{arguments.include}", *others, source])
     source.write_text(f'#line {first} "{name}"\n{text}', encoding="utf-8")
     program = Path(folder) / "block"
     library = arguments.library.resolve()
@@ -84,6 +85,8 @@ def main():
     parser.add_argument("--root", type=Path, required=True, help="root of the repository")
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--include", type=Path, required=True, help="folder of shampoo/shampoo.h")
+    parser.add_argument("--system-include", action="append", default=[],
+                        help="folder of a header that fragments include, such as mpi.h; may be repeated")
     parser.add_argument("--library", type=Path, required=True, help="libshampoo.so")
     arguments = parser.parse_args()
     arguments.root = arguments.root.resolve()

@@ -1,9 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Replays recorded cases through the public C API:
-//   shampoo_replay [--threads N] --out DIR CASE.safetensors...
-// For each case DIR/<the same file name> gets the tensors that compare.py judges. A case that fails is reported and
-// leaves no file; the others go on. Exit status: 0 all replayed, 1 some failed, 2 wrong usage.
+//   shampoo_replay [options] --out DIR CASE.safetensors...
+// Options: --threads N of each rank. --ranks N: as many ranks with the same parameters, as threads. --shard flat|rect
+// and --shards M: parameters in M shards (default 2), each on as many ranks. --communicate updates|params,
+// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. Built with MPI (shampoo_replay_mpi), every process
+// of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors
+// that compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all
+// replayed, 1 some failed, 2 wrong usage.
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -13,6 +17,11 @@
 
 #include "tests/golden/suites.h"
 
+#ifdef SHAMPOO_REPLAY_MPI
+#include <mpi.h>
+#include <shampoo/shampoo_mpi.h>
+#endif
+
 namespace {
 
 using shampoo::golden::Case;
@@ -21,35 +30,60 @@ using shampoo::golden::TensorFile;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int32_t kMaxThreads = 1024;
+constexpr int32_t kMaxRanks = 64;
 
 struct Options {
-  int32_t threads = 0;
+  shampoo::golden::How how;
   std::filesystem::path out;
   std::vector<std::filesystem::path> cases;
 };
 
-int32_t ParseThreads(const std::string& text) {
-  int32_t threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (error != std::errc() || end != text.data() + text.size() || threads < 0 || threads > kMaxThreads) {
-    throw std::runtime_error("--threads " + text + ": expected 0 (all cores) to " + std::to_string(kMaxThreads));
+int32_t ParseCount(const std::string& option, const std::string& text, int32_t least, int32_t most) {
+  int32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < least || count > most) {
+    throw std::runtime_error(option + " " + text + ": expected " + std::to_string(least) + " to " +
+                             std::to_string(most));
   }
-  return threads;
+  return count;
+}
+
+void ParseKey(const std::string& text, shampoo::golden::How* how) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) throw std::runtime_error("--set " + text + ": expected KEY=VALUE");
+  how->keys.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+}
+
+void SetOption(const std::string& option, const std::string& value, Options* options) {
+  shampoo::golden::How& how = options->how;
+  if (option == "--threads") {
+    how.threads = ParseCount(option, value, 0, kMaxThreads);
+  } else if (option == "--ranks") {
+    how.ranks = ParseCount(option, value, 1, kMaxRanks);
+  } else if (option == "--shards") {
+    how.shards = ParseCount(option, value, 1, kMaxRanks);
+  } else if (option == "--shard") {
+    if (value != "flat" && value != "rect") throw std::runtime_error("--shard " + value + ": expected flat or rect");
+    how.rectangles = value == "rect";
+    if (how.shards == 1) how.shards = 2;
+  } else if (option == "--communicate" || option == "--communication-dtype") {
+    how.keys.emplace_back(option == "--communicate" ? "communicate" : "communication_dtype", value);
+  } else if (option == "--set") {
+    ParseKey(value, &how);
+  } else if (option == "--out") {
+    options->out = value;
+  } else {
+    throw std::runtime_error("unknown option " + option);
+  }
 }
 
 Options ParseOptions(const std::vector<std::string>& arguments) {
   Options options;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument == "--threads" || argument == "--out") {
-      if (++i == arguments.size()) throw std::runtime_error(argument + " needs a value");
-      if (argument == "--threads") {
-        options.threads = ParseThreads(arguments[i]);
-      } else {
-        options.out = arguments[i];
-      }
-    } else if (argument.starts_with("--")) {
-      throw std::runtime_error("unknown option " + argument);
+    if (argument.starts_with("--")) {
+      if (++i == arguments.size()) throw std::runtime_error(argument + " is unknown, or needs a value");
+      SetOption(argument, arguments[i], &options);
     } else {
       options.cases.emplace_back(argument);
     }
@@ -59,7 +93,7 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
   return options;
 }
 
-using ReplayFunction = TensorFile (*)(const Case&, int32_t);
+using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::How&);
 
 ReplayFunction FunctionOfSuite(const std::string& suite) {
   if (suite == "trajectory") return shampoo::golden::ReplayTrajectory;
@@ -69,14 +103,14 @@ ReplayFunction FunctionOfSuite(const std::string& suite) {
   throw std::runtime_error("suite " + suite + " is not known to this tool");
 }
 
-TensorFile Replay(const Case& recorded, int32_t threads) {
+TensorFile Replay(const Case& recorded, const shampoo::golden::How& how) {
   const ReplayFunction function = FunctionOfSuite(recorded.settings.at("suite").get<std::string>());
   const auto source = recorded.settings.at("source").get<std::string>();
   const bool extra = recorded.settings.at("suite") == "matrix_root_extra";
   if (source != (extra ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not known to this tool");
   }
-  return function(recorded, threads);
+  return function(recorded, how);
 }
 
 void RunCase(const std::filesystem::path& path, const Options& options) {
@@ -89,19 +123,42 @@ void RunCase(const std::filesystem::path& path, const Options& options) {
   const auto text = recorded.data.metadata.find("case");
   if (text == recorded.data.metadata.end()) throw std::runtime_error("the metadata has no entry \"case\"");
   recorded.settings = nlohmann::json::parse(text->second);
-  WriteSafetensors(target, Replay(recorded, options.threads));
+  WriteSafetensors(target, Replay(recorded, options.how));
 }
 
 }  // namespace
 
+#ifdef SHAMPOO_REPLAY_MPI
+namespace {
+
+// Every process of the job is a rank.
+void BecomeRank(shampoo_comm_ops* ops, Options* options) {
+  if (shampoo_mpi_ops(MPI_COMM_WORLD, ops) != MPI_SUCCESS) throw std::runtime_error("shampoo_mpi_ops failed");
+  ops->release = nullptr;  // each case has a shampoo_comm of its own, all by this communicator
+  options->how.process = ops;
+  if (ops->rank > 0) options->out += ".rank" + std::to_string(ops->rank);
+}
+
+}  // namespace
+#endif
+
 int main(int argc, char** argv) {
   Options options;
+#ifdef SHAMPOO_REPLAY_MPI
+  MPI_Init(&argc, &argv);
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+#endif
   try {
     options = ParseOptions({argv + 1, argv + argc});
+#ifdef SHAMPOO_REPLAY_MPI
+    BecomeRank(&ops, &options);
+#endif
     std::filesystem::create_directories(options.out);
   } catch (const std::exception& error) {
-    std::cerr << "shampoo_replay: " << error.what() << "\n"
-              << "usage: shampoo_replay [--threads N] --out DIR CASE.safetensors...\n";
+    std::cerr
+        << "shampoo_replay: " << error.what() << "\n"
+        << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N] [--communicate WHAT]\n"
+        << "       [--communication-dtype DTYPE] [--set KEY=VALUE] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;
@@ -114,5 +171,8 @@ int main(int argc, char** argv) {
     }
   }
   std::cout << options.cases.size() - failed << " replayed, " << failed << " failed\n";
+#ifdef SHAMPOO_REPLAY_MPI
+  MPI_Finalize();
+#endif
   return failed == 0 ? 0 : kFailed;
 }

@@ -66,7 +66,7 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
 
 }  // namespace
 
-TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
+TensorFile ReplayMatrixRoot(const Case& recorded, const How& how) {
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Config config;
@@ -74,7 +74,7 @@ TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
   config.Set("root_method", method == "diagonal" ? "eigen" : method);
   config.Set("epsilon", settings.at("epsilon"));
   config.Set("exponent_multiplier", settings.at("exponent_multiplier"));
-  config.Set("threads", threads);
+  config.Set("threads", how.threads);
   if (method == "newton" || method == "higher_order") {
     config.Set("root_tolerance", settings.at("tolerance"));
     config.Set("root_max_iterations", settings.at("max_iterations"));
@@ -84,12 +84,12 @@ TensorFile ReplayMatrixRoot(const Case& recorded, int32_t threads) {
   return ReplayRoot(recorded, config, recorded.data.At("A"), root, settings.at("informative").get<bool>());
 }
 
-TensorFile ReplayMatrixRootExtra(const Case& recorded, int32_t threads) {
+TensorFile ReplayMatrixRootExtra(const Case& recorded, const How& how) {
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Tensor a = recorded.data.At("A");
   Config config;
-  config.Set("threads", threads);
+  config.Set("threads", how.threads);
   config.Set("epsilon", 0);
   if (method == "pseudo_inverse") {
     config.Set("root_rank_handling", "pseudo_inverse");

@@ -35,7 +35,9 @@ std::vector<size_t> GroupOfParams(const json& settings) {
 
 }  // namespace
 
-ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, int32_t threads) {
+ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, const Place& place, int32_t threads,
+                                 const std::vector<std::pair<std::string, std::string>>& keys)
+    : place_(place), keys_(keys) {
   const std::string dtype = DtypeOfParameters(settings.at("param_dtype").get<std::string>());
   const auto shapes = settings.at("shapes").get<std::vector<std::vector<int64_t>>>();
   for (size_t p = 0; p < shapes.size(); ++p) {
@@ -43,10 +45,13 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, i
     if (init.dtype != dtype || init.shape != shapes[p]) {
       throw std::runtime_error("init/" + std::to_string(p) + " differs from the case's shapes or param_dtype");
     }
+    cuts_.push_back(CutOf(init.shape));
+    const auto size = static_cast<int64_t>(ElementSize(init.dtype));
+    const auto first = init.bytes.begin() + cuts_[p].first * size;
     Tensor param{init.dtype, init.shape, {}};
     // Even a parameter with a dim of 0 gets an address.
     param.bytes.reserve(std::max(init.bytes.size(), sizeof(double)));
-    param.bytes.assign(init.bytes.begin(), init.bytes.end());
+    param.bytes.assign(first, first + cuts_[p].count * size);
     params_.push_back(std::move(param));
   }
   try {
@@ -63,12 +68,31 @@ ReplayOptimizer::~ReplayOptimizer() {
   shampoo_plan_destroy(plan_);
 }
 
+ReplayOptimizer::Cut ReplayOptimizer::CutOf(const std::vector<int64_t>& shape) const {
+  const int64_t elements = ElementCount(shape);
+  if (place_.shard_ops == nullptr) return {0, elements};
+  const int64_t unit = place_.rectangles && !shape.empty() && shape[0] > 0 ? elements / shape[0] : 1;
+  const int64_t units = unit == 0 ? 0 : elements / unit;
+  const int64_t each = (units + place_.shard_ops->world - 1) / place_.shard_ops->world;
+  const int64_t first = std::min(each * place_.shard_ops->rank, units);
+  return {first * unit, std::min(each, units - first) * unit};
+}
+
 void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   const json& groups = settings.at("groups");
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.threads = threads;
+  if (place_.replica_ops != nullptr) {
+    plan_desc.replica_rank = place_.replica_ops->rank;
+    plan_desc.replica_world = place_.replica_ops->world;
+  }
+  if (place_.shard_ops != nullptr) {
+    plan_desc.shard_rank = place_.shard_ops->rank;
+    plan_desc.shard_world = place_.shard_ops->world;
+  }
   for (size_t g = 0; g < groups.size(); ++g) {
-    const Config config = GroupConfig(groups[g]);
+    Config config = GroupConfig(groups[g]);
+    for (const auto& [key, value] : keys_) config.Set(key, value);
     int32_t id = 0;  // the group of the plan's own config
     if (g == 0) {
       Check(shampoo_plan_create(&plan_, config.Get(), &plan_desc), "shampoo_plan_create");
@@ -80,7 +104,17 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   AddParams(settings);
   Check(shampoo_plan_finish(plan_), "shampoo_plan_finish");
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  Check(shampoo_optimizer_create(&optimizer_, plan_, &desc), "shampoo_optimizer_create");
+  if (place_.replica_ops != nullptr) {
+    Check(shampoo_comm_from_ops(&desc.replica_comm, place_.replica_ops), "shampoo_comm_from_ops");
+  }
+  if (place_.shard_ops != nullptr) {
+    Check(shampoo_comm_from_ops(&desc.shard_comm, place_.shard_ops), "shampoo_comm_from_ops");
+  }
+  const shampoo_status status = shampoo_optimizer_create(&optimizer_, plan_, &desc);
+  const std::string error = shampoo_last_error();
+  shampoo_comm_destroy(desc.replica_comm);
+  shampoo_comm_destroy(desc.shard_comm);
+  if (status != SHAMPOO_OK) throw std::runtime_error("shampoo_optimizer_create: " + error);
 }
 
 void ReplayOptimizer::AddParams(const json& settings) {
@@ -95,6 +129,17 @@ void ReplayOptimizer::AddParams(const json& settings) {
     std::copy(shape.begin(), shape.end(), desc.shape);
     desc.param_dtype = desc.grad_dtype = DtypeCode(params_[p].dtype);
     desc.group = group_ids_[group_of[p]];
+    if (place_.shard_ops != nullptr && place_.rectangles && !shape.empty()) {
+      const int64_t row = shape[0] > 0 ? std::max<int64_t>(ElementCount(shape) / shape[0], 1) : 1;
+      desc.shard_form = 2;
+      std::copy(shape.begin(), shape.end(), desc.local_shape);
+      desc.local_offset[0] = cuts_[p].first / row;
+      desc.local_shape[0] = cuts_[p].count / row;
+    } else if (place_.shard_ops != nullptr) {
+      desc.shard_form = 1;
+      desc.flat_offset = cuts_[p].first;
+      desc.flat_count = cuts_[p].count;
+    }
     int32_t index = -1;
     Check(shampoo_plan_add_param(plan_, &desc, &index), "shampoo_plan_add_param of " + name);
     if (index != static_cast<int32_t>(p)) {
@@ -114,7 +159,9 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
   std::vector<shampoo_buffers> buffers(params_.size(), shampoo_buffers SHAMPOO_BUFFERS_INIT);
   for (size_t p = 0; p < params_.size(); ++p) {
     buffers[p].param = buffers[p].out = params_[p].bytes.data();
-    buffers[p].grad = gradients.at(p);
+    const auto offset = static_cast<size_t>(cuts_[p].first) * ElementSize(params_[p].dtype);
+    const auto* const gradient = static_cast<const std::byte*>(gradients.at(p));
+    buffers[p].grad = gradient == nullptr ? nullptr : gradient + offset;
   }
   Check(shampoo_optimizer_bind(optimizer_, 0, static_cast<int32_t>(buffers.size()), buffers.data()),
         "shampoo_optimizer_bind");

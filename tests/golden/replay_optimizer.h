@@ -13,12 +13,21 @@
 
 namespace shampoo::golden {
 
-// The optimizer that a case describes ("shapes", "param_dtype", "groups"), with the parameters it moves, which start as
-// the case's init/<p> and are updated in place. Every failure is a std::runtime_error with the library's message.
+// Which rank an optimizer is; without communicators there is one.
+struct Place {
+  const shampoo_comm_ops* replica_ops = nullptr;
+  const shampoo_comm_ops* shard_ops = nullptr;
+  bool rectangles = false;  // of shards: slices along dim 0; else equal parts of the flattened parameter
+};
+
+// The optimizer of one rank that a case describes ("shapes", "param_dtype", "groups"), with the parameters it moves, or
+// its shards of them, which start as the case's init/<p> and are updated in place. Every failure is a
+// std::runtime_error with the library's message.
 class ReplayOptimizer {
  public:
   // threads: 0 leaves the number to the library. Gradients are expected in the dtype of the parameters.
-  ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, int32_t threads);
+  ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, const Place& place, int32_t threads,
+                  const std::vector<std::pair<std::string, std::string>>& keys);
   ~ReplayOptimizer();
   ReplayOptimizer(const ReplayOptimizer&) = delete;
   ReplayOptimizer& operator=(const ReplayOptimizer&) = delete;
@@ -26,16 +35,25 @@ class ReplayOptimizer {
   // One learning rate per group, in the order of "groups".
   void SetLearningRates(const std::vector<double>& rates);
 
-  // One step; gradients[p] holds gradient p, or is nullptr where the parameter has none.
+  // One step; gradients[p] holds gradient p, all of it, or is nullptr where the parameter has none.
   void Step(const std::vector<const void*>& gradients);
 
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
+  // Elements of the flattened parameter.
+  struct Cut {
+    int64_t first = 0;
+    int64_t count = 0;
+  };
+  Cut CutOf(const std::vector<int64_t>& shape) const;
   void Build(const nlohmann::json& settings, int32_t threads);
   void AddParams(const nlohmann::json& settings);
 
+  Place place_;
+  std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
+  std::vector<Cut> cuts_;
   std::vector<int32_t> group_ids_;
   shampoo_plan* plan_ = nullptr;
   shampoo_optimizer* optimizer_ = nullptr;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/golden/network.h"
-#include "tests/golden/replay_optimizer.h"
+#include "tests/golden/replay_ranks.h"
 #include "tests/golden/suites.h"
 
 namespace shampoo::golden {
@@ -72,10 +72,10 @@ Images Gather(const Images& images, const std::vector<int32_t>& rows) {
 
 }  // namespace
 
-TensorFile ReplayTraining(const Case& recorded, int32_t threads) {
+TensorFile ReplayTraining(const Case& recorded, const How& how) {
   const Network network(recorded.settings.at("shapes").get<std::vector<std::vector<int64_t>>>());
   const Images images = ReadTrainingImages(recorded.path.parent_path() / "data.safetensors", network);
-  ReplayOptimizer optimizer(recorded.settings, recorded.data, threads);
+  ReplayRanks optimizer(recorded.settings, recorded.data, how);
 
   std::vector<const double*> params;
   for (const Tensor& param : optimizer.Params()) params.push_back(param.As<double>("F64"));

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/golden/replay_optimizer.h"
+#include "tests/golden/replay_ranks.h"
 #include "tests/golden/suites.h"
 
 namespace shampoo::golden {
@@ -29,8 +29,8 @@ std::vector<const void*> GradientsOfStep(const Case& recorded, const std::vector
 
 }  // namespace
 
-TensorFile ReplayTrajectory(const Case& recorded, int32_t threads) {
-  ReplayOptimizer optimizer(recorded.settings, recorded.data, threads);
+TensorFile ReplayTrajectory(const Case& recorded, const How& how) {
+  ReplayRanks optimizer(recorded.settings, recorded.data, how);
   const auto steps = recorded.settings.at("steps").get<int64_t>();
   const nlohmann::json& schedule = recorded.settings.at("lr_schedule");
   TensorFile result;

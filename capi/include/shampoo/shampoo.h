@@ -21,7 +21,8 @@
  * asks for a step. Shampoo keeps, for every dimension of a block of a parameter, one symmetric factor matrix that sums
  * up the gradients seen so far, and multiplies the gradient from every side with an inverse root of its factor.
  *
- * This version works in one process, on the CPU. No function below is collective: none waits for another process.
+ * This version works on the CPU, in one process or in many that share the work through communicators of the caller. A
+ * function that waits for other ranks says so ("Collective"); without a communicator none does.
  *
  * Source of the method:
  * - Distributed Shampoo, arXiv 2309.06497: blocking, merging of dimensions, grafting, and the order of a step.
@@ -179,7 +180,7 @@ enum {
   SHAMPOO_E_NOMEM = 4,
   /** NaN or infinity was met: look at gradients, learning rate, epsilon and loss scale. The caller may go on. */
   SHAMPOO_E_NUMERIC = 5,
-  /** A collective failed: tear the job down. Not returned by this version, which has no communicators. */
+  /** A collective failed: tear the job down. */
   SHAMPOO_E_COMM = 6,
   /** A device or its runtime failed. Not returned by this version, which works on the CPU alone. */
   SHAMPOO_E_DEVICE = 7,
@@ -217,14 +218,16 @@ enum {
 /** Types of devices, numbered as in DLPack. */
 enum {
   /** Host memory, and computation on the host's processors. */
-  SHAMPOO_CPU = 1
+  SHAMPOO_CPU = 1,
+  /** Memory of an NVIDIA GPU: of a communicator alone, as this version computes on the host. */
+  SHAMPOO_CUDA = 2
 };
 
 /** Hyper-parameters by name: see the section Config. */
 typedef struct shampoo_config shampoo_config;
 /** Parameters cut into blocks, with owners and byte counts: see the section Plan. */
 typedef struct shampoo_plan shampoo_plan;
-/** A group of ranks. This version has no function that makes one: pointers of this type must be NULL. */
+/** A group of ranks: see the section Communicators. */
 typedef struct shampoo_comm shampoo_comm;
 /** State and the machinery that steps it: see the section Optimizer. */
 typedef struct shampoo_optimizer shampoo_optimizer;
@@ -578,10 +581,10 @@ typedef struct shampoo_block_info {
   size_t struct_size;
   /** Index of the parameter that it is a part of. */
   int32_t param;
-  /** Replica rank that keeps its state and computes its update, in [0, replica_world). Blocks are dealt out by size,
-   * the largest first, each to the rank with the least so far. */
+  /** Replica rank that keeps its state and computes its update, in [0, replica_world). Blocks are dealt out by the key
+   * "balance", the largest first, each to the rank with the least so far. */
   int32_t owner;
-  /** Shard rank that keeps it: always this rank's own in this version. */
+  /** Shard rank that keeps it: this rank's own, as each shard is treated as a tensor of its own. */
   int32_t shard_owner;
   /** 0: of a whole parameter; 1: of a shard that is less than that. */
   int32_t form;
@@ -615,13 +618,12 @@ typedef struct shampoo_plan_desc {
   int32_t threads;
   /** This process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
-  /** Number of processes that hold the same parameters, >= 1. Default: 1. A plan can be made for any number, to see
-   * owners and bytes; an optimizer of this version needs 1. */
+  /** Number of processes that hold the same parameters, >= 1. Default: 1. Each keeps the state of some of the blocks;
+   * an optimizer of more than one needs a communicator of as many (shampoo_optimizer_desc.replica_comm). */
   int32_t replica_world;
-  /** This process among those that hold the shards of one copy of the parameters, in [0, shard_world). Default: 0.
-   * Only recorded in this version. */
+  /** This process among those that hold the shards of one copy of the parameters, in [0, shard_world). Default: 0. */
   int32_t shard_rank;
-  /** Number of shards of one copy, >= 1. Default: 1. Only recorded in this version. */
+  /** Number of shards of one copy, >= 1. Default: 1. */
   int32_t shard_world;
 } shampoo_plan_desc;
 
@@ -748,14 +750,117 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
  * @param plan finished. Must not be NULL.
  * @param rank replica rank, in [0, replica_world).
  * @param what "state": the arena of all state, exact, and so the size that shampoo_optimizer_desc.state and
- *     shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum.
+ *     shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum of the two.
+ *     "comm": what the rank sends to its replicas in a step: of each all-gather its own segment, padding and header
+ *     included.
  * @param bytes_out receives the number of bytes. Must not be NULL.
  * @retval SHAMPOO_OK *bytes_out is set.
- * @retval SHAMPOO_E_INVALID rank is out of range, what is not one of the three, or a pointer is NULL.
+ * @retval SHAMPOO_E_INVALID rank is out of range, what is not one of the four, or a pointer is NULL.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  * @since 0.1
  */
 shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const char* what, int64_t* bytes_out);
+
+/* ====================================================================================================================
+ * Communicators: many ranks
+ *
+ * The library needs one collective, an all-gather, and the caller brings it: from NCCL, MPI or anything else. A
+ * communicator is used in two places, both of shampoo_optimizer_desc:
+ *
+ * - replica_comm: ranks that hold the same parameters and, when they step, the same gradients (data parallel; the
+ *   caller has averaged the gradients). The blocks are divided over these ranks: each keeps the state of its blocks
+ *   alone, computes their updates, and one all-gather a step brings the updates of all to all. Parameters stay the same
+ *   bits on every rank; with a communication dtype as wide as the computation they are those of one rank.
+ * - shard_comm: ranks that hold the shards of one copy (fully sharded, tensor parallel). Shards are treated as tensors
+ *   of their own, so nothing but a few bytes of status is exchanged, before a step writes anything: a rank that refuses
+ *   its gradients stops them all.
+ *
+ * Both together are hybrid sharding (HSDP). Smaller groups of ranks that share the work, while other groups repeat it,
+ * are had by giving each group a communicator of its own (shampoo_mpi_split, shampoo_nccl_split).
+ *
+ * Adapters that fill shampoo_comm_ops are in <shampoo/shampoo_mpi.h> and <shampoo/shampoo_nccl.h>: headers alone,
+ * compiled by the caller against the caller's own MPI or NCCL.
+ *
+ * Rules that keep ranks from waiting for each other for ever: every rank creates its optimizers in the same order, and
+ * steps them in the same order; whether a parameter has a gradient is the same on all of them. What is found to differ
+ * is the same error on every rank, which names the rank and the cause.
+ * ================================================================================================================= */
+
+/** What the caller's communicator can do. Begin with SHAMPOO_COMM_OPS_INIT; set rank, world and all_gather at least. */
+typedef struct shampoo_comm_ops {
+  /** sizeof(shampoo_comm_ops); set by the _INIT macro. */
+  size_t struct_size;
+  /** Handed to the callbacks as it is. Default: NULL. */
+  void* user;
+  /** This process among the ranks of the communicator, in [0, world). Default: 0. */
+  int32_t rank;
+  /** Number of ranks, >= 1. Default: 1. */
+  int32_t world;
+  /** What memory the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer. */
+  int32_t device_type;
+  /** Not used: 0. */
+  int32_t reserved;
+  /** All-gather: recv holds world segments of bytes_per_rank bytes (> 0), segment r from rank r; send may be
+   * recv + rank * bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the call returns when
+   * recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or any other number for
+   * a failure, which is told in the error. It is called only on the thread that is inside a call with the optimizer. */
+  int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
+  /** Optional: asks for a failure that came later than the call that caused it; 0: none. Asked before each
+   * all_gather. */
+  int32_t (*async_error)(void* user);
+  /** Optional: makes collectives of other ranks that wait for this one fail. Called once, after a collective failed on
+   * this rank. The communicator stays the caller's to destroy. */
+  void (*abort)(void* user);
+  /** Optional: called once, after the last use: when the shampoo_comm and every optimizer made with it are gone. */
+  void (*release)(void* user);
+} shampoo_comm_ops;
+
+/** One rank, memory of the host, no callbacks. */
+#define SHAMPOO_COMM_OPS_INIT \
+  { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL }
+
+/**
+ * Makes a communicator from the caller's functions.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param out receives the communicator, which the caller ends with shampoo_comm_destroy(). Must not be NULL.
+ * @param ops copied; what user stands for stays the caller's and must live until release is called. Must not be NULL.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID a pointer is NULL, all_gather is NULL, rank is not below world, device_type is neither
+ *     SHAMPOO_CPU nor SHAMPOO_CUDA, or ops has a wrong struct_size. release is not called then.
+ * @retval SHAMPOO_E_UNSUPPORTED ops has fields that this version does not know.
+ * @since 0.1
+ */
+shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
+
+/**
+ * Makes a communicator from an ncclComm_t, through the copy of NCCL that the process has loaded already; the library
+ * never loads one of its own. For callers that cannot compile <shampoo/shampoo_nccl.h>, such as Python and Java.
+ *
+ * Blocks: no. Threads: any.
+ *
+ * @param out receives the communicator, which the caller ends with shampoo_comm_destroy(). Must not be NULL.
+ * @param nccl_comm the caller's ncclComm_t, which must live as long as the shampoo_comm and optimizers made with it.
+ *     Must not be NULL.
+ * @param libnccl_path the file from which NCCL was loaded, or its soname. NULL: libnccl.so.2.
+ * @retval SHAMPOO_OK *out is set.
+ * @retval SHAMPOO_E_INVALID out or nccl_comm is NULL, or NCCL refuses nccl_comm.
+ * @retval SHAMPOO_E_STATE the process has not loaded NCCL by this name: load it before, or give the name.
+ * @retval SHAMPOO_E_UNSUPPORTED what was found lacks a function of NCCL 2.
+ * @since 0.1
+ */
+shampoo_status shampoo_comm_from_nccl(shampoo_comm** out, void* nccl_comm, const char* libnccl_path);
+
+/**
+ * Gives up the caller's hold of a communicator. Optimizers made with it keep theirs: they may live longer.
+ *
+ * Blocks: no. Threads: any, once.
+ *
+ * @param comm to be given up; NULL is allowed.
+ * @since 0.1
+ */
+void shampoo_comm_destroy(shampoo_comm* comm);
 
 /* ====================================================================================================================
  * Optimizer
@@ -845,9 +950,11 @@ typedef struct shampoo_optimizer_desc {
   int32_t device_type;
   /** Which device of that type. Default: 0, the only one on the CPU. */
   int32_t device_id;
-  /** Ranks that hold the same parameters. Must be NULL (default, one rank) in this version. */
+  /** Ranks that hold the same parameters, as many as the plan's replica_world, this one being its replica_rank. NULL
+   * (default): one rank. The optimizer holds it by itself: the caller may destroy its own hold at any time. */
   shampoo_comm* replica_comm;
-  /** Ranks that hold the shards of one copy. Must be NULL (default) in this version. */
+  /** Ranks that hold the shards of one copy, as many as the plan's shard_world, this one being its shard_rank. NULL
+   * (default): shards are stepped without asking each other. Held in the same way. */
   shampoo_comm* shard_comm;
   /** Where memory comes from; copied. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -872,18 +979,24 @@ typedef struct shampoo_optimizer_desc {
  * Makes an optimizer and initialises its state. All state, workspace and threads are made here, so that later calls of
  * shampoo_optimizer_step() allocate nothing. Call it after fork, never before: a child has none of the threads.
  *
- * Blocks: while memory is allocated and set. Threads: plan; two creates may run at once.
+ * Collective where a communicator is given: plans are compared over its ranks, and where one differs, or one rank
+ * fails, all fail, with an error that names the rank and what differs.
+ *
+ * Blocks: while memory is allocated and set, and until the other ranks have come here. Threads: plan; two creates may
+ * run at once.
  *
  * @param out receives the optimizer, which the caller ends with shampoo_optimizer_destroy(). Must not be NULL.
- * @param plan finished, with a replica_world of 1. What is needed of it is copied. Must not be NULL.
+ * @param plan finished, the same on all ranks. What is needed of it is copied. Must not be NULL.
  * @param desc device, memory and threads; copied, with the structs that it points to. Must not be NULL.
  * @retval SHAMPOO_OK *out is set.
  * @retval SHAMPOO_E_INVALID a pointer is NULL; state is misaligned or state_bytes too small; a callback of the
  *     allocator or executor is missing, or executor->threads below 1; stream is not NULL; device_id is not 0; or a
- *     struct_size is wrong.
+ *     struct_size is wrong; a communicator has another world or rank than the plan, or is missing; the plans
+ *     of two ranks differ. What another rank refuses is its code, and its text.
  * @retval SHAMPOO_E_STATE the plan is not finished.
- * @retval SHAMPOO_E_UNSUPPORTED the plan is for several replicas, a communicator is given, device_type is not
- *     SHAMPOO_CPU, or a struct has fields that this version does not know.
+ * @retval SHAMPOO_E_UNSUPPORTED a communicator takes memory of a GPU, device_type is not SHAMPOO_CPU, or a struct has
+ *     fields that this version does not know.
+ * @retval SHAMPOO_E_COMM a collective failed.
  * @retval SHAMPOO_E_NOMEM memory or threads ran out; the error tells the bytes or the number. Ask shampoo_plan_bytes()
  *     before, and try smaller blocks ("max_preconditioner_dim"), narrower states ("factor_dtype", ...) or fewer
  *     "threads".
@@ -1051,17 +1164,28 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * momentum, the parameter, or the copy in its dtype, the block is left where it is: it is told in the log and counted
  * ("nonfinite_blocks"), and with "on_nonfinite" = error the next step reports it, once, before it writes anything.
  *
+ * Collective where there are several ranks: the checks of all ranks count, and a failure of one is the same error on
+ * all, with its text after "rank 2: ". With a shard_comm ranks agree before anything is written. With a replica_comm
+ * gradients are the same on all ranks, and so is what is found in them; for what one rank finds alone (gradients
+ * that differ after all, a state of its own that would overflow) the others have begun the step: parameters are as
+ * they were on every rank, and the state of the blocks that the others own has taken the gradient in. A step counter
+ * that differs, a gradient that one rank lacks, another learning rate are such errors, too. A collective that fails
+ * is for good: parameters may be partly written, and every later step fails.
+ *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
  * @param opt to be stepped. Must not be NULL.
  * @param stream must be NULL on the CPU.
  * @retval SHAMPOO_OK parameters, copies and state are written.
- * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range.
+ * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range; or ranks have gradients for
+ *     other parameters, or other hyper-parameters.
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
- *     grad NULL where it has no gradient. Or a step counter in the state is out of range.
+ *     grad NULL where it has no gradient. Or a step counter in the state is out of range, or differs between ranks, or
+ *     parameters do (key "verify_replicas").
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
  *     of one has failed too often: the error names it. The step has changed nothing.
+ * @retval SHAMPOO_E_COMM a collective failed, in this step or an earlier one.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
@@ -1143,7 +1267,7 @@ typedef struct shampoo_state_entry {
   int32_t ndim;
   /** Dtype of the elements that are read and written. */
   int32_t dtype;
-  /** Replica rank that holds it: 0 in this version. */
+  /** Replica rank that holds it: this one. Each rank lists what it keeps. */
   int32_t owner;
   /** 1: a symmetric matrix of which one triangle counts; read and write show it in full. 0: anything else. */
   int32_t symmetric;

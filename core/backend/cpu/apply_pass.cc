@@ -4,22 +4,70 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/backend/cpu/strided.h"
+#include "core/base/convert.h"
 #include "core/base/kernels/kernels.h"
 
 namespace shampoo {
+namespace {
+
+// Every byte of the first element: in each dtype a NaN that no arithmetic makes.
+constexpr unsigned char kStoodStill = 0xff;
+
+bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
+
+// Reads what was exchanged for a block and writes its outputs, in the arithmetic of the block's owner.
 template <typename Real>
-void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
-                    const Range& part, const Real* p, double scale_down, double scale_up, char* arena) {
+void ApplyReceivedAs(const StepItem& item) {
+  const ParamDesc& desc = item.param->desc;
+  const Block& block = *item.block;
+  const Buffers& buffers = *item.buffers;
+  const BlockView view = BlockView::Of(block);
+  Operand<Real> received(item.exchange, block.exchange_dtype);
+  StridedOperand<Real> parameter(buffers.param, desc.param_dtype, view);
+  StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
+  StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
+  const bool updates = item.program->output == Output::kUpdates;
+  Real values[kStretch];
+  ForEachStretchOf(parameter.run(), {0, block.elements}, [&](int64_t at, int64_t n) {
+    const Real* const sent = received.Read(at, n);
+    const Real* value = sent;
+    if (!item.exchange_params) {
+      const Real* const w = parameter.Read(at, n);
+      for (int64_t i = 0; i < n; ++i) values[i] = w[i] + sent[i];
+      value = values;
+    }
+    const auto write = [&](StridedOutput<Real>* to, const Real* from) {
+      Real* const written = to->OpenNew(at, n);
+      std::copy(from, from + n, written);
+      to->Close(written, at, n);
+    };
+    write(&out, updates ? sent : value);
+    if (buffers.copy != nullptr) write(&copy, value);
+  });
+}
+
+}  // namespace
+
+template <typename Real>
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, double scale_down, double scale_up,
+                    char* arena) {
+  const StepProgram& program = *item.program;
+  const ParamDesc& desc = item.param->desc;
+  const Block& block = *item.block;
+  const Buffers& buffers = *item.buffers;
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   const BlockView view = BlockView::Of(block);
-  StridedOperand<Real> parameter(buffers.param, param.desc.param_dtype, view);
-  StridedOutput<Real> out(buffers.out, param.desc.out_dtype, view);
-  StridedOutput<Real> copy(buffers.copy, param.desc.copy_dtype, view);
+  StridedOperand<Real> parameter(buffers.param, desc.param_dtype, view);
+  StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
+  StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
   MutableOperand<Real> momentum(arena + block.momentum.offset, block.momentum.dtype);
-  const bool has_momentum = block.momentum.present() && program.momentum != 0;
-  const bool updates = program.output == Output::kUpdates;
+  MutableOperand<Real> exchange(item.exchange, block.exchange_dtype);
+  const bool has_momentum = HasMomentum(item);
+  const bool exchanged = item.exchange != nullptr;
+  const bool updates = exchanged ? !item.exchange_params : program.output == Output::kUpdates;
   const ApplyScalars<Real> scalars{
       static_cast<Real>(scale_down),       static_cast<Real>(scale_up),   static_cast<Real>(program.decoupled_decay),
       static_cast<Real>(program.momentum), static_cast<Real>(program.lr), program.nesterov};
@@ -28,10 +76,11 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
   ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const w = parameter.Read(at, n);
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
-    Real* const written = out.OpenNew(at, n);
+    Real* const written = exchanged ? exchange.OpenNew(at) : out.OpenNew(at, n);
     // W is read for the last time here; out may be the same memory.
     kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
     if (has_momentum) momentum.Close(at, n);
+    if (exchanged) return exchange.Close(at, n);
     out.Close(written, at, n);
     if (buffers.copy == nullptr) return;
     const Real* const value = updates ? unwanted : written;
@@ -42,22 +91,24 @@ void ApplyDirection(const StepProgram& program, const Param& param, const Block&
 }
 
 template <typename Real>
-bool CanApply(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, const Real* p,
-              double scale_down, double scale_up, double size, const char* arena) {
+bool CanApply(const StepItem& item, const Real* p, double scale_down, double scale_up, double size, const char* arena) {
+  const StepProgram& program = *item.program;
+  const ParamDesc& desc = item.param->desc;
+  const Block& block = *item.block;
   const double limit = LargestFinite(DtypeOf<Real>());
   if (!(size < limit && std::fabs(program.lr) * size < limit)) return false;
-  const ParamDesc& desc = param.desc;
-  const bool has_momentum = block.momentum.present() && program.momentum != 0;
+  const bool has_momentum = HasMomentum(item);
   const double momentum_limit = has_momentum ? std::min(LargestFinite(block.momentum.dtype), limit) : limit;
   const double out_limit = LargestFinite(desc.out_dtype);
-  const double copy_limit = buffers.copy != nullptr ? LargestFinite(desc.copy_dtype) : limit;
-  const bool narrow = std::min({momentum_limit, out_limit, copy_limit}) < limit;
+  const double copy_limit = item.buffers->copy != nullptr ? LargestFinite(desc.copy_dtype) : limit;
+  const double sent_limit = item.exchange != nullptr ? LargestFinite(block.exchange_dtype) : limit;
+  const bool narrow = std::min({momentum_limit, out_limit, copy_limit, sent_limit}) < limit;
   // So far from the limit that neither momentum nor parameter can come near it.
   const bool small = std::max(size, std::fabs(program.lr) * size) < 1e-9 * limit;
   if (!narrow && small && LargestFinite(desc.param_dtype) <= limit) return true;
 
   // The same pass without its writes. A parameter that is infinite already stays so: that is not this step's doing.
-  StridedOperand<double> parameter(buffers.param, desc.param_dtype, BlockView::Of(block));
+  StridedOperand<double> parameter(item.buffers->param, desc.param_dtype, BlockView::Of(block));
   Operand<double> momentum(arena + block.momentum.offset, block.momentum.dtype);
   const double down = static_cast<double>(static_cast<Real>(scale_down));
   const double up = static_cast<double>(static_cast<Real>(scale_up));
@@ -75,12 +126,32 @@ bool CanApply(const StepProgram& program, const Param& param, const Block& block
       const double update = -program.lr * direction;
       const double value = w[i] + update;
       const double written = program.output == Output::kUpdates ? update : value;
+      const double sent = item.exchange_params ? value : update;
       if (std::isfinite(w[i])) {
-        fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit);
+        fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit) &&
+               std::fabs(sent) <= sent_limit;
       }
     }
   });
   return fits;
+}
+
+void StandStill(const StepItem& item) {
+  *item.stood_still = 1;
+  if (item.exchange == nullptr) return WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
+  std::memset(item.exchange, kStoodStill, SizeOf(item.block->exchange_dtype));
+}
+
+void ApplyReceived(const StepItem& item) {
+  const auto is_word = [](char byte) { return static_cast<unsigned char>(byte) == kStoodStill; };
+  if (std::all_of(item.exchange, item.exchange + SizeOf(item.block->exchange_dtype), is_word)) {
+    *item.stood_still = 1;
+    WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
+  } else if (item.block->computation == Dtype::kF64) {
+    ApplyReceivedAs<double>(item);
+  } else {
+    ApplyReceivedAs<float>(item);
+  }
 }
 
 template <typename Real>
@@ -130,14 +201,10 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
   });
 }
 
-template void ApplyDirection<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
-                                    const float*, double, double, char*);
-template void ApplyDirection<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
-                                     const double*, double, double, char*);
-template bool CanApply<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const float*, double,
-                              double, double, const char*);
-template bool CanApply<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const double*, double,
-                               double, double, const char*);
+template void ApplyDirection<float>(const StepItem&, const Range&, const float*, double, double, char*);
+template void ApplyDirection<double>(const StepItem&, const Range&, const double*, double, double, char*);
+template bool CanApply<float>(const StepItem&, const float*, double, double, double, const char*);
+template bool CanApply<double>(const StepItem&, const double*, double, double, double, const char*);
 template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&, float*);
 template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
                                    double*);

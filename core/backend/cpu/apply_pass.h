@@ -11,15 +11,21 @@ namespace shampoo {
 // and copy. p: the direction of the block, dense; scale_down and scale_up: it is read as p * scale_down * scale_up
 // (grafting; 1 and 1: none). Two factors, because their product may be beyond the range of Real where neither
 // intermediate value is.
+// With several ranks the update, or the new parameter, goes to the exchange instead of out and copy.
 template <typename Real>
-void ApplyDirection(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
-                    const Range& part, const Real* p, double scale_down, double scale_up, char* arena);
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, double scale_down, double scale_up,
+                    char* arena);
 
 // Whether ApplyDirection would write finite numbers only, in every dtype that it writes. size: a bound on |P|, infinite
 // or NaN where P is.
 template <typename Real>
-bool CanApply(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers, const Real* p,
-              double scale_down, double scale_up, double size, const char* arena);
+bool CanApply(const StepItem& item, const Real* p, double scale_down, double scale_up, double size, const char* arena);
+
+// The step of a block that stands still: its outputs, or the word to the other ranks.
+void StandStill(const StepItem& item);
+
+// Out and copy from what was exchanged for the block, on every rank alike.
+void ApplyReceived(const StepItem& item);
 
 // G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.
 template <typename Real>

@@ -37,6 +37,7 @@ class BlockStep {
   }
 
   void Run() {
+    if (item_.stand) return StandStill(item_);
     const BlockData<Real> g = ReadGradient();
     for (int k = 0; k < block_.order(); ++k) UpdateFactorOf(k, g);
     if (item_.schedule.refresh) RefreshRoots();
@@ -82,7 +83,7 @@ class BlockStep {
     {
       PartScope scope = Scope(StepPart::kFactorUpdate);
       UpdateFactor(block_.shape, k, g, static_cast<Real>(program_.factor_keep), static_cast<Real>(program_.factor_add),
-                   pair.factor(), pair.ld(), &scope);
+                   pair.factor(), pair.ld(), At(layout_.direction[0]), &scope);
     }
     const PartScope scope = Scope(StepPart::kElementwise);
     pair.StoreFactor();
@@ -153,7 +154,8 @@ class BlockStep {
       for (int k = 0; k < block_.order(); ++k) {
         const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
         Real* const next = At(layout_.direction[k % 2]);
-        ContractDim(block_.shape, k, p, {pair.inverse(), pair.ld(), pair.full()}, next, &scope);
+        // The gradient is not needed any more after the first dim, and only later ones need spare memory.
+        ContractDim(block_.shape, k, p, {pair.inverse(), pair.ld(), pair.full()}, next, At(layout_.gradient), &scope);
         p = {next, row};
       }
     }
@@ -174,14 +176,9 @@ class BlockStep {
   // size: a bound on the elements of the direction.
   void Apply(const Real* p, double scale_down, double scale_up, double size) const {
     PartScope scope = Scope(StepPart::kElementwise);
-    if (!CanApply(program_, *item_.param, block_, *item_.buffers, p, scale_down, scale_up, size, memory_.arena)) {
-      WriteUnchanged(*item_.param, &block_, *item_.buffers, program_.output);
-      *item_.stood_still = 1;
-      return;
-    }
+    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena)) return StandStill(item_);
     scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
-      ApplyDirection(program_, *item_.param, block_, *item_.buffers, PartAt(block_.elements, i), p, scale_down,
-                     scale_up, memory_.arena);
+      ApplyDirection(item_, PartAt(block_.elements, i), p, scale_down, scale_up, memory_.arena);
     });
   }
 

@@ -8,6 +8,7 @@
 #include "core/backend/cpu/block_step.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/base/convert.h"
+#include "core/base/hash.h"
 #include "core/blas/blas.h"
 
 namespace shampoo {
@@ -26,10 +27,13 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
                           std::unique_ptr<Backend>* out) {
   std::unique_ptr<CpuBackend> backend(new CpuBackend);
   std::vector<const Block*> pointers;
-  pointers.reserve(plan.blocks.size());
-  for (const Block& block : plan.blocks) pointers.push_back(&block);
+  int64_t largest_dim = 0;
+  for (const Block& block : plan.blocks) {
+    if (block.owner == plan.placement.replica_rank) pointers.push_back(&block);
+    for (int k = 0; k < block.order(); ++k) largest_dim = std::max(largest_dim, block.shape[k]);
+  }
   WorkspaceLayout& layout = backend->layout_;
-  layout = WorkspaceLayout::For(pointers, plan.groups, plan.threads);
+  layout = WorkspaceLayout::For(pointers, largest_dim, plan.groups, plan.threads);
   backend->measures_ = plan.groups[0].track_times;
 
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
@@ -48,9 +52,11 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   return {};
 }
 
-void CpuBackend::InitializeState(std::span<const Block> blocks, std::span<const Settings> groups, char* arena) {
+void CpuBackend::InitializeState(std::span<const Block> blocks, int owner, std::span<const Settings> groups,
+                                 char* arena) {
   executor_->ForEach(static_cast<int64_t>(blocks.size()), [&](int, int64_t i) {
     const Block& block = blocks[static_cast<size_t>(i)];
+    if (block.owner != owner) return;
     const Settings& settings = groups[static_cast<size_t>(block.group)];
     std::fill_n(arena + block.factor[0].offset, block.state_bytes, char{0});  // factor[0] is a block's first state
     for (int k = 0; k < block.order(); ++k) {
@@ -71,7 +77,7 @@ void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* l
 }
 
 GradientInspection CpuBackend::Inspect(const StepItem& item) {
-  return InspectGradient(item, reinterpret_cast<double*>(workspace_.data() + layout_.slice_sums));
+  return InspectGradient(item, reinterpret_cast<double*>(workspace_.data() + layout_.InspectionAt()));
 }
 
 double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) {
@@ -82,6 +88,20 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
     largest = std::max(largest, value);
   }
   return largest;
+}
+
+void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
+  executor_->ForEach(static_cast<int64_t>(stretches.size()), [&](int, int64_t i) {
+    const Stretch& stretch = stretches[static_cast<size_t>(i)];
+    hashes[i] = HashBytes(stretch.data, static_cast<size_t>(stretch.elements) * SizeOf(stretch.dtype), 0);
+  });
+}
+
+void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
+  executor_->ForEach(static_cast<int64_t>(items.size()), [&](int, int64_t i) {
+    const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
+    ApplyReceived(items[static_cast<size_t>(i)]);
+  });
 }
 
 void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {

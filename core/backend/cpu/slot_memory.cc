@@ -35,13 +35,13 @@ int64_t PairBytes(const Block& block) {
 
 }  // namespace
 
-WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups,
-                                     int threads) {
+WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, int64_t largest_dim,
+                                     const std::vector<Settings>& groups, int threads) {
   int64_t dense = 0;
   int64_t pairs = 0;
   int64_t root_bytes = 0;
-  int64_t largest_dim = 0;
   int64_t factors = 0;
+  int64_t largest_factor = 0;
   bool divided = false;
   WorkspaceLayout layout;
   for (const Block* block : blocks) {
@@ -53,7 +53,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, co
       const int64_t elements = RootWorkspace<double>::Elements(method, d);
       root_bytes = std::max(root_bytes, elements * root);
       if (block->root_dtype != Dtype::kF64) layout.recovery_elements = std::max(layout.recovery_elements, elements);
-      largest_dim = std::max(largest_dim, d);
+      largest_factor = std::max(largest_factor, d);
       const auto element = static_cast<size_t>(std::max(real, root));
       const int64_t extent = std::max(d, block->elements / d);
       layout.scratch_bytes = std::max(layout.scratch_bytes, blas::Scratch::Bytes(extent, element));
@@ -72,21 +72,22 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, co
   place(&layout.direction[0], dense, &layout.item_bytes);
   place(&layout.direction[1], dense, &layout.item_bytes);
   place(&layout.pairs, pairs, &layout.item_bytes);
-  place(&layout.slice_sums, largest_dim * 8, &layout.item_bytes);
   place(&layout.root, root_bytes, &layout.root_bytes);
-  place(&layout.root_ints, RootWorkspace<double>::Ints(largest_dim) * 4, &layout.root_bytes);
+  place(&layout.root_ints, RootWorkspace<double>::Ints(largest_factor) * 4, &layout.root_bytes);
   if (layout.recovery_elements > 0) {
     layout.recovery_bytes =
-        RoundUp(layout.recovery_elements * 8 + RootWorkspace<double>::Ints(largest_dim) * 4, kStateAlignment);
+        RoundUp(layout.recovery_elements * 8 + RootWorkspace<double>::Ints(largest_factor) * 4, kStateAlignment);
   }
+  layout.inspection_bytes = RoundUp(largest_dim * 8, kStateAlignment);
   layout.item_slots = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(blocks.size()), threads));
   layout.root_slots = divided ? static_cast<int>(std::min<int64_t>(factors, threads)) : layout.item_slots;
   layout.slots = divided ? threads : layout.item_slots;
   return layout;
 }
 
-int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads) {
-  const WorkspaceLayout layout = WorkspaceLayout::For(blocks, groups, threads);
+int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int64_t largest_dim,
+                          const std::vector<Settings>& groups, int threads) {
+  const WorkspaceLayout layout = WorkspaceLayout::For(blocks, largest_dim, groups, threads);
   return layout.bytes() + layout.slots * layout.scratch_bytes;
 }
 

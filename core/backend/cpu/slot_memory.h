@@ -22,7 +22,6 @@ struct WorkspaceLayout {
   int64_t filtered = 0;       // H
   int64_t direction[2] = {};  // P, from one contraction to the next
   int64_t pairs = 0;          // F_k and X_k unrounded, where they cannot be used as they are kept
-  int64_t slice_sums = 0;     // float64, of the check phase
   int64_t item_bytes = 0;
 
   // Offsets within a root's slot.
@@ -34,22 +33,26 @@ struct WorkspaceLayout {
 
   // Shared by all: a RootWorkspace of float64, where some root dtype is narrower.
   int64_t recovery_elements = 0;
-  int64_t recovery_bytes = 0;  // with its integers
+  int64_t recovery_bytes = 0;    // with its integers
+  int64_t inspection_bytes = 0;  // shared, too: sums in float64 for the check phase
 
   int item_slots = 0;  // threads that can be at a block of their own
   int root_slots = 0;  // threads that can be at a root
   int slots = 0;       // threads that can be at a tile of either
 
-  // Large enough for each of the blocks.
-  static WorkspaceLayout For(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads);
+  // Large enough for each of the blocks; largest_dim: of any whose gradient may have to be inspected.
+  static WorkspaceLayout For(const std::vector<const Block*>& blocks, int64_t largest_dim,
+                             const std::vector<Settings>& groups, int threads);
 
   int64_t ItemAt(int slot) const { return slot * item_bytes; }
   int64_t RootAt(int slot) const { return item_slots * item_bytes + slot * root_bytes; }
   int64_t RecoveryAt() const { return RootAt(root_slots); }
-  int64_t bytes() const { return RecoveryAt() + recovery_bytes; }
+  int64_t InspectionAt() const { return RecoveryAt() + recovery_bytes; }
+  int64_t bytes() const { return InspectionAt() + inspection_bytes; }
 };
 
 // Bytes that the CPU backend allocates for these blocks: a Plan::WorkspaceBytes.
-int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, const std::vector<Settings>& groups, int threads);
+int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int64_t largest_dim,
+                          const std::vector<Settings>& groups, int threads);
 
 }  // namespace shampoo

@@ -90,7 +90,12 @@ class MutableOperand : public Operand<Real> {
 
   // The old elements, to be changed in place.
   Real* Open(int64_t first, int64_t count) { return const_cast<Real*>(this->Read(first, count)); }
-  // Stores what Open gave out: each element rounded once.
+  // Room for new elements.
+  Real* OpenNew(int64_t first) {
+    if (this->dtype_ == DtypeOf<Real>()) return static_cast<Real*>(ElementAt(target_, this->dtype_, first));
+    return this->buffer_;
+  }
+  // Stores what Open or OpenNew gave out: each element rounded once.
   void Close(int64_t first, int64_t count) {
     if (this->dtype_ != DtypeOf<Real>()) {
       Narrow(this->buffer_, ElementAt(target_, this->dtype_, first), this->dtype_, count);

@@ -36,6 +36,9 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                             "grafting_beta2",
                                             "grafting_epsilon",
                                             "gradient_scale"};
+  const std::set<std::string> of_optimizer = {
+      "threads",           "track_times", "communicate",    "communication_dtype",
+      "comm_bucket_bytes", "balance",     "verify_replicas"};
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
@@ -44,10 +47,11 @@ TEST_CASE("the keys of this version, their types and who may change them") {
     CAPTURE(name);
     CHECK(names.insert(name).second);
     CHECK(info.changeable == (changeable.count(name) != 0 ? 1 : 0));
-    CHECK(info.scope == (name == "threads" || name == "track_times" ? 0 : 1));
+    CHECK(info.scope == (of_optimizer.count(name) != 0 ? 0 : 1));
     CHECK(std::string(info.doc).size() > 20);
     CHECK(std::string(info.range) != "");
   }
+  for (const std::string& name : of_optimizer) CHECK(names.erase(name) == 1);
   CHECK(names == std::set<std::string>{"lr",
                                        "beta1",
                                        "beta2",
@@ -77,7 +81,6 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "root_failure_tolerance",
                                        "track_root_residuals",
                                        "root_spread",
-                                       "track_times",
                                        "on_nonfinite",
                                        "computation_dtype",
                                        "root_dtype",
@@ -87,8 +90,7 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "momentum_dtype",
                                        "grafting_dtype",
                                        "gradient_scale",
-                                       "output",
-                                       "threads"});
+                                       "output"});
 }
 
 TEST_CASE("a clone goes its own way, and a plan keeps what it was given") {

@@ -139,13 +139,15 @@ TEST_CASE("plans of several ranks share out the blocks, and their bytes") {
       owned[static_cast<size_t>(block.owner)] += block.state_bytes;
     }
     for (int32_t rank = 0; rank < world; ++rank) {
-      int64_t bytes[3] = {};
-      const char* const what[] = {"state", "workspace", "total"};
-      for (int i = 0; i < 3; ++i) Must(shampoo_plan_bytes(plan, rank, what[i], &bytes[i]));
+      int64_t bytes[4] = {};
+      const char* const what[] = {"state", "workspace", "total", "comm"};
+      for (int i = 0; i < 4; ++i) Must(shampoo_plan_bytes(plan, rank, what[i], &bytes[i]));
       CHECK(bytes[0] >= owned[static_cast<size_t>(rank)]);
       CHECK(bytes[0] <= owned[static_cast<size_t>(rank)] + 512);
       CHECK(bytes[2] == bytes[0] + bytes[1]);
-      CHECK((owned[static_cast<size_t>(rank)] > 0) == (bytes[1] > 0));
+      CHECK((bytes[3] > 0) == (world > 1));
+      // A rank without blocks has the gather buffer, and little more.
+      CHECK((owned[static_cast<size_t>(rank)] > 0) == (bytes[1] > bytes[3] * world + 512));
     }
     shampoo_plan_destroy(plan);
   }

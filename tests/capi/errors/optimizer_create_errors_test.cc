@@ -64,7 +64,7 @@ TEST_CASE("an optimizer refuses NULL by the name of the argument") {
   shampoo_optimizer_destroy(nullptr);
 }
 
-TEST_CASE("an optimizer refuses devices, streams and communicators that this version does not have") {
+TEST_CASE("an optimizer refuses devices and streams that this version does not have") {
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc good = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer_desc desc = good;
@@ -74,18 +74,6 @@ TEST_CASE("an optimizer refuses devices, streams and communicators that this ver
   desc = good;
   desc.stream = &memory;
   CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"stream is not NULL"});
-  desc = good;
-  desc.replica_comm = reinterpret_cast<shampoo_comm*>(&memory);
-  CheckCreateRefused(plan, desc, SHAMPOO_E_UNSUPPORTED, {"replica_comm is not NULL"});
-  desc = good;
-  desc.shard_comm = reinterpret_cast<shampoo_comm*>(&memory);
-  CheckCreateRefused(plan, desc, SHAMPOO_E_UNSUPPORTED, {"shard_comm is not NULL"});
-
-  shampoo_plan_desc two = SHAMPOO_PLAN_DESC_INIT;
-  two.replica_world = 2;
-  const PlanPtr for_two = MakePlan({}, two);
-  REQUIRE_OK(shampoo_plan_finish(for_two.get()));
-  CheckCreateRefused(for_two, good, SHAMPOO_E_UNSUPPORTED, {"replica_world is 2", "1"});
 }
 
 TEST_CASE("the CPU is device 0") {

@@ -85,7 +85,7 @@ TEST_CASE("questions to a plan are held to its blocks, ranks and words") {
   }
   for (const std::string what : {"", "states", "State", "everything"}) {
     CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, what.c_str(), &bytes), SHAMPOO_E_INVALID,
-                {"what is \"" + what + "\"", "state, workspace or total"});
+                {"what is \"" + what + "\"", "state, workspace, total or comm"});
   }
   CHECK(bytes == -5);
 }

@@ -1,0 +1,126 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/agreement.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/hash.h"
+
+namespace shampoo {
+namespace {
+
+constexpr size_t kTextBytes = 1024;
+
+uint64_t HashOfLines(std::span<const std::string> lines) {
+  uint64_t hash = lines.size();
+  for (const std::string& line : lines) hash = HashBytes(line.data(), line.size(), hash);
+  return hash;
+}
+
+// The lowest rank whose number differs from rank 0's, or 0.
+size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
+  for (size_t rank = 1; rank < numbers.size(); ++rank) {
+    if (numbers[rank] != numbers[0]) return rank;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
+  const auto world = static_cast<size_t>(comm->world());
+  std::vector<char> buffer(world * kTextBytes, '\0');
+  std::memcpy(buffer.data() + static_cast<size_t>(comm->rank()) * kTextBytes, own.data(),
+              std::min(own.size(), kTextBytes - 1));
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kTextBytes));
+  texts->clear();
+  for (size_t rank = 0; rank < world; ++rank) {
+    const char* const text = buffer.data() + rank * kTextBytes;
+    texts->emplace_back(text, strnlen(text, kTextBytes - 1));
+  }
+  return {};
+}
+
+Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
+  // Segments of 64 bytes, as some transports favour them.
+  constexpr size_t kStride = 8;
+  std::vector<int64_t> buffer(static_cast<size_t>(comm->world()) * kStride);
+  buffer[static_cast<size_t>(comm->rank()) * kStride] = own;
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kStride * sizeof(int64_t)));
+  numbers->clear();
+  for (size_t i = 0; i < buffer.size(); i += kStride) numbers->push_back(buffer[i]);
+  return {};
+}
+
+Status GatherNumbers(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers) {
+  numbers->assign(static_cast<size_t>(comm->world()) * own.size(), 0);
+  if (own.empty()) return {};
+  std::copy(own.begin(), own.end(), numbers->begin() + comm->rank() * static_cast<int64_t>(own.size()));
+  return comm->GatherInPlace(numbers->data(), static_cast<int64_t>(own.size_bytes()));
+}
+
+Difference FirstDifference(std::span<const int64_t> numbers, int world) {
+  const size_t count = numbers.size() / static_cast<size_t>(world);
+  const auto at = [&](int rank, size_t i) { return numbers[static_cast<size_t>(rank) * count + i]; };
+  for (size_t i = 0; i < count; ++i) {
+    Difference difference{false, i, 0, 0, 0, 0};
+    int most = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      int same = 0;
+      for (int other = 0; other < world; ++other) same += at(other, i) == at(rank, i) ? 1 : 0;
+      if (same <= most) continue;
+      most = same;
+      difference.usual = at(rank, i);
+      difference.usual_rank = rank;
+    }
+    for (int rank = 0; rank < world && most < world; ++rank) {
+      if (at(rank, i) == difference.usual) continue;
+      difference.found = true;
+      difference.rank = rank;
+      difference.value = at(rank, i);
+      return difference;
+    }
+  }
+  return {};
+}
+
+Status AgreeOnStatus(Communicator* comm, const char* who, const Status& own) {
+  std::vector<int64_t> codes;
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(own.code()), &codes));
+  const auto failed = std::find_if(codes.begin(), codes.end(), [](int64_t code) { return code != 0; });
+  if (failed == codes.end()) return {};
+  std::vector<std::string> texts;
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
+  const auto rank = failed - codes.begin();
+  return Status(static_cast<Code>(*failed), Cat(who, " ", rank, ": ", texts[static_cast<size_t>(rank)]));
+}
+
+Status CompareLines(Communicator* comm, const char* who, std::span<const std::string> lines) {
+  std::vector<int64_t> numbers;
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(HashOfLines(lines)), &numbers));
+  if (FirstThatDiffers(numbers) == 0) return {};
+  // The first line that differs, by halving: every rank sees the same numbers, and so takes the same way.
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(lines.size()), &numbers));
+  size_t same = 0;  // so many lines are
+  auto end = static_cast<size_t>(*std::min_element(numbers.begin(), numbers.end()));
+  while (same < end) {
+    const size_t middle = same + (end - same + 1) / 2;
+    const uint64_t hash = HashOfLines(lines.subspan(same, middle - same));
+    SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(hash), &numbers));
+    if (FirstThatDiffers(numbers) == 0) {
+      same = middle;
+    } else {
+      end = middle - 1;
+    }
+  }
+  const std::string own = same < lines.size() ? lines[same] : "nothing more";
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(HashBytes(own.data(), own.size(), 0)), &numbers));
+  std::vector<std::string> texts;
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));
+  const size_t other = FirstThatDiffers(numbers);
+  return Invalid("the plans differ: ", who, " ", other, " has \"", texts[other], "\" and ", who, " 0 has \"", texts[0],
+                 "\": make them from the same config and the same parameters, in the same order");
+}
+
+}  // namespace shampoo

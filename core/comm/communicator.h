@@ -1,0 +1,58 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/base/status.h"
+
+namespace shampoo {
+
+// The caller's functions (shampoo_comm_ops of the public header).
+struct CommOps {
+  void* user = nullptr;
+  int rank = 0;
+  int world = 1;
+  bool takes_device_memory = false;
+  int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) = nullptr;
+  int32_t (*async_error)(void* user) = nullptr;
+  void (*abort)(void* user) = nullptr;
+  void (*release)(void* user) = nullptr;
+};
+
+// Ranks that exchange segments of equal size. Shared by the caller's handle and the optimizers made with it; the
+// caller's release is called when the last of them lets go.
+class Communicator {
+ public:
+  static Status Create(const CommOps& ops, std::shared_ptr<Communicator>* out);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return ops_.rank; }
+  int world() const { return ops_.world; }
+  bool takes_device_memory() const { return ops_.takes_device_memory; }
+
+  // A failed collective is for good: ranks may be at different points of the job. Others that are not told would wait.
+  bool failed() const { return failed_; }
+  Status FailedBefore() const;
+  // Whether to take part in one more exchange, to tell of the failure; true at most once.
+  bool TakeFailureToTell();
+  // A failure of which every rank knows.
+  Status FailTogether(Status failure);
+
+  // buffer: world segments of segment_bytes, of which this rank's own is filled; afterwards all are. After a failure
+  // the other ranks are made to fail as far as the caller's functions can.
+  Status GatherInPlace(void* buffer, int64_t segment_bytes);
+
+ private:
+  explicit Communicator(const CommOps& ops) : ops_(ops) {}
+
+  CommOps ops_;
+  bool failed_ = false;
+  bool told_ = false;
+};
+
+}  // namespace shampoo

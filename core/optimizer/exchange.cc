@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optimizer/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/comm/agreement.h"
+
+namespace shampoo {
+
+Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm)
+    : comm_(std::move(comm)),
+      segment_bytes_(plan.bucket_segment_bytes),
+      headers_(static_cast<size_t>(plan.placement.replica_world)) {}
+
+Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, const HostAllocator& allocator,
+                        std::unique_ptr<Exchange>* out) {
+  std::unique_ptr<Exchange> made(new Exchange(plan, std::move(comm)));
+  const int64_t bytes = plan.GatherBufferBytes();
+  SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
+  std::fill_n(made->buffer_.data(), bytes, char{0});  // no page fault in a step, and no padding of unknown content
+  *out = std::move(made);
+  return {};
+}
+
+Status Exchange::Gather(int64_t bucket, const SegmentHeader& own) {
+  const int64_t bytes = segment_bytes_[static_cast<size_t>(bucket)];
+  char* const buffer = buffer_.data();
+  std::memcpy(buffer + comm_->rank() * bytes, &own, sizeof own);
+  Status status = comm_->GatherInPlace(buffer, bytes);
+  if (!status.ok()) {
+    // The others may be at the next exchange of this step already.
+    if (bucket + 1 < buckets()) Tell(bucket + 1, status);
+    return status;
+  }
+  for (size_t rank = 0; rank < headers_.size(); ++rank) {
+    std::memcpy(&headers_[rank], buffer + static_cast<int64_t>(rank) * bytes, sizeof own);
+  }
+  const auto of_other = std::find_if(headers_.begin(), headers_.end(),
+                                     [bucket](const SegmentHeader& header) { return header.bucket != bucket; });
+  if (of_other == headers_.end()) return {};
+  return comm_->FailTogether(
+      CommFailed("rank ", of_other - headers_.begin(), " is at exchange ", of_other->bucket, " of its step where rank ",
+                 comm_->rank(), " is at ", bucket,
+                 ": optimizers that share ranks must be stepped in the same order on all of them"));
+}
+
+void Exchange::Tell(int64_t bucket, const Status& failure) {
+  if (comm_->failed() && !comm_->TakeFailureToTell()) return;
+  SegmentHeader header{};
+  header.code = static_cast<int64_t>(failure.code());
+  header.overdue_root = -1;
+  header.bucket = bucket;
+  // This rank has its failure already, whatever comes of it.
+  if (Gather(bucket, header).ok()) (void)CheckFailures(failure).ok();
+}
+
+Status Exchange::CheckFailures(const Status& own) {
+  if (std::all_of(headers_.begin(), headers_.end(), [](const SegmentHeader& header) { return header.code == 0; })) {
+    return {};
+  }
+  std::vector<std::string> texts;
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));
+  const auto find = [this](auto&& wanted) { return std::find_if(headers_.begin(), headers_.end(), wanted); };
+  auto cause = find([](const SegmentHeader& header) { return header.code != 0 && header.echo == 0; });
+  if (cause == headers_.end()) cause = find([](const SegmentHeader& header) { return header.code != 0; });
+  const bool all = find([](const SegmentHeader& header) { return header.code == 0; }) == headers_.end();
+  const auto rank = cause - headers_.begin();
+  const auto code = static_cast<Code>(cause->code);
+  if (code == Code::kComm) return comm_->FailTogether(Status(code, texts[static_cast<size_t>(rank)]));
+  const char* const others =
+      all ? ""
+          : ". Other ranks could not see this and had begun the step: parameters are as they were, "
+            "and the state of the blocks that those ranks own has taken this step's gradient in";
+  return Status(code, Cat("rank ", rank, ": ", texts[static_cast<size_t>(rank)], others));
+}
+
+Status Exchange::CompareHeaders() const {
+  const SegmentHeader& first = headers_[0];
+  for (size_t rank = 1; rank < headers_.size(); ++rank) {
+    const SegmentHeader& header = headers_[rank];
+    if (header.step != first.step) {
+      return WrongState(
+          "rank ", rank, " is at step ", header.step, " and rank 0 at step ", first.step,
+          ": parameters are as they were. Give all ranks the state of the same step, and step them alike");
+    }
+    if (header.scalars != first.scalars) {
+      return Invalid("rank ", rank,
+                     " has another learning rate, gradient_scale or other changed hyper-parameter than rank "
+                     "0: parameters are as they were. Set them alike on all ranks");
+    }
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/base/memory.h"
+#include "core/comm/communicator.h"
+#include "core/comm/segment_header.h"
+#include "core/plan/plan.h"
+
+namespace shampoo {
+
+// The gather buffer of an optimizer of several ranks, and what is said in it. Every rank makes the same calls.
+class Exchange {
+ public:
+  static Status Create(const PlanData& plan, std::shared_ptr<Communicator> comm, const HostAllocator& allocator,
+                       std::unique_ptr<Exchange>* out);
+
+  Communicator* comm() const { return comm_.get(); }
+  int64_t buckets() const { return static_cast<int64_t>(segment_bytes_.size()); }
+
+  // Where the update of a block lies, in its bucket.
+  char* PlaceOf(const Block& block) const {
+    return buffer_.data() + block.owner * segment_bytes_[static_cast<size_t>(block.bucket)] + block.exchange_offset;
+  }
+
+  // Sends this rank's segment, with the header, and brings those of all.
+  Status Gather(int64_t bucket, const SegmentHeader& own);
+
+  // After an exchange: the failure of a rank becomes that of all, with its text. own: of this rank's checks.
+  Status CheckFailures(const Status& own);
+  // After the first exchange of a step: whether all ranks make the same step.
+  Status CompareHeaders() const;
+  // Takes part in an exchange to tell of a failure, unless that has been done.
+  void Tell(int64_t bucket, const Status& failure);
+  // Whether a field is the same in the headers of all ranks.
+  bool Same(uint64_t SegmentHeader::*field) const {
+    return std::all_of(headers_.begin(), headers_.end(),
+                       [&](const SegmentHeader& header) { return header.*field == headers_[0].*field; });
+  }
+  const SegmentHeader& HeaderOf(int rank) const { return headers_[static_cast<size_t>(rank)]; }
+
+ private:
+  Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm);
+
+  std::shared_ptr<Communicator> comm_;
+  std::vector<int64_t> segment_bytes_;
+  Allocation buffer_;
+  std::vector<SegmentHeader> headers_;  // of the last exchange, by rank
+};
+
+}  // namespace shampoo

@@ -1,0 +1,104 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optimizer/shard_status.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/round_up.h"
+#include "core/comm/agreement.h"
+#include "core/plan/owners.h"
+
+namespace shampoo {
+
+ShardStatus::ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {
+  for (const Param& param : plan.params) names_.push_back(param.desc.name);
+  const size_t bytes = sizeof(Head) + plan.groups.size() * sizeof(int64_t) + plan.params.size();
+  segment_bytes_ = RoundUp(static_cast<int64_t>(bytes), kSegmentAlignment);
+  buffer_.resize(static_cast<size_t>(segment_bytes_ * comm_->world()));
+}
+
+ShardStatus::Head ShardStatus::HeadOf(int rank) {
+  Head head;
+  std::memcpy(&head, SegmentOf(rank), sizeof head);
+  return head;
+}
+
+void ShardStatus::Tell(const Status& failure) {
+  if (comm_->failed() && !comm_->TakeFailureToTell()) return;
+  bool no = false;
+  // This rank has its failure already, whatever comes of it.
+  (void)Agree(failure, 0, &no, &no, {}, {}).ok();
+}
+
+Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool* skip, std::span<int64_t> step_of_group,
+                          std::span<const char> gradients) {
+  const Head head{static_cast<int64_t>(own.code()), *echo ? 1 : 0, *skip ? 1 : 0, scalars};
+  char* const segment = SegmentOf(comm_->rank());
+  std::memcpy(segment, &head, sizeof head);
+  std::memcpy(segment + sizeof head, step_of_group.data(), step_of_group.size_bytes());
+  std::copy(gradients.begin(), gradients.end(), segment + sizeof head + step_of_group.size_bytes());
+  SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer_.data(), segment_bytes_));
+  int cause = -1;  // the lowest rank that failed; rather one that is no echo
+  for (int rank = 0; rank < comm_->world(); ++rank) {
+    const Head of_rank = HeadOf(rank);
+    if (of_rank.skip != 0) *skip = true;
+    if (of_rank.code == 0) continue;
+    if (cause < 0 || (HeadOf(cause).echo != 0 && of_rank.echo == 0)) cause = rank;
+  }
+  if (cause >= 0) {
+    std::vector<std::string> texts;
+    SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));
+    *echo = HeadOf(cause).echo != 0;
+    const auto code = static_cast<Code>(HeadOf(cause).code);
+    const std::string& text = texts[static_cast<size_t>(cause)];
+    if (code == Code::kComm) return comm_->FailTogether(Status(code, text));  // which names the rank
+    return Status(code, Cat("shard rank ", cause, ": ", text));
+  }
+  for (int rank = 1; rank < comm_->world(); ++rank) {
+    if (HeadOf(rank).scalars == HeadOf(0).scalars) continue;
+    return Invalid("shard rank ", rank,
+                   " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0; "
+                   "nothing has changed. Set them alike on all ranks");
+  }
+  SHAMPOO_RETURN_IF_ERROR(CompareGradients(step_of_group.size(), gradients.size()));
+  return CompareSteps(step_of_group);
+}
+
+Status ShardStatus::CompareSteps(std::span<int64_t> step_of_group) {
+  for (size_t g = 0; g < step_of_group.size(); ++g) {
+    int first = -1;
+    for (int rank = 0; rank < comm_->world(); ++rank) {
+      int64_t step = 0;
+      std::memcpy(&step, SegmentOf(rank) + sizeof(Head) + g * sizeof step, sizeof step);
+      if (step == 0) continue;
+      if (first < 0) {
+        first = rank;
+        step_of_group[g] = step;
+      } else if (step != step_of_group[g]) {
+        return WrongState("shard rank ", rank, " is at step ", step, " of group ", g, " and shard rank ", first,
+                          " at step ", step_of_group[g],
+                          "; nothing has changed. Give all ranks the state of the same step, and step them alike");
+      }
+    }
+  }
+  return {};
+}
+
+Status ShardStatus::CompareGradients(size_t groups, size_t params) {
+  for (size_t p = 0; p < params; ++p) {
+    int with = -1;
+    int without = -1;
+    for (int rank = 0; rank < comm_->world(); ++rank) {
+      const char gradient = SegmentOf(rank)[sizeof(Head) + groups * sizeof(int64_t) + p];
+      if (gradient == kGiven) with = rank;
+      if (gradient == kMissing) without = rank;
+    }
+    if (with < 0 || without < 0) continue;
+    return Invalid("shard rank ", with, " has a gradient for parameter \"", names_[p], "\" and shard rank ", without,
+                   " has none; nothing has changed. Bind gradients for the same parameters on all ranks");
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,52 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/comm/communicator.h"
+#include "core/plan/plan.h"
+
+namespace shampoo {
+
+// What a step of one shard depends on beside its own numbers, compared over the ranks that hold the shards of one copy
+// before anything is written: if one refuses its gradients none goes on, and steps are counted alike.
+class ShardStatus {
+ public:
+  ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm);
+
+  Communicator* comm() const { return comm_.get(); }
+
+  // own: of this rank's checks. skip: whether this rank, and then whether any, wants to skip the step.
+  // step_of_group: the step that is about to be made in each group, 0 where this rank has no gradient for it; then that
+  // of the other ranks. gradients: of each parameter kGiven, kMissing, or kNothing where the rank holds nothing of it.
+  enum Gradient : char { kNothing = 0, kMissing = 1, kGiven = 2 };
+  // echo: whether own is a failure of which a rank elsewhere knows more, and then whether what is returned is.
+  // scalars: hash of the hyper-parameters of now.
+  Status Agree(const Status& own, uint64_t scalars, bool* echo, bool* skip, std::span<int64_t> step_of_group,
+               std::span<const char> gradients);
+  // Takes part to tell of a failed collective, unless that has been done.
+  void Tell(const Status& failure);
+
+ private:
+  struct Head {
+    int64_t code;
+    int64_t echo;
+    int64_t skip;
+    uint64_t scalars;
+  };
+  char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
+  Head HeadOf(int rank);
+  Status CompareSteps(std::span<int64_t> step_of_group);
+  Status CompareGradients(size_t groups, size_t params);
+
+  std::shared_ptr<Communicator> comm_;
+  std::vector<std::string> names_;
+  int64_t segment_bytes_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace shampoo

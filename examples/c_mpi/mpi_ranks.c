@@ -1,0 +1,28 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <shampoo/shampoo_mpi.h>
+
+#include "check.h"
+#include "ranks.h"
+
+// Only calls on the duplicate inside the ops return errors; the others end the job by themselves, which is MPI's
+// default.
+static MPI_Datatype real_type(void) { return sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT; }
+
+static MPI_Comm comm_of(const Ranks* ranks) { return *(const MPI_Comm*)ranks->comm; }
+
+void ranks_sum(const Ranks* ranks, real* values, int count) {
+  MPI_Allreduce(MPI_IN_PLACE, values, count, real_type(), MPI_SUM, comm_of(ranks));
+}
+
+void ranks_sum_scatter(const Ranks* ranks, const real* values, real* part, int count) {
+  MPI_Reduce_scatter_block(values, part, count, real_type(), MPI_SUM, comm_of(ranks));
+}
+
+void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
+  MPI_Allgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm_of(ranks));
+}
+
+void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops) {
+  if (shampoo_mpi_ops(comm_of(ranks), ops) != MPI_SUCCESS) fail("the communicator of MPI cannot be duplicated");
+}

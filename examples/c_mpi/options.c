@@ -1,0 +1,80 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "numbers.h"
+
+static const char kHelp[] =
+    "Trains a 64-128-64-10 network on handwritten digits with Shampoo, on all ranks together.\n"
+    "\n"
+    "  --fsdp               each rank holds a chunk of every parameter; otherwise each holds all parameters\n"
+    "  --epochs N           passes over the training images (25)\n"
+    "  --batch N            images per step, of all ranks together (64)\n"
+    "  --seed N             of the first weights and of the order of the images (1)\n"
+    "  --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated\n"
+    "  --data FILE          the images (../c_mlp/data/digits.bin)\n"
+    "  --help               this text\n";
+
+static void add_setting(Options* options, const char* setting) {
+  const size_t size = strlen(setting) + 1;
+  if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
+  options->settings[options->setting_count] = allocate(size, 1);
+  memcpy(options->settings[options->setting_count++], setting, size);
+}
+
+void options_free(Options* options) {
+  for (int i = 0; i < options->setting_count; ++i) free(options->settings[i]);
+}
+
+static void set_defaults(Options* options) {
+  const Options defaults = {.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
+  // Those of c_mlp, but: one thread a rank, as the ranks are many already; and blocks of 64, by which W1 and W2 are two
+  // equal blocks each, enough for four ranks.
+  const char* const settings[] = {"lr=0.03",
+                                  "beta1=0.9",
+                                  "beta2=0.99",
+                                  "epsilon=1e-6",
+                                  "weight_decay=0.1",
+                                  "grafting=adam",
+                                  "threads=1",
+                                  "precondition_frequency=10",
+                                  "max_preconditioner_dim=64"};
+  *options = defaults;
+  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; ++i) add_setting(options, settings[i]);
+}
+
+void options_parse(Options* options, int argc, char** argv) {
+  set_defaults(options);
+  for (int i = 1; i < argc; ++i) {
+    const char* name = argv[i];
+    if (strcmp(name, "--help") == 0) {
+      fputs(kHelp, stdout);
+      exit(0);
+    }
+    if (strcmp(name, "--fsdp") == 0) {
+      options->fsdp = 1;
+      continue;
+    }
+    const char* value = argv[++i];  // NULL after the last argument
+    if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
+    if (strcmp(name, "--epochs") == 0) {
+      options->epochs = to_integer(name, value, 1, INT_MAX);
+    } else if (strcmp(name, "--batch") == 0) {
+      options->batch = to_integer(name, value, 1, INT_MAX);
+    } else if (strcmp(name, "--seed") == 0) {
+      options->seed = to_integer(name, value, 0, INT_MAX);
+    } else if (strcmp(name, "--set") == 0) {
+      add_setting(options, value);
+    } else if (strcmp(name, "--data") == 0) {
+      options->data = value;
+    } else {
+      fail("there is no option %s; see --help", name);
+    }
+  }
+}

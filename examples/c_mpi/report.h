@@ -1,0 +1,20 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run tells, on rank 0: a table while it goes on, and what each rank keeps when it is done.
+#ifndef C_MPI_REPORT_H
+#define C_MPI_REPORT_H
+
+#include "digits.h"
+#include "mlp.h"
+#include "options.h"
+#include "ranks.h"
+#include "with_shampoo.h"
+
+void report_head(const Options* options, const Ranks* ranks, const Digits* digits, int steps_per_epoch);
+void report_epoch(int epoch, double loss, double accuracy);
+
+// A row for each rank. Returns whether the parameters are the same bits on all of them. Collective.
+int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net);
+
+#endif

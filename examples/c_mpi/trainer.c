@@ -1,0 +1,104 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "digits.h"
+#include "mlp.h"
+#include "report.h"
+#include "shards.h"
+#include "with_shampoo.h"
+
+// The same on every rank, as all draw from the same seed: nothing has to be sent.
+static void shuffle(int* rows, int count, uint64_t* random_state) {
+  for (int i = count - 1; i > 0; --i) {
+    const int j = (int)(random_uniform(random_state) * (i + 1));
+    const int row = rows[i];
+    rows[i] = rows[j];
+    rows[j] = row;
+  }
+}
+
+// This rank's share in the gradient of a batch: from its part of the images, weighted so that the sum over the ranks is
+// the mean over the batch. x and labels are scratch.
+static void gradient_of_part(Mlp* net, const Ranks* ranks, const Digits* digits, const int* rows, int batch, real* x,
+                             int* labels) {
+  const int first = (int)((long long)batch * ranks->rank / ranks->world);
+  const int count = (int)((long long)batch * (ranks->rank + 1) / ranks->world) - first;
+  for (int r = 0; r < count; ++r) {
+    const int row = rows[first + r];
+    memcpy(x + (size_t)r * kInputs, digits->images + (size_t)row * kInputs, kInputs * sizeof(real));
+    labels[r] = digits->labels[row];
+  }
+  mlp_gradient(net, count, x, labels);
+  const real weight = (real)count / (real)batch;
+  for (int i = 0; i < kValues; ++i) net->grads[i] *= weight;
+}
+
+static void evaluate(Mlp* net, const Digits* digits, int epoch) {
+  int correct;
+  const double loss = mlp_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
+  mlp_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kInputs,
+               digits->labels + digits->train_count, &correct);
+  report_epoch(epoch, loss, (double)correct / digits->test_count);
+}
+
+int train(const Options* options, const Ranks* ranks) {
+  Digits digits;
+  Mlp net;
+  Shards shards;
+  WithShampoo shampoo;
+  uint64_t random_state = (uint64_t)options->seed;
+
+  digits_load(&digits, options->data);
+  if (options->batch > digits.train_count) fail("--batch %d: there are %d images", options->batch, digits.train_count);
+  if (options->batch < ranks->world) fail("--batch %d: there are %d ranks", options->batch, ranks->world);
+  const int steps_per_epoch = digits.train_count / options->batch, steps = options->epochs * steps_per_epoch;
+
+  mlp_create(&net, options->batch);
+  mlp_init(&net, &random_state);
+  shards_create(&shards, ranks);
+  shards_take(&shards, ranks, &net);
+  with_shampoo_create(&shampoo, ranks, &net, options->fsdp ? &shards : NULL, options->setting_count, options->settings);
+
+  int* rows = allocate((size_t)digits.train_count, sizeof(int));
+  real* x = allocate((size_t)options->batch * kInputs, sizeof(real));
+  int* labels = allocate((size_t)options->batch, sizeof(int));
+  for (int i = 0; i < digits.train_count; ++i) rows[i] = i;
+  if (ranks->rank == 0) {
+    report_head(options, ranks, &digits, steps_per_epoch);
+    evaluate(&net, &digits, 0);
+  }
+
+  for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
+    shuffle(rows, digits.train_count, &random_state);
+    for (int s = 0; s < steps_per_epoch; ++s, ++step) {
+      with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
+      gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);
+      if (options->fsdp) {
+        shards_sum_scatter(&shards, ranks, &net);
+        with_shampoo_step(&shampoo);
+        shards_gather(&shards, ranks, &net);
+      } else {
+        ranks_sum(ranks, net.grads, kValues);
+        with_shampoo_step(&shampoo);
+      }
+    }
+    if (ranks->rank == 0) evaluate(&net, &digits, epoch);
+  }
+  const int same = report_ranks(ranks, &shampoo, &net);
+
+  free(labels);
+  free(x);
+  free(rows);
+  with_shampoo_free(&shampoo);
+  shards_free(&shards);
+  mlp_free(&net);
+  digits_free(&digits);
+  return same;
+}

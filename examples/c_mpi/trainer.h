@@ -1,0 +1,12 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef C_MPI_TRAINER_H
+#define C_MPI_TRAINER_H
+
+#include "options.h"
+#include "ranks.h"
+
+// Trains on all ranks together; rank 0 prints. Returns whether all ranks end with the same bits. Collective.
+int train(const Options* options, const Ranks* ranks);
+
+#endif

@@ -1,0 +1,113 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "with_shampoo.h"
+
+#include <string.h>
+
+#include "check.h"
+
+// Every call can fail, and says why in words.
+static void check(shampoo_status status, const char* what) {
+  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
+}
+
+static void apply_setting(shampoo_config* config, const char* setting) {
+  char key[64];
+  const char* equals = strchr(setting, '=');
+  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
+  memcpy(key, setting, (size_t)(equals - setting));
+  key[equals - setting] = '\0';
+  check(shampoo_config_set_str(config, key, equals + 1), setting);
+}
+
+static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shards* shards) {
+  const MlpTensor* tensor = &mlp_tensors[t];
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = tensor->name;
+  desc.ndim = tensor->ndim;
+  for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
+  desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
+  if (shards != NULL) {
+    const Chunk chunk = shards_chunk(t, ranks->rank, ranks->world);
+    desc.shard_form = 1;
+    desc.flat_offset = chunk.begin;
+    desc.flat_count = chunk.count;
+  }
+  check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
+}
+
+static void measure(WithShampoo* shampoo, const shampoo_plan* plan, int replica_rank) {
+  int64_t count;
+  check(shampoo_plan_bytes(plan, replica_rank, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_bytes(plan, replica_rank, "comm", &shampoo->sent_bytes), "plan");
+  check(shampoo_plan_block_count(plan, &count), "plan");
+  shampoo->blocks = 0;
+  for (int64_t b = 0; b < count; ++b) {
+    shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
+    check(shampoo_plan_block(plan, b, &block), "plan");
+    shampoo->blocks += block.owner == replica_rank;
+  }
+}
+
+void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
+                         int setting_count, char* const* settings) {
+  // 1. The hyper-parameters: the same on every rank.
+  shampoo_config* config;
+  check(shampoo_config_create(&config), "config");
+  for (int i = 0; i < setting_count; ++i) apply_setting(config, settings[i]);
+
+  // 2. Where this rank stands, the shapes of the parameters, and what of them it holds.
+  shampoo_plan* plan;
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  if (shards == NULL) {
+    place.replica_rank = ranks->rank;
+    place.replica_world = ranks->world;
+  } else {
+    place.shard_rank = ranks->rank;
+    place.shard_world = ranks->world;
+  }
+  check(shampoo_plan_create(&plan, config, &place), "plan");
+  for (int t = 0; t < kTensors; ++t) add_param(plan, t, ranks, shards);
+  check(shampoo_plan_finish(plan), "plan");
+  measure(shampoo, plan, place.replica_rank);
+
+  // 3. The communicator. The optimizer keeps a hold of its own.
+  shampoo_comm_ops ops;
+  shampoo_comm* comm;
+  ranks_ops(ranks, &ops);
+  check(shampoo_comm_from_ops(&comm, &ops), "communicator");
+
+  // 4. The optimizer. All ranks come here, and all go on or none.
+  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (shards == NULL) {
+    device.replica_comm = comm;
+  } else {
+    device.shard_comm = comm;
+  }
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  shampoo_comm_destroy(comm);
+  check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
+
+  // 5. Where parameters and gradients are: whole ones in the network, or this rank's chunks.
+  shampoo_buffers buffers[kTensors];
+  for (int t = 0; t < kTensors; ++t) {
+    const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
+    const int place_of_chunk = shards_chunk(t, ranks->rank, ranks->world).place;
+    buffers[t] = empty;
+    buffers[t].param = buffers[t].out =
+        shards == NULL ? net->params + mlp_tensors[t].offset : shards->params + place_of_chunk;
+    buffers[t].grad = shards == NULL ? net->grads + mlp_tensors[t].offset : shards->grads + place_of_chunk;
+  }
+  check(shampoo_optimizer_bind(shampoo->optimizer, 0, kTensors, buffers), "bind");
+
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(config);
+}
+
+void with_shampoo_free(WithShampoo* shampoo) { shampoo_optimizer_destroy(shampoo->optimizer); }
+
+void with_shampoo_step(WithShampoo* shampoo) { check(shampoo_optimizer_step(shampoo->optimizer, NULL), "step"); }
+
+void with_shampoo_set_lr(WithShampoo* shampoo, double lr) {
+  check(shampoo_optimizer_set(shampoo->optimizer, 0, "lr", lr), "lr");
+}

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that this program does with libshampoo.
+#ifndef C_MPI_WITH_SHAMPOO_H
+#define C_MPI_WITH_SHAMPOO_H
+
+#include <shampoo/shampoo.h>
+
+#include "mlp.h"
+#include "ranks.h"
+#include "shards.h"
+
+typedef struct {
+  shampoo_optimizer* optimizer;
+  double lr;            // the learning rate that it was made with
+  int64_t state_bytes;  // memory of the state on this rank
+  int64_t sent_bytes;   // what this rank sends in a step
+  int64_t blocks;       // whose state this rank keeps
+} WithShampoo;
+
+// Makes an optimizer on every rank. shards NULL: each rank holds all parameters, in net, and the blocks are divided
+// over the ranks. Otherwise each rank holds its chunks. Collective.
+void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
+                         int setting_count, char* const* settings);
+void with_shampoo_free(WithShampoo* shampoo);
+
+// One step: reads the gradients and moves the parameters. Collective.
+void with_shampoo_step(WithShampoo* shampoo);
+
+// Changes the learning rate from the next step on; to the same on every rank.
+void with_shampoo_set_lr(WithShampoo* shampoo, double lr);
+
+#endif

@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/bench/cases.h"
+
+namespace bench {
+
+// A model to be placed on many ranks, and what one rank does in a training step of it.
+struct Model {
+  std::string name;   // on the command line
+  std::string title;  // in tables and plots
+  Case of;
+  int64_t tokens = 0;       // of one rank in a step, if the step is counted as 6 flops per parameter and token
+  double step_seconds = 0;  // else: assumed
+  std::string batch;        // of one rank, in words
+};
+
+// All that this program knows, in the order of its tables.
+std::vector<Model> AllModels();
+
+// Parameters that the user gives, counted as a transformer with 8192 tokens for each rank.
+Model ModelOf(const Case& of);
+
+}  // namespace bench

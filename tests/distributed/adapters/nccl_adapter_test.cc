@@ -1,0 +1,179 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The callbacks of shampoo_nccl.h on the stand-in, ranks as threads.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <shampoo/shampoo_nccl.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "nccl_standin.h"
+
+namespace {
+
+constexpr size_t kBytes = 1000;
+
+// Runs body(rank, communicator) on a thread for each rank, and ends the communicators that it leaves.
+void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& body) {
+  std::vector<ncclComm_t> comms(static_cast<size_t>(world));
+  REQUIRE(ncclCommInitAll(comms.data(), world, nullptr) == ncclSuccess);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world; ++rank) ranks.emplace_back(body, rank, &comms[static_cast<size_t>(rank)]);
+  for (std::thread& rank : ranks) rank.join();
+  for (ncclComm_t comm : comms) {
+    if (comm != nullptr) ncclCommDestroy(comm);
+  }
+}
+
+// What rank `rank` sends, the same for nobody else and for no other round.
+char Sent(int rank, int round, size_t i) { return static_cast<char>(rank * 41 + round * 7 + static_cast<int>(i)); }
+
+int Wrong(const std::vector<char>& gathered, int world, int round) {
+  int wrong = 0;
+  for (int rank = 0; rank < world; ++rank) {
+    for (size_t i = 0; i < kBytes; ++i)
+      wrong += gathered[static_cast<size_t>(rank) * kBytes + i] != Sent(rank, round, i);
+  }
+  return wrong;
+}
+
+// Gathers what the ranks of the ops send; returns the number of bytes that came wrong, or -1 after a failure.
+int GatherOnce(const shampoo_comm_ops& ops, int round, bool in_place) {
+  const auto world = static_cast<size_t>(ops.world), rank = static_cast<size_t>(ops.rank);
+  std::vector<char> own(kBytes), all(world * kBytes);
+  char* const send = in_place ? all.data() + rank * kBytes : own.data();
+  for (size_t i = 0; i < kBytes; ++i) send[i] = Sent(ops.rank, round, i);
+  if (ops.async_error(ops.user) != 0) return -1;
+  if (ops.all_gather(ops.user, send, all.data(), kBytes, nullptr) != 0) return -1;
+  return Wrong(all, ops.world, round);
+}
+
+int GatherOften(const shampoo_comm_ops& ops) {
+  int wrong = 0;
+  for (int round = 0; round < 20; ++round) wrong += GatherOnce(ops, round, round % 2 == 0) != 0;
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("ops are filled from the communicator") {
+  OnRanks(3, [](int rank, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    CHECK(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    CHECK(ops.struct_size == sizeof ops);
+    CHECK(ops.rank == rank);
+    CHECK(ops.world == 3);
+    CHECK(ops.device_type == SHAMPOO_CUDA);
+    CHECK((ops.abort == nullptr));
+    CHECK((ops.release == nullptr));
+  });
+}
+
+TEST_CASE("what cannot be filled is refused and changes nothing") {
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  ops.rank = 77;
+  CHECK(shampoo_nccl_ops(nullptr, &ops) == ncclInvalidArgument);
+  CHECK(shampoo_nccl_abortable_ops(nullptr, &ops) == ncclInvalidArgument);
+  ncclComm_t gone = nullptr;
+  CHECK(shampoo_nccl_abortable_ops(&gone, &ops) == ncclInvalidArgument);
+  CHECK(ops.rank == 77);
+  OnRanks(1, [](int, ncclComm_t* comm) { CHECK(shampoo_nccl_ops(*comm, nullptr) == ncclInvalidArgument); });
+}
+
+TEST_CASE("gathers, in place and out of place") {
+  for (int world = 1; world <= 4; ++world) {
+    CAPTURE(world);
+    OnRanks(world, [](int, ncclComm_t* comm) {
+      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+      REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+      CHECK(GatherOften(ops) == 0);
+    });
+  }
+}
+
+TEST_CASE("a non-blocking communicator is waited for") {
+  OnRanks(4, [](int rank, ncclComm_t* comm) {
+    if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    CHECK(GatherOften(ops) == 0);
+    ncclComm_t group = nullptr;
+    CHECK(shampoo_nccl_split(*comm, 2, &group) == ncclSuccess);
+    REQUIRE(group != nullptr);
+    ncclCommDestroy(group);
+  });
+}
+
+TEST_CASE("groups of consecutive ranks gather among themselves") {
+  OnRanks(4, [](int rank, ncclComm_t* comm) {
+    for (const int group_size : {1, 2, 4}) {
+      CAPTURE(group_size);
+      ncclComm_t group = nullptr;
+      REQUIRE(shampoo_nccl_split(*comm, group_size, &group) == ncclSuccess);
+      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+      REQUIRE(shampoo_nccl_ops(group, &ops) == ncclSuccess);
+      CHECK(ops.world == group_size);
+      CHECK(ops.rank == rank % group_size);
+      CHECK(GatherOften(ops) == 0);
+      // Which ranks of the world are in it.
+      std::vector<int> members(static_cast<size_t>(group_size));
+      CHECK(ops.all_gather(ops.user, &rank, members.data(), sizeof rank, nullptr) == 0);
+      for (int i = 0; i < group_size; ++i) {
+        CHECK(members[static_cast<size_t>(i)] == rank - rank % group_size + i);
+      }
+      ncclCommDestroy(group);
+    }
+    ncclComm_t group = nullptr;
+    for (const int group_size : {-1, 0, 3, 5, 8}) {
+      CHECK(shampoo_nccl_split(*comm, group_size, &group) == ncclInvalidArgument);
+    }
+    CHECK(shampoo_nccl_split(*comm, 2, nullptr) == ncclInvalidArgument);
+    CHECK(shampoo_nccl_split(nullptr, 2, &group) == ncclInvalidArgument);
+  });
+}
+
+TEST_CASE("a failure of NCCL is reported by the callbacks") {
+  OnRanks(1, [](int, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    CHECK(ops.async_error(ops.user) == 0);
+    ncclStandinBreak(*comm, ncclSystemError);
+    char byte = 0;
+    CHECK(ops.async_error(ops.user) == ncclSystemError);
+    CHECK(ops.all_gather(ops.user, &byte, &byte, 1, nullptr) == ncclSystemError);
+  });
+}
+
+TEST_CASE("different sizes are an error on every rank") {
+  OnRanks(3, [](int rank, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    std::vector<char> own(2), all(6);
+    CHECK(ops.all_gather(ops.user, own.data(), all.data(), rank == 1 ? 2 : 1, nullptr) == ncclInvalidArgument);
+  });
+}
+
+TEST_CASE("abort ends a rank that waits, and leaves NULL where the communicator was") {
+  OnRanks(3, [](int rank, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+    CHECK(GatherOnce(ops, 0, true) == 0);
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the others wait already
+      ops.abort(ops.user);
+      CHECK(*comm == nullptr);
+      ops.abort(ops.user);
+      CHECK(ops.async_error(ops.user) == ncclInvalidUsage);
+      CHECK(GatherOnce(ops, 1, true) == -1);
+    } else {
+      if (rank == 1) ncclStandinSetNonBlocking(*comm);
+      std::vector<char> all(3);
+      CHECK(ops.all_gather(ops.user, &all[static_cast<size_t>(rank)], all.data(), 1, nullptr) == ncclRemoteError);
+      CHECK(ops.async_error(ops.user) == ncclRemoteError);
+    }
+  });
+}

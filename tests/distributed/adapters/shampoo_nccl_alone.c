@@ -1,0 +1,7 @@
+/*
+ * Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <shampoo/shampoo_nccl.h>
+
+int main(void) { return 0; }

@@ -1,0 +1,125 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank makes its optimizer from something else: the same error on every rank, which names the rank and what
+// differs.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
+
+RankSpec Spec() {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}};
+  spec.groups = {{{"lr", "0.1"}}};
+  spec.params = {{"first", {9, 7}}, {"second", {5, 4}}, {"third", {12}, 1}};
+  return spec;
+}
+
+const shampoo_allocator kNoMemory = [] {
+  shampoo_allocator allocator = SHAMPOO_ALLOCATOR_INIT;
+  allocator.allocate = [](void*, size_t, size_t, int32_t, int32_t, void*) -> void* { return nullptr; };
+  allocator.deallocate = [](void*, void*, size_t, int32_t, int32_t, void*) {};
+  return allocator;
+}();
+
+struct Difference {
+  const char* name;
+  void (*make)(RankSpec* spec);
+  shampoo_status status;
+  std::vector<std::string> words;
+};
+
+const std::vector<Difference>& Differences() {
+  static const auto set_key = [](RankSpec* spec, const char* key, const char* value) {
+    spec->keys.emplace_back(key, value);
+  };
+  static const std::vector<Difference> all = {
+      {"shape",
+       [](RankSpec* spec) { spec->params[1].shape[1] = 5; },
+       SHAMPOO_E_INVALID,
+       {"second", "(5, 5)", "(5, 4)"}},
+      {"order",
+       [](RankSpec* spec) { std::swap(spec->params[0], spec->params[1]); },
+       SHAMPOO_E_INVALID,
+       {"parameter 0", "first", "second"}},
+      {"name", [](RankSpec* spec) { spec->params[2].name = "other"; }, SHAMPOO_E_INVALID, {"third", "other"}},
+      {"one more",
+       [](RankSpec* spec) {
+         spec->params.push_back({"fourth", {3}});
+       },
+       SHAMPOO_E_INVALID,
+       {"3 parameters", "4 parameters"}},
+      {"one less",
+       [](RankSpec* spec) { spec->params.pop_back(); },
+       SHAMPOO_E_INVALID,
+       {"3 parameters", "2 parameters"}},
+      {"group", [](RankSpec* spec) { spec->params[1].group = 1; }, SHAMPOO_E_INVALID, {"second", "group 0", "group 1"}},
+      {"one more group",
+       [](RankSpec* spec) { spec->groups.push_back({}); },
+       SHAMPOO_E_INVALID,
+       {"2 groups", "3 groups"}},
+      {"lr", [](RankSpec* spec) { set_key(spec, "lr", "0.25"); }, SHAMPOO_E_INVALID, {"group 0: lr", "0.25", "0.01"}},
+      {"lr of a group",
+       [](RankSpec* spec) { spec->groups[0][0].second = "0.5"; },
+       SHAMPOO_E_INVALID,
+       {"group 1: lr", "0.5", "0.1"}},
+      {"beta2", [](RankSpec* spec) { set_key(spec, "beta2", "0.75"); }, SHAMPOO_E_INVALID, {"beta2", "0.75", "1"}},
+      {"dtype",
+       [](RankSpec* spec) { set_key(spec, "factor_dtype", "bf16"); },
+       SHAMPOO_E_INVALID,
+       {"factor_dtype", "bf16", "auto"}},
+      {"grafting",
+       [](RankSpec* spec) { set_key(spec, "grafting", "sgd"); },
+       SHAMPOO_E_INVALID,
+       {"grafting", "sgd", "adam"}},
+      {"bucket",
+       [](RankSpec* spec) { set_key(spec, "comm_bucket_bytes", "600"); },
+       SHAMPOO_E_INVALID,
+       {"comm_bucket_bytes", "600"}},
+      {"world",
+       [](RankSpec* spec) { ++(spec->replica_ops != nullptr ? spec->replica_world : spec->shard_world); },
+       SHAMPOO_E_INVALID,
+       {"_comm is rank", "_world"}},
+      {"memory", [](RankSpec* spec) { spec->allocator = &kNoMemory; }, SHAMPOO_E_NOMEM, {"bytes"}},
+  };
+  return all;
+}
+
+TEST_CASE("create fails on every rank with the same text where one has something else") {
+  for (const Kind kind : kKinds) {
+    const int world = kind.copies * kind.shards;
+    for (int odd = 0; odd < world; ++odd) {
+      for (const Difference& difference : Differences()) {
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        CAPTURE(odd);
+        CAPTURE(difference.name);
+        Grid grid(Spec(), kind.copies, kind.shards);
+        grid.SetPatience(std::chrono::seconds(5));
+        difference.make(&grid.spec(odd));
+        grid.Create();
+        CHECK_MESSAGE(grid.All(difference.status), grid.Errors());
+        CHECK_MESSAGE(grid.SameError(), grid.Errors());
+        const std::string who = (kind.copies > 1 ? "rank " : "shard rank ") + std::to_string(odd);
+        CHECK_MESSAGE(Has(grid[0].error, who), grid[0].error);
+        for (const std::string& word : difference.words) CHECK_MESSAGE(Has(grid[0].error, word), grid[0].error);
+        for (int rank = 0; rank < world; ++rank) CHECK(grid[rank].optimizer == nullptr);
+        grid.Destroy();
+        CHECK(grid.comm().released() == world);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

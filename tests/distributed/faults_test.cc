@@ -1,0 +1,200 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators that fail: every rank gets SHAMPOO_E_COMM, and none waits for ever.
+#include <doctest/doctest.h>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
+constexpr int64_t kCallsOfCreate = 2;  // of each communicator
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
+  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
+  return spec;
+}
+
+void Start(Grid* grid) {
+  grid->SetPatience(std::chrono::seconds(5));
+  grid->Create();
+  if (!grid->All(SHAMPOO_OK)) return;
+  grid->FillParams(1);
+  grid->FillGradients(2);
+}
+
+int64_t Calls(Grid* grid) {
+  int64_t calls = 0;
+  for (int rank = 0; rank < grid->world(); ++rank) calls += grid->comm().calls(rank);
+  return calls;
+}
+
+// Once all ranks know of a failure, every step fails at once.
+void CheckOver(Grid* grid) {
+  const int64_t calls = Calls(grid);
+  for (int i = 0; i < 2; ++i) {
+    grid->Step();
+    CHECK_MESSAGE(grid->All(SHAMPOO_E_COMM), grid->Errors());
+  }
+  CHECK(Calls(grid) == calls);
+  CHECK(grid->timeouts() == 0);
+  grid->Destroy();
+  CHECK(grid->comm().released() == grid->world());
+}
+
+TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all, then and afterwards") {
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "600"}) {
+      for (const bool dead : {false, true}) {  // or once only
+        for (int64_t k = 1; k <= 20; ++k) {
+          CAPTURE(kind.copies);
+          CAPTURE(kind.shards);
+          CAPTURE(bucket);
+          CAPTURE(dead);
+          CAPTURE(k);
+          Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+          grid.comm().before = [&](int, int64_t call) { return call == k || (dead && call > k) ? 7 : 0; };
+          Start(&grid);
+          CHECK(grid.All(SHAMPOO_E_COMM) == (k <= kCallsOfCreate));
+          if (k > kCallsOfCreate) {
+            for (int step = 0; step < 20 && grid.All(SHAMPOO_OK); ++step) grid.Step();
+          }
+          CHECK(grid.All(SHAMPOO_E_COMM));
+          for (int rank = 0; rank < grid.world(); ++rank) {
+            CHECK_MESSAGE(Has(grid[rank].error, "all_gather of the communicator returned 7"), grid[rank].error);
+            CHECK(Has(grid[rank].error, "rank " + std::to_string(rank)));
+            // In a step of several exchanges ranks may use the next one to tell of it.
+            CHECK(grid.comm().calls(rank) >= k);
+            CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") ? 0 : 2));
+          }
+          if (k > kCallsOfCreate) {
+            grid.Step();  // in which ranks may tell of it
+            CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+            CheckOver(&grid);
+          }
+          grid.Destroy();
+          CHECK(grid.comm().released() == grid.world());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks learn in the next step of one that took part in a collective that failed for it") {
+  for (const Kind kind : kKinds) {
+    const int world = kind.copies * kind.shards;
+    for (const int faulty : {0, world - 1}) {
+      for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        CAPTURE(faulty);
+        CAPTURE(k);
+        Grid grid(Spec(), kind.copies, kind.shards);
+        grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
+        Start(&grid);
+        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        for (int64_t step = kCallsOfCreate + 1; step <= k; ++step) grid.Step();
+        for (int rank = 0; rank < world; ++rank) {
+          CHECK_MESSAGE(grid[rank].status == (rank == faulty ? SHAMPOO_E_COMM : SHAMPOO_OK), grid[rank].error);
+        }
+        CHECK(Has(grid[faulty].error, "returned 7"));
+        grid.Step();
+        CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+        CHECK_MESSAGE(grid.SameError(), grid.Errors());
+        CHECK_MESSAGE(Has(grid[0].error, "rank " + std::to_string(faulty)), grid[0].error);
+        CheckOver(&grid);
+      }
+    }
+  }
+}
+
+TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
+  for (const int world : {2, 4}) {
+    for (const int faulty : {0, world - 1}) {
+      for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 8; ++k) {
+        CAPTURE(world);
+        CAPTURE(faulty);
+        CAPTURE(k);
+        Grid grid(Spec({{"comm_bucket_bytes", "600"}}), world, 1);
+        grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
+        Start(&grid);
+        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        OnEveryRank(world, [&](int rank) {
+          for (int t = 0; t < 10 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
+          if (rank == faulty) grid[rank].Step();
+        });
+        CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+        for (int rank = 0; rank < world; ++rank) {
+          CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
+        }
+        // Nobody has waited in vain, or been sent segments of other sizes.
+        CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
+        CheckOver(&grid);
+      }
+    }
+  }
+}
+
+TEST_CASE("abort ends the waiting for a rank that does not take part, and for one that is gone after create") {
+  for (const Kind kind : kKinds) {
+    const int world = kind.copies * kind.shards;
+    for (const int faulty : {0, world - 1}) {
+      for (const bool takes_part : {false, true}) {
+        for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {
+          CAPTURE(kind.copies);
+          CAPTURE(kind.shards);
+          CAPTURE(faulty);
+          CAPTURE(takes_part);
+          CAPTURE(k);
+          Grid grid(Spec(), kind.copies, kind.shards, true);
+          (takes_part ? grid.comm().after : grid.comm().before) = [&](int rank, int64_t call) {
+            return rank == faulty && call == k ? 7 : 0;
+          };
+          Start(&grid);
+          CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));
+          OnEveryRank(world, [&](int rank) {
+            for (int t = 0; t < 10 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
+          });
+          CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+          CHECK(Has(grid[faulty].error, "returned 7"));
+          CHECK(grid.timeouts() == 0);
+          if (k > kCallsOfCreate) CheckOver(&grid);
+          grid.Destroy();
+          CHECK(grid.comm().released() == world);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a failure that a communicator tells of later ends a step before its exchange") {
+  for (const Kind kind : kKinds) {
+    for (const bool all : {true, false}) {
+      for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        CAPTURE(all);
+        CAPTURE(k);
+        Grid grid(Spec(), kind.copies, kind.shards, !all);
+        grid.comm().async = [&](int rank, int64_t call) { return (all || rank == 1) && call == k ? 5 : 0; };
+        Start(&grid);
+        CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));
+        for (int step = 0; step < 10 && grid.All(SHAMPOO_OK); ++step) grid.Step();
+        CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+        for (int rank = 0; rank < grid.world(); ++rank) {
+          if (all || rank == 1) CHECK_MESSAGE(Has(grid[rank].error, "async_error"), grid[rank].error);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,217 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/distributed/grid.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace shampoo_test {
+namespace {
+
+// The rank's share of `count` things: the first, and how many.
+std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
+  const int64_t each = (count + ranks - 1) / ranks;
+  const int64_t first = std::min(count, each * rank);
+  return {first, std::min(each, count - first)};
+}
+
+// Elements of a rectangle, row by row along the last dim.
+void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::vector<float>& whole,
+                   std::vector<float>* part) {
+  if (dim == shard.shape.size()) {
+    part->push_back(whole[static_cast<size_t>(at)]);
+    return;
+  }
+  for (int64_t i = 0; i < shard.local_shape[dim]; ++i) {
+    CopyRectangle(shard, dim + 1, at * shard.shape[dim] + shard.local_offset[dim] + i, whole, part);
+  }
+}
+
+int64_t FindEntry(const Rank& rank, const std::string& key, shampoo_state_entry* entry) {
+  int64_t count = 0;
+  shampoo_state_count(rank.optimizer, &count);
+  for (int64_t i = 0; i < count; ++i) {
+    *entry = SHAMPOO_STATE_ENTRY_INIT;
+    if (shampoo_state_describe(rank.optimizer, i, entry) == SHAMPOO_OK && key == entry->key) return i;
+  }
+  return -1;
+}
+
+std::string StepKey(int group) { return "group." + std::to_string(group) + "/step"; }
+
+}  // namespace
+
+Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks) {
+  Shards shards(static_cast<size_t>(ranks), whole);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (ParamSpec& param : shards[static_cast<size_t>(rank)]) {
+      if (division == Division::kFlat || param.shape.empty()) {
+        int64_t elements = 1;
+        for (const int64_t dim : param.shape) elements *= dim;
+        param.shard_form = 1;
+        std::tie(param.flat_offset, param.flat_count) = Share(elements, rank, ranks);
+      } else {
+        param.shard_form = 2;
+        param.local_offset.assign(param.shape.size(), 0);
+        param.local_shape = param.shape;
+        std::tie(param.local_offset[0], param.local_shape[0]) = Share(param.shape[0], rank, ranks);
+      }
+    }
+  }
+  return shards;
+}
+
+Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole) {
+  Tensors parts(shard.size());
+  for (size_t p = 0; p < shard.size(); ++p) {
+    const auto first = whole[p].begin() + shard[p].flat_offset;
+    if (shard[p].shard_form == 0) parts[p] = whole[p];
+    if (shard[p].shard_form == 1) parts[p].assign(first, first + shard[p].flat_count);
+    if (shard[p].shard_form == 2) CopyRectangle(shard[p], 0, 0, whole[p], &parts[p]);
+  }
+  return parts;
+}
+
+Grid::Grid(const RankSpec& whole, int copies, int shards, bool with_abort)
+    : Grid(whole, copies, shards == 1 ? Shards{whole.params} : Divide(whole.params, Division::kFlat, shards),
+           with_abort) {}
+
+Grid::Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort)
+    : copies_(copies), shards_(static_cast<int>(shards.size())), whole_(whole.params) {
+  for (int s = 0; s < shards_; ++s) replica_comms_.push_back(std::make_unique<ThreadComm>(copies));
+  for (int c = 0; c < copies; ++c) shard_comms_.push_back(std::make_unique<ThreadComm>(shards_));
+  ops_.reserve(static_cast<size_t>(2 * world()));
+  for (int c = 0; c < copies; ++c) {
+    for (int s = 0; s < shards_; ++s) {
+      RankSpec& spec = specs_.emplace_back(whole);
+      spec.params = shards[static_cast<size_t>(s)];
+      spec.replica_rank = c;
+      spec.replica_world = copies;
+      spec.shard_rank = s;
+      spec.shard_world = shards_;
+      if (copies > 1) spec.replica_ops = &ops_.emplace_back(replicas(s).OpsOf(c, with_abort));
+      if (shards_ > 1) spec.shard_ops = &ops_.emplace_back(copy(c).OpsOf(s, with_abort));
+    }
+  }
+}
+
+RankSpec Grid::Alone(int shard) const {
+  RankSpec spec = specs_[static_cast<size_t>(shard)];
+  spec.replica_rank = spec.shard_rank = 0;
+  spec.replica_world = spec.shard_world = 1;
+  spec.replica_ops = spec.shard_ops = nullptr;
+  return spec;
+}
+
+void Grid::SetPatience(std::chrono::milliseconds patience) {
+  for (const auto* const comms : {&replica_comms_, &shard_comms_}) {
+    for (const auto& comm : *comms) comm->patience = patience;
+  }
+}
+
+int Grid::timeouts() const {
+  int timeouts = 0;
+  for (const auto* const comms : {&replica_comms_, &shard_comms_}) {
+    for (const auto& comm : *comms) timeouts += comm->timeouts();
+  }
+  return timeouts;
+}
+
+void Grid::Create() {
+  ranks_.resize(specs_.size());
+  OnEveryRank(world(), [this](int rank) {
+    ranks_[static_cast<size_t>(rank)] = std::make_unique<Rank>(specs_[static_cast<size_t>(rank)]);
+  });
+}
+
+void Grid::Step() {
+  OnEveryRank(world(), [this](int rank) { (*this)[rank].Step(); });
+}
+
+void Grid::StepUntilFailure(int more) {
+  OnEveryRank(world(), [this, more](int rank) {
+    constexpr int kMost = 100;
+    for (int t = 0; t < kMost; ++t) {
+      (*this)[rank].Step();
+      if ((*this)[rank].status != SHAMPOO_OK) break;
+    }
+    for (int t = 0; t < more; ++t) (*this)[rank].Step();
+  });
+}
+
+Tensors Grid::Whole(uint64_t seed) const {
+  Tensors whole;
+  for (const ParamSpec& param : whole_) whole.emplace_back(static_cast<size_t>(param.Elements()));
+  Fill(seed, &whole);
+  return whole;
+}
+
+void Grid::FillParams(uint64_t seed) {
+  const Tensors whole = Whole(seed);
+  for (int rank = 0; rank < world(); ++rank) (*this)[rank].w = PartOf(spec(rank).params, whole);
+}
+
+void Grid::FillGradients(uint64_t seed) {
+  const Tensors whole = Whole(seed);
+  for (int rank = 0; rank < world(); ++rank) (*this)[rank].g = PartOf(spec(rank).params, whole);
+}
+
+bool Grid::All(shampoo_status status) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [status](const auto& rank) { return rank->status == status; });
+}
+
+bool Grid::SameError() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [this](const auto& rank) { return rank->error == ranks_[0]->error; });
+}
+
+std::string Grid::Errors() const {
+  std::string text;
+  for (const auto& rank : ranks_) text += std::to_string(rank->status) + ": " + rank->error + "\n";
+  return text;
+}
+
+std::vector<std::vector<char>> Everything(const Rank& rank) {
+  std::vector<std::vector<char>> all;
+  for (const std::vector<float>& w : rank.w) {
+    const char* const bytes = reinterpret_cast<const char*>(w.data());
+    all.emplace_back(bytes, bytes + w.size() * sizeof(float));
+  }
+  int64_t count = 0;
+  shampoo_state_count(rank.optimizer, &count);
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    shampoo_state_describe(rank.optimizer, i, &entry);
+    int64_t elements = 1;
+    for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
+    std::vector<char> bytes(static_cast<size_t>(elements) * sizeof(double));  // room for any dtype
+    const shampoo_status status =
+        shampoo_state_read(rank.optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr);
+    if (status != SHAMPOO_OK) bytes.clear();
+    all.push_back(std::move(bytes));
+  }
+  return all;
+}
+
+std::vector<std::vector<std::vector<char>>> Everything(Grid* grid) {
+  std::vector<std::vector<std::vector<char>>> all;
+  for (int rank = 0; rank < grid->world(); ++rank) all.push_back(Everything((*grid)[rank]));
+  return all;
+}
+
+void SetSteps(const Rank& rank, int group, int64_t steps) {
+  shampoo_state_entry entry;
+  const int64_t index = FindEntry(rank, StepKey(group), &entry);
+  shampoo_state_write(rank.optimizer, index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
+}
+
+int64_t StepsOf(const Rank& rank, int group) {
+  shampoo_state_entry entry;
+  const int64_t index = FindEntry(rank, StepKey(group), &entry);
+  int64_t steps = -1;
+  shampoo_state_read(rank.optimizer, index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
+  return steps;
+}
+
+}  // namespace shampoo_test

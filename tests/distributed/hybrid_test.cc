@@ -1,0 +1,262 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies of the parameters, each divided over shard ranks (HSDP): every rank is in two communicators.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kKinds[] = {{2, 2}, {2, 4}, {4, 2}};
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys =
+      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
+           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
+      more;
+  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
+  // The last ones are too small for every rank to have a part.
+  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
+  return spec;
+}
+
+void Start(Grid* grid) {
+  grid->SetPatience(std::chrono::seconds(5));
+  grid->Create();
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  grid->FillParams(1);
+}
+
+void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    grid->FillGradients(100 + t);
+    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
+    grid->Step();
+    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  }
+}
+
+TEST_CASE("copies of shards have the bits of one copy") {
+  for (const Division division : {Division::kFlat, Division::kRows}) {
+    for (const Kind kind : kKinds) {
+      for (const char* const balance : {"bytes", "cost"}) {
+        for (const char* const communicate : {"updates", "params"}) {
+          for (const char* const bucket : {"0", "600"}) {
+            CAPTURE(static_cast<int>(division));
+            CAPTURE(kind.copies);
+            CAPTURE(kind.shards);
+            CAPTURE(balance);
+            CAPTURE(communicate);
+            CAPTURE(bucket);
+            const RankSpec spec =
+                Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
+            const Shards shards = Divide(spec.params, division, kind.shards);
+            Grid one(spec, 1, shards);
+            Grid hybrid(spec, kind.copies, shards);
+            Start(&one);
+            Start(&hybrid);
+            const Tensors start = one[0].w;
+            RunSteps(&one, 1, 6);
+            RunSteps(&hybrid, 1, 6);
+            CHECK_FALSE(SameBits(one[0].w, start));
+            for (int rank = 0; rank < hybrid.world(); ++rank) {
+              CHECK(SameBits(hybrid[rank].w, one[rank % kind.shards].w));
+              CHECK(StepsOf(hybrid[rank], 0) == 6);
+              CHECK(StepsOf(hybrid[rank], 1) == 6);  // bias has a gradient in every step
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("groups of ranks that share the work, each with a communicator of its own, have the bits of one rank") {
+  Rank one(Spec());
+  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  Fill(1, &one.w);
+  for (uint64_t t = 1; t <= 5; ++t) {
+    Fill(100 + t, &one.g);
+    one.Step();
+    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  }
+  for (const int size : {2, 4}) {
+    CAPTURE(size);
+    std::vector<std::unique_ptr<Job>> groups;
+    for (int group = 0; group < 8 / size; ++group) groups.push_back(std::make_unique<Job>(Spec(), size));
+    const auto at_once = [&](auto&& work) {
+      OnEveryRank(8 / size, [&](int group) { work(groups[static_cast<size_t>(group)].get()); });
+    };
+    at_once([](Job* job) { job->Create(); });
+    for (const auto& job : groups) REQUIRE(job->All(SHAMPOO_OK));
+    at_once([](Job* job) { job->FillParams(1); });
+    for (uint64_t t = 1; t <= 5; ++t) {
+      at_once([&](Job* job) {
+        job->FillGradients(100 + t);
+        job->Step();
+      });
+    }
+    for (const auto& job : groups) {
+      CHECK(job->All(SHAMPOO_OK));
+      CHECK(job->AllHold(one.w));
+    }
+  }
+}
+
+TEST_CASE("owners are the same on all ranks of a shard, and all ranks own something") {
+  for (const char* const balance : {"bytes", "cost"}) {
+    for (const Kind kind : kKinds) {
+      CAPTURE(balance);
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      Grid grid(Spec({{"balance", balance}}), kind.copies, kind.shards);
+      Start(&grid);
+      std::vector<std::vector<int32_t>> owners(static_cast<size_t>(grid.world()));
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        int64_t blocks = 0;
+        REQUIRE(shampoo_plan_block_count(grid[rank].plan, &blocks) == SHAMPOO_OK);
+        std::vector<int> owned(static_cast<size_t>(kind.copies));
+        for (int64_t block = 0; block < blocks; ++block) {
+          shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+          REQUIRE(shampoo_plan_block(grid[rank].plan, block, &info) == SHAMPOO_OK);
+          CHECK(info.shard_owner == rank % kind.shards);
+          owners[static_cast<size_t>(rank)].push_back(info.owner);
+          ++owned[static_cast<size_t>(info.owner)];
+        }
+        for (const int count : owned) CHECK(count > 0);
+        CHECK(owners[static_cast<size_t>(rank)] == owners[static_cast<size_t>(rank % kind.shards)]);
+      }
+    }
+  }
+}
+
+// Of a step that fails everywhere, with the same text, and moves nothing.
+void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
+  std::vector<Tensors> before;
+  for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
+  grid->Step();
+  CHECK_MESSAGE(grid->All(status), grid->Errors());
+  CHECK_MESSAGE(grid->SameError(), grid->Errors());
+  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    CHECK(SameBits((*grid)[rank].w, before[static_cast<size_t>(rank)]));
+    CHECK(StepsOf((*grid)[rank], 0) == 2);
+  }
+}
+
+TEST_CASE(
+    "what is wrong on one rank stops the ranks of all copies and shards, and the job goes on when it is put right") {
+  for (const char* const what : {"nan", "missing", "lr", "step"}) {
+    for (int odd = 0; odd < 4; ++odd) {
+      CAPTURE(std::string(what));
+      CAPTURE(odd);
+      Grid grid(Spec(), 2, 2);
+      Start(&grid);
+      RunSteps(&grid, 1, 2);
+      grid.FillGradients(103);
+      Rank& rank = grid[odd];
+      if (what == std::string("nan")) {
+        const float kept = rank.g[0][1];
+        rank.g[0][1] = NAN;
+        CheckStops(&grid, SHAMPOO_E_NUMERIC,
+                   {"rank " + std::to_string(odd / 2), "shard rank " + std::to_string(odd % 2), "NaN", "\"matrix\""});
+        rank.g[0][1] = kept;
+      } else if (what == std::string("missing")) {
+        rank.has_grad[0] = false;
+        CheckStops(&grid, SHAMPOO_E_INVALID, {"gradient", "\"matrix\""});
+        rank.has_grad[0] = true;
+      } else if (what == std::string("lr")) {
+        REQUIRE(shampoo_optimizer_set(rank.optimizer, 0, "lr", 0.5) == SHAMPOO_OK);
+        CheckStops(&grid, SHAMPOO_E_INVALID, {"learning rate"});
+        REQUIRE(shampoo_optimizer_set(rank.optimizer, 0, "lr", 0.01) == SHAMPOO_OK);
+      } else {
+        SetSteps(rank, 1, 1);
+        CheckStops(&grid, SHAMPOO_E_STATE, {"step"});
+        SetSteps(rank, 1, 2);
+      }
+      RunSteps(&grid, 4, 5);
+      for (int r = 2; r < 4; ++r) CHECK(SameBits(grid[r].w, grid[r - 2].w));
+    }
+  }
+}
+
+TEST_CASE("what the ranks of one shard alone can find in a step is found by the others in the next") {
+  for (int odd = 0; odd < 4; ++odd) {
+    CAPTURE(odd);
+    Grid grid(Spec({{"on_nonfinite", "skip_block"}}), 2, 2);
+    Start(&grid);
+    RunSteps(&grid, 1, 2);
+    grid.FillGradients(103);
+    const float kept = grid[odd].g[0][1];
+    grid[odd].g[0][1] = NAN;
+    // To the other shards this rank looks like one that skips a block, and its replica sees other gradients.
+    const Tensors before = grid[odd].w;
+    grid.Step();
+    for (int rank = 0; rank < 4; ++rank) {
+      const bool same_shard = rank % 2 == odd % 2;
+      CHECK_MESSAGE(grid[rank].status == (same_shard ? SHAMPOO_E_NUMERIC : SHAMPOO_OK), grid[rank].error);
+      if (same_shard) CHECK(SameBits(grid[rank].w, before));
+    }
+    grid[odd].g[0][1] = kept;
+    grid.Step();
+    CHECK_MESSAGE(grid.All(SHAMPOO_E_STATE), grid.Errors());
+    CHECK_MESSAGE(grid.SameError(), grid.Errors());
+    CHECK_MESSAGE(Has(grid[0].error, "shard rank 1 is at step"), grid[0].error);
+  }
+}
+
+TEST_CASE("copies that are divided differently are refused on all ranks") {
+  Grid grid(Spec(), 2, 2);
+  grid.SetPatience(std::chrono::seconds(5));
+  grid.spec(3).params[0].flat_offset -= 1;
+  grid.spec(3).params[0].flat_count += 1;
+  grid.Create();
+  CHECK_MESSAGE(grid.All(SHAMPOO_E_INVALID), grid.Errors());
+  // Ranks 1 and 3 hold the second shard, and they compare what it is.
+  for (const char* const words : {"rank 1 has \"parameter 0: \"matrix\"", "elements 31 to 63", "elements 32 to 63"}) {
+    for (int rank = 0; rank < 4; ++rank) CHECK_MESSAGE(Has(grid[rank].error, words), grid[rank].error);
+  }
+}
+
+TEST_CASE("a communicator that fails ends the job on all ranks, whichever communicator it is") {
+  for (const bool with_abort : {false, true}) {
+    for (const bool of_shards : {false, true}) {
+      for (const bool on_one : {true, false}) {
+        for (int64_t k = 1; k <= 2; ++k) {
+          CAPTURE(with_abort);
+          CAPTURE(of_shards);
+          CAPTURE(on_one);
+          CAPTURE(k);
+          Grid grid(Spec(), 2, 2, with_abort);
+          Start(&grid);
+          ThreadComm* const faulty = of_shards ? &grid.copy(0) : &grid.replicas(0);
+          faulty->ResetCounts();
+          (on_one ? faulty->after : faulty->before) = [&](int rank, int64_t call) {
+            return call == k && (!on_one || rank == 0) ? 7 : 0;
+          };
+          grid.FillGradients(2);
+          // Whoever gets the error steps once or twice more, as a caller may that has not seen it yet.
+          grid.StepUntilFailure(2);
+          CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+          CHECK(grid.timeouts() == 0);
+          // It is over: nobody waits any more.
+          grid.Step();
+          CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+          CHECK(grid.timeouts() == 0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,166 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/distributed/job.h"
+
+#include <cstring>
+#include <random>
+
+namespace shampoo_test {
+
+int64_t ParamSpec::Elements() const {
+  if (shard_form == 1) return flat_count;
+  int64_t elements = 1;
+  for (const int64_t dim : shard_form == 2 ? local_shape : shape) elements *= dim;
+  return elements;
+}
+
+Rank::Rank(const RankSpec& spec) { Build(spec); }
+
+Rank::~Rank() {
+  shampoo_optimizer_destroy(optimizer);
+  shampoo_plan_destroy(plan);
+}
+
+bool Rank::Try(shampoo_status result) {
+  status = result;
+  error = result == SHAMPOO_OK ? "" : shampoo_last_error();
+  return result == SHAMPOO_OK;
+}
+
+void Rank::Build(const RankSpec& spec) {
+  const auto config_of = [this](const Keys& keys) {
+    shampoo_config* config = nullptr;
+    Try(shampoo_config_create(&config));
+    for (const auto& [key, value] : keys) {
+      if (!Try(shampoo_config_set_str(config, key.c_str(), value.c_str()))) break;
+    }
+    return config;
+  };
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.threads = spec.threads;
+  place.replica_rank = spec.replica_rank;
+  place.replica_world = spec.replica_world;
+  place.shard_rank = spec.shard_rank;
+  place.shard_world = spec.shard_world;
+  shampoo_config* config = config_of(spec.keys);
+  bool ok = status == SHAMPOO_OK && Try(shampoo_plan_create(&plan, config, &place));
+  shampoo_config_destroy(config);
+  for (const Keys& keys : spec.groups) {
+    config = config_of(keys);
+    ok = ok && status == SHAMPOO_OK && Try(shampoo_plan_add_group(plan, config, nullptr));
+    shampoo_config_destroy(config);
+  }
+  for (const ParamSpec& param : spec.params) {
+    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+    desc.name = param.name.c_str();
+    desc.ndim = static_cast<int32_t>(param.shape.size());
+    desc.group = param.group;
+    desc.shard_form = param.shard_form;
+    desc.flat_offset = param.flat_offset;
+    desc.flat_count = param.flat_count;
+    for (size_t k = 0; k < param.shape.size(); ++k) desc.shape[k] = param.shape[k];
+    for (size_t k = 0; k < param.local_shape.size(); ++k) {
+      desc.local_offset[k] = param.local_offset[k];
+      desc.local_shape[k] = param.local_shape[k];
+    }
+    ok = ok && Try(shampoo_plan_add_param(plan, &desc, nullptr));
+    w.emplace_back(static_cast<size_t>(param.Elements()));
+    g.emplace_back(static_cast<size_t>(param.Elements()));
+    has_grad.push_back(true);
+  }
+  if (!ok || !Try(shampoo_plan_finish(plan))) return;
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.allocator = spec.allocator;
+  if (spec.replica_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
+  if (ok && spec.shard_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
+  if (ok) Try(shampoo_optimizer_create(&optimizer, plan, &desc));
+  // The optimizer holds them by itself.
+  shampoo_comm_destroy(desc.replica_comm);
+  shampoo_comm_destroy(desc.shard_comm);
+}
+
+void Rank::Step() {
+  buffers_.assign(w.size(), SHAMPOO_BUFFERS_INIT);
+  static float nothing[1];  // a shard may be empty
+  for (size_t p = 0; p < w.size(); ++p) {
+    buffers_[p].param = buffers_[p].out = w[p].empty() ? nothing : w[p].data();
+    buffers_[p].grad = !has_grad[p] ? nullptr : g[p].empty() ? nothing : g[p].data();
+  }
+  if (!Try(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(w.size()), buffers_.data()))) return;
+  Try(shampoo_optimizer_step(optimizer, nullptr));
+}
+
+int64_t Rank::PlanBytes(const char* what, int rank) const {
+  int64_t bytes = -1;
+  return shampoo_plan_bytes(plan, rank, what, &bytes) == SHAMPOO_OK ? bytes : -1;
+}
+
+double Rank::Stat(const char* key) const {
+  double value = -1;
+  return shampoo_optimizer_stat(optimizer, key, &value) == SHAMPOO_OK ? value : -1;
+}
+
+Job::Job(const RankSpec& spec, int world, bool with_abort)
+    : Job(std::vector<RankSpec>(static_cast<size_t>(world), spec), with_abort) {}
+
+Job::Job(const std::vector<RankSpec>& specs, bool with_abort)
+    : comm(static_cast<int>(specs.size())), specs_(specs), ranks_(specs.size()) {
+  for (int rank = 0; rank < world(); ++rank) ops_.push_back(comm.OpsOf(rank, with_abort));
+  for (int rank = 0; rank < world(); ++rank) {
+    RankSpec& spec = specs_[static_cast<size_t>(rank)];
+    spec.replica_rank = rank;
+    spec.replica_world = world();
+    spec.replica_ops = &ops_[static_cast<size_t>(rank)];
+  }
+}
+
+void Job::Create() {
+  OnEveryRank(world(), [this](int rank) {
+    ranks_[static_cast<size_t>(rank)] = std::make_unique<Rank>(specs_[static_cast<size_t>(rank)]);
+  });
+}
+
+void Job::Step() {
+  OnEveryRank(world(), [this](int rank) { ranks_[static_cast<size_t>(rank)]->Step(); });
+}
+
+void Job::FillParams(uint64_t seed) {
+  for (const auto& rank : ranks_) Fill(seed, &rank->w);
+}
+
+void Job::FillGradients(uint64_t seed) {
+  for (const auto& rank : ranks_) Fill(seed, &rank->g);
+}
+
+bool Job::All(shampoo_status status) const {
+  for (const auto& rank : ranks_) {
+    if (rank->status != status) return false;
+  }
+  return true;
+}
+
+bool Job::AllHold(const std::vector<std::vector<float>>& w) const {
+  for (const auto& rank : ranks_) {
+    if (!SameBits(rank->w, w)) return false;
+  }
+  return true;
+}
+
+void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  for (std::vector<float>& tensor : *tensors) {
+    for (float& value : tensor) value = normal(random);
+  }
+}
+
+bool SameBits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size()) return false;
+    if (!a[i].empty() && std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace shampoo_test

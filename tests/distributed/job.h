@@ -1,0 +1,106 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/distributed/thread_comm.h"
+
+namespace shampoo_test {
+
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+// One parameter of float32, and what a rank holds of it.
+struct ParamSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  int32_t group = 0;
+  int32_t shard_form = 0;
+  int64_t flat_offset = 0;
+  int64_t flat_count = 0;
+  std::vector<int64_t> local_offset = {};
+  std::vector<int64_t> local_shape = {};
+
+  int64_t Elements() const;  // of this rank's buffers
+};
+
+// What one rank is made from.
+struct RankSpec {
+  Keys keys;
+  std::vector<Keys> groups;  // beside group 0
+  std::vector<ParamSpec> params;
+  int32_t threads = 1;
+  int replica_rank = 0, replica_world = 1;
+  int shard_rank = 0, shard_world = 1;
+  const shampoo_comm_ops* replica_ops = nullptr;
+  const shampoo_comm_ops* shard_ops = nullptr;
+  const shampoo_allocator* allocator = nullptr;
+};
+
+// One rank: its optimizer, parameters and gradients. No call asserts, as ranks run on threads of their own: statuses
+// and texts are kept for the test to look at.
+class Rank {
+ public:
+  explicit Rank(const RankSpec& spec);  // collective where there is a communicator; status, error tell how it went
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  void Step();
+  int64_t PlanBytes(const char* what, int rank) const;
+  double Stat(const char* key) const;
+
+  shampoo_status status = SHAMPOO_OK;  // of the last call
+  std::string error;
+  std::vector<std::vector<float>> w;
+  std::vector<std::vector<float>> g;
+  std::vector<bool> has_grad;
+  shampoo_plan* plan = nullptr;
+  shampoo_optimizer* optimizer = nullptr;
+
+ private:
+  bool Try(shampoo_status result);
+  void Build(const RankSpec& spec);
+
+  std::vector<shampoo_buffers> buffers_;
+};
+
+// Ranks that hold the same parameters, as threads over one ThreadComm.
+class Job {
+ public:
+  // spec: of each rank; replica_rank, replica_world and replica_ops are set here.
+  Job(const RankSpec& spec, int world, bool with_abort = false);
+  Job(const std::vector<RankSpec>& specs, bool with_abort = false);
+
+  // Makes the ranks: all at once.
+  void Create();
+  void Step();
+  // The same numbers on every rank, from the seed.
+  void FillParams(uint64_t seed);
+  void FillGradients(uint64_t seed);
+
+  Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  int world() const { return comm.world(); }
+  // Whether the last call had this status on all ranks.
+  bool All(shampoo_status status) const;
+  // Whether all ranks hold the bits of these parameters.
+  bool AllHold(const std::vector<std::vector<float>>& w) const;
+
+  ThreadComm comm;
+
+ private:
+  std::vector<RankSpec> specs_;
+  std::vector<shampoo_comm_ops> ops_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors);
+bool SameBits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b);
+
+}  // namespace shampoo_test

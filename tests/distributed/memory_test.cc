@@ -1,0 +1,203 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each rank allocates: the state of its own blocks, and the workspace that the plan foretold.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+// What a rank allocates, by the callbacks of shampoo_allocator.
+struct Counter {
+  int64_t bytes = 0;
+  int64_t calls = 0;
+  std::vector<int64_t> sizes;
+
+  shampoo_allocator Allocator() {
+    shampoo_allocator allocator = SHAMPOO_ALLOCATOR_INIT;
+    allocator.user = this;
+    allocator.allocate = [](void* user, size_t size, size_t align, int32_t, int32_t, void*) {
+      auto* const counter = static_cast<Counter*>(user);
+      counter->bytes += static_cast<int64_t>(size);
+      counter->sizes.push_back(static_cast<int64_t>(size));
+      ++counter->calls;
+      return std::aligned_alloc(align, (size + align - 1) / align * align);
+    };
+    allocator.deallocate = [](void* user, void* memory, size_t size, int32_t, int32_t, void*) {
+      static_cast<Counter*>(user)->bytes -= static_cast<int64_t>(size);
+      std::free(memory);
+    };
+    return allocator;
+  }
+};
+
+// Ranks with a counter each.
+struct CountedGrid {
+  CountedGrid(const RankSpec& spec, int copies, int shards)
+      : counters(static_cast<size_t>(copies * shards)), grid(spec, copies, shards) {
+    for (Counter& counter : counters) allocators.push_back(counter.Allocator());
+    for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
+    grid.Create();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  const Counter& Of(int rank) const { return counters[static_cast<size_t>(rank)]; }
+
+  std::vector<Counter> counters;
+  std::vector<shampoo_allocator> allocators;
+  Grid grid;
+};
+
+// Scratch memory of the solver for a block of this extent, which the plan counts and the allocator does not see.
+int64_t Scratch(int64_t extent) {
+  RankSpec spec;
+  spec.keys = {{"use_merge_dims", "false"}};
+  spec.params = {{"matrix", {extent, extent}}};
+  CountedGrid one(spec, 1, 1);
+  return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
+}
+
+// The largest dim of the blocks that a replica rank owns; 0: it owns none.
+int64_t LargestDim(const Rank& rank, int replica) {
+  int64_t blocks = 0;
+  int64_t largest = 0;
+  REQUIRE(shampoo_plan_block_count(rank.plan, &blocks) == SHAMPOO_OK);
+  for (int64_t i = 0; i < blocks; ++i) {
+    shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
+    REQUIRE(shampoo_plan_block(rank.plan, i, &block) == SHAMPOO_OK);
+    if (block.owner == replica) largest = std::max(largest, *std::max_element(block.shape, block.shape + block.ndim));
+  }
+  return largest;
+}
+
+RankSpec Mixed(const Keys& more) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "16"}, {"grafting", "adam"}, {"momentum", "0.9"}} + more;
+  spec.groups = {{{"grafting", "sgd"}, {"factor_dtype", "bf16"}}};
+  spec.params = {{"matrix", {40, 30}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}};
+  return spec;
+}
+
+// The transformer-like case, a quarter of it in each dim: 8 of 512 x 512 and 4 of 2048 x 512, in blocks of 512.
+RankSpec Transformer() {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "128"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
+  for (int i = 0; i < 8; ++i) spec.params.push_back({"attention." + std::to_string(i), {128, 128}});
+  for (int i = 0; i < 4; ++i) spec.params.push_back({"mlp." + std::to_string(i), {512, 128}});
+  return spec;
+}
+
+TEST_CASE("every rank allocates what the plan says of it, in create alone, and gives it back") {
+  struct Kind {
+    int copies, shards;
+  };
+  for (const Kind kind : {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}}) {
+    for (const char* const bucket : {"0", "2000"}) {
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(bucket);
+      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+      Grid& grid = counted.grid;
+      std::vector<int64_t> calls;
+      int idle = 0;
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        const Counter& counter = counted.Of(rank);
+        const int replica = rank / kind.shards;
+        const int64_t state = grid[rank].PlanBytes("state", replica);
+        const int64_t planned = grid[rank].PlanBytes("total", replica);
+        CHECK(planned == state + grid[rank].PlanBytes("workspace", replica));
+        CHECK(std::count(counter.sizes.begin(), counter.sizes.end(), state) == 1);
+        const int64_t largest = LargestDim(grid[rank], replica);
+        idle += largest == 0 ? 1 : 0;
+        CHECK(counter.bytes == planned - (largest == 0 ? 0 : Scratch(largest)));
+        calls.push_back(counter.calls);
+      }
+      CHECK((idle > 0) == (kind.copies == 20));
+      grid.FillParams(1);
+      for (uint64_t t = 1; t <= 3; ++t) {
+        grid.FillGradients(t);
+        grid.Step();
+        CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      }
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
+      }
+      grid.Destroy();
+      for (const Counter& counter : counted.counters) CHECK(counter.bytes == 0);
+    }
+  }
+}
+
+// Bytes of all entries of the state that a rank has.
+int64_t StoredBytes(const Rank& rank) {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  REQUIRE(shampoo_state_count(rank.optimizer, &count) == SHAMPOO_OK);
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    REQUIRE(shampoo_state_describe(rank.optimizer, i, &entry) == SHAMPOO_OK);
+    bytes += entry.stored_bytes;
+  }
+  return bytes;
+}
+
+TEST_CASE("at 4 ranks a rank holds at most 27 % of one rank's state, and all ranks together what one rank holds") {
+  for (const char* const balance : {"bytes", "cost"}) {
+    CAPTURE(balance);
+    RankSpec spec = Transformer();
+    spec.keys.emplace_back("balance", balance);
+    const Rank one(spec);
+    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    const auto whole = static_cast<double>(one.PlanBytes("state", 0));
+    CountedGrid counted(spec, 4, 1);
+    Grid& grid = counted.grid;
+    int64_t stored = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto state = static_cast<double>(grid[rank].PlanBytes("state", rank));
+      CHECK(state <= 0.27 * whole);
+      // Measured, too: what is there, and what was allocated for it.
+      stored += StoredBytes(grid[rank]);
+      CHECK(static_cast<double>(StoredBytes(grid[rank])) <= 0.27 * whole);
+      CHECK(std::count(counted.Of(rank).sizes.begin(), counted.Of(rank).sizes.end(),
+                       grid[rank].PlanBytes("state", rank)) == 1);
+    }
+    constexpr int64_t kCounterBytes = sizeof(int64_t);  // each rank has its own step counter
+    CHECK(stored == StoredBytes(one) + 3 * kCounterBytes);
+  }
+}
+
+TEST_CASE("ranks without a block take part with all others") {
+  RankSpec spec;
+  spec.keys = {{"grafting", "adam"}};
+  spec.params = {{"matrix", {6, 5}}, {"vector", {4}}};
+  Rank one(spec);
+  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  Grid grid(spec, 6, 1);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  grid.FillParams(1);
+  one.w = grid[0].w;
+  for (uint64_t t = 1; t <= 5; ++t) {
+    grid.FillGradients(100 + t);
+    one.g = grid[0].g;
+    one.Step();
+    grid.Step();
+    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  int idle = 0;
+  for (int rank = 0; rank < 6; ++rank) {
+    CHECK(SameBits(grid[rank].w, one.w));
+    int64_t entries = 0;
+    REQUIRE(shampoo_state_count(grid[rank].optimizer, &entries) == SHAMPOO_OK);
+    idle += entries == 1 ? 1 : 0;  // the step counter alone
+    CHECK(StepsOf(grid[rank], 0) == 5);
+  }
+  CHECK(idle == 4);
+}
+
+}  // namespace
+}  // namespace shampoo_test

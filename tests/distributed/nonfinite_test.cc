@@ -1,0 +1,316 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers that cannot be used: what several ranks make of them is what one rank makes of them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
+  spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
+  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
+  return spec;
+}
+
+void Must(const Rank& rank) { REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error); }
+
+// Ranks, and beside them one rank for each shard that works alone.
+struct Pair {
+  Pair(const RankSpec& spec, Kind kind) : grid(spec, kind.copies, kind.shards) {
+    grid.SetPatience(std::chrono::seconds(5));
+    grid.Create();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    grid.FillParams(1);
+    for (int s = 0; s < kind.shards; ++s) {
+      alone.push_back(std::make_unique<Rank>(grid.Alone(s)));
+      Must(*alone.back());
+      alone.back()->w = grid[s].w;
+    }
+  }
+  // Element 2 of a parameter becomes `value` on every rank.
+  void FillGradients(uint64_t seed, size_t param = 0, const float* value = nullptr) {
+    grid.FillGradients(seed);
+    for (int rank = 0; rank < grid.world() && value != nullptr; ++rank) grid[rank].g[param][2] = *value;
+    for (size_t s = 0; s < alone.size(); ++s) alone[s]->g = grid[static_cast<int>(s)].g;
+  }
+  void StepBoth() {
+    grid.Step();
+    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    for (const auto& rank : alone) {
+      rank->Step();
+      Must(*rank);
+    }
+  }
+  void CheckSame() {
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      CHECK(SameBits(grid[rank].w, alone[static_cast<size_t>(rank % grid.shards())]->w));
+    }
+  }
+
+  Grid grid;
+  std::vector<std::unique_ptr<Rank>> alone;
+};
+
+TEST_CASE("NaN on all ranks: an error that has changed nothing, after which a run goes on as one rank would") {
+  const float bad[] = {NAN, INFINITY, 1e30F};
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "600"}) {
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(bucket);
+      Pair pair(Spec({{"comm_bucket_bytes", bucket}}), kind);
+      for (uint64_t t = 1; t <= 9; ++t) {
+        if (t % 3 != 0) {
+          pair.FillGradients(t);
+          pair.StepBoth();
+          continue;
+        }
+        pair.FillGradients(t, t % 2, &bad[t / 3 - 1]);
+        const auto before = Everything(&pair.grid);
+        pair.grid.Step();
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+        CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
+        CHECK_FALSE_MESSAGE(Has(pair.grid[0].error, "Other ranks"), pair.grid[0].error);
+        CHECK(Everything(&pair.grid) == before);
+        for (const auto& rank : pair.alone) {
+          rank->Step();
+          CHECK(rank->status == SHAMPOO_E_NUMERIC);
+        }
+      }
+      pair.CheckSame();
+    }
+  }
+}
+
+TEST_CASE("NaN on all ranks that is skipped") {
+  const float nan = NAN;
+  for (const char* const choice : {"skip_block", "skip_step"}) {
+    for (const char* const communicate : {"updates", "params"}) {
+      for (const Kind kind : kKinds) {
+        CAPTURE(choice);
+        CAPTURE(communicate);
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        Pair pair(Spec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
+        for (uint64_t t = 1; t <= 7; ++t) {
+          pair.FillGradients(t, t % 2, t % 3 == 0 ? &nan : nullptr);
+          pair.StepBoth();
+        }
+        pair.CheckSame();
+        for (int rank = 0; rank < pair.grid.world(); ++rank) {
+          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
+          CHECK(pair.grid[rank].Stat("skipped_steps") == (choice == std::string("skip_step") ? 2 : 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a shard that skips a step makes all shards skip it") {
+  for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    Pair pair(Spec({{"on_nonfinite", "skip_step"}}), kind);
+    for (uint64_t t = 1; t <= 3; ++t) {
+      pair.FillGradients(t);
+      if (t != 2) {
+        pair.StepBoth();
+        continue;
+      }
+      for (int copy = 0; copy < kind.copies; ++copy) pair.grid[copy * kind.shards + 1].g[0][3] = NAN;
+      const auto before = Everything(&pair.grid);
+      pair.grid.Step();
+      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      CHECK(Everything(&pair.grid) == before);
+      for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("skipped_steps") == 1);
+    }
+    pair.CheckSame();
+  }
+}
+
+// A vector whose factor matrix, kept in f16, takes one such gradient and no second; beside it a sound one.
+RankSpec OverflowSpec(const Keys& more) {
+  RankSpec spec;
+  spec.keys = Keys{{"factor_dtype", "f16"}, {"beta1", "0"}} + more;
+  spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
+  return spec;
+}
+void FillOverflow(Rank* rank) {
+  for (std::vector<float>& g : rank->g) std::fill(g.begin(), g.end(), 1.0F);
+  for (size_t i = 0; i < rank->g[0].size(); ++i) rank->g[0][i] = 200;
+}
+
+TEST_CASE("a state that would overflow, which its owner alone can know: error") {
+  for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    Pair pair(OverflowSpec({}), kind);
+    for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
+    pair.grid.Step();
+    REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    std::vector<Tensors> before;
+    for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
+    for (int i = 0; i < 2; ++i) {
+      pair.grid.Step();
+      CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+      CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
+      CHECK_MESSAGE(Has(pair.grid[0].error, "\"large\" is too large: factor.0 would overflow f16"), pair.grid[0].error);
+      CHECK(Has(pair.grid[0].error, "Other ranks could not see this") == (kind.copies > 1));
+      for (int rank = 0; rank < pair.grid.world(); ++rank) {
+        CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
+        CHECK(pair.grid[rank].Stat("steps") == 1);
+      }
+    }
+    // The batch is left out, and the next one is sound.
+    for (int rank = 0; rank < pair.grid.world(); ++rank) pair.grid[rank].g[0].assign(pair.grid[rank].g[0].size(), 1.0F);
+    pair.grid.Step();
+    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    for (int rank = kind.shards; rank < pair.grid.world(); ++rank) {
+      CHECK(SameBits(pair.grid[rank].w, pair.grid[rank % kind.shards].w));
+    }
+  }
+}
+
+TEST_CASE("a state that would overflow, which its owner alone can know: skipped") {
+  for (const char* const choice : {"skip_block", "skip_step"}) {
+    for (const char* const communicate : {"updates", "params"}) {
+      for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
+        CAPTURE(choice);
+        CAPTURE(communicate);
+        CAPTURE(kind.copies);
+        Pair pair(OverflowSpec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
+        Tensors before;
+        for (int step = 1; step <= 3; ++step) {
+          before = pair.grid[0].w;
+          for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
+          FillOverflow(pair.alone[0].get());
+          pair.StepBoth();
+        }
+        for (int rank = 0; rank < pair.grid.world(); ++rank) {
+          CHECK(SameBits(pair.grid[rank].w, pair.grid[0].w));
+          CHECK(pair.grid[rank].w[0] == before[0]);
+          CHECK(pair.grid[rank].w[1] != before[1]);
+          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
+        }
+        // With several ranks a step is not skipped for what one rank alone knows.
+        if (choice == std::string("skip_block")) pair.CheckSame();
+      }
+    }
+  }
+}
+
+TEST_CASE("an update that the communication dtype cannot hold: the block stays on all ranks, and all raise it") {
+  for (const char* const choice : {"error", "skip_block"}) {
+    for (const char* const communicate : {"updates", "params"}) {
+      for (const int world : {2, 4}) {
+        CAPTURE(choice);
+        CAPTURE(communicate);
+        CAPTURE(world);
+        RankSpec spec = Spec({{"communication_dtype", "f16"}, {"communicate", communicate}, {"on_nonfinite", choice}});
+        spec.groups[0].emplace_back("lr", "1e6");
+        Pair pair(spec, {world, 1});
+        pair.FillGradients(5);
+        const Tensors before = pair.grid[0].w;
+        pair.grid.Step();
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        for (int rank = 0; rank < world; ++rank) {
+          CHECK(SameBits(pair.grid[rank].w, pair.grid[0].w));
+          CHECK(pair.grid[rank].w[1] == before[1]);
+          CHECK(pair.grid[rank].w[0] != before[0]);
+          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 4);
+        }
+        const auto untouched = Everything(&pair.grid);
+        pair.grid.Step();
+        if (choice == std::string("skip_block")) {
+          CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+          continue;
+        }
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+        CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
+        CHECK_MESSAGE(Has(pair.grid[0].error, "the direction of block vector/0 was not finite"), pair.grid[0].error);
+        CHECK(Everything(&pair.grid) == untouched);
+      }
+    }
+  }
+}
+
+// Blocks of one element, in which (1e-12)^-5 fits no dtype of a state, so that no rung of the recovery gives the root
+// of a factor matrix of zero.
+RankSpec FailingRoots(const Keys& more) {
+  RankSpec spec;
+  spec.keys =
+      Keys{{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}, {"max_preconditioner_dim", "1"}} + more;
+  spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
+  return spec;
+}
+
+void CheckRaised(Grid* grid, const std::string& words) {
+  const auto untouched = Everything(grid);
+  grid->Step();
+  CHECK_MESSAGE(grid->All(SHAMPOO_E_NUMERIC), grid->Errors());
+  CHECK_MESSAGE(grid->SameError(), grid->Errors());
+  CHECK_MESSAGE(Has((*grid)[0].error, words), (*grid)[0].error);
+  CHECK(Everything(grid) == untouched);
+}
+
+TEST_CASE("roots that fail too often are known to the owner alone, and raised by all ranks at the same step") {
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "200"}) {
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(bucket);
+      Pair pair(FailingRoots({{"comm_bucket_bytes", bucket}}), kind);
+      for (int rank = 0; rank < pair.grid.world(); ++rank) {
+        for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
+        std::fill(pair.grid[rank].g[1].begin(), pair.grid[rank].g[1].end(), 0.0F);
+      }
+      for (int refresh = 1; refresh <= 5; ++refresh) {
+        pair.grid.Step();
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        if (refresh < 3) continue;
+        CheckRaised(&pair.grid, "the inverse root of second/0/factor.0 could not be computed at " +
+                                    std::to_string(refresh) + " refreshes in a row");
+      }
+    }
+  }
+}
+
+TEST_CASE("roots of several owners that fail at the same refresh are raised once, as by one rank") {
+  for (const int world : {2, 4}) {
+    CAPTURE(world);
+    Pair pair(FailingRoots({}), {world, 1});
+    for (int rank = 0; rank < world; ++rank) {
+      for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
+      pair.grid[rank].g[1][0] = pair.grid[rank].g[2][0] = 0;
+    }
+    int owners[2] = {-1, -1};
+    for (int64_t block = 5; block <= 6; ++block) {
+      shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+      REQUIRE(shampoo_plan_block(pair.grid[0].plan, block, &info) == SHAMPOO_OK);
+      owners[block - 5] = info.owner;
+    }
+    REQUIRE(owners[0] != owners[1]);
+    for (int refresh = 1; refresh <= 5; ++refresh) {
+      pair.grid.Step();
+      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      if (refresh >= 3) CheckRaised(&pair.grid, std::to_string(refresh) + " refreshes in a row");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

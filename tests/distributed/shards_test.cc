@@ -1,0 +1,334 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that hold the shards of one copy (FSDP, tensor parallel): each shard is its recovered pieces.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+int64_t Product(const Shape& shape) {
+  int64_t product = 1;
+  for (const int64_t dim : shape) product *= dim;
+  return product;
+}
+
+// Shard recovery, word for word as the rule is stated: elements [s, e) of a row-major tensor are a left remainder up to
+// the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder; remainders are cut the
+// same way one dim deeper.
+void Recover(const Shape& shape, int64_t s, int64_t e, std::vector<Shape>* pieces) {
+  if (s == e) return;
+  if (shape.size() <= 1) return pieces->push_back({e - s});
+  const Shape slice(shape.begin() + 1, shape.end());
+  const int64_t stride = Product(slice);
+  const int64_t first = (s + stride - 1) / stride;
+  const int64_t last = e / stride;
+  if (first > last) return Recover(slice, s - last * stride, e - last * stride, pieces);  // within one slice
+  if (s < first * stride) Recover(slice, s - (first - 1) * stride, stride, pieces);
+  if (first < last) {
+    Shape centre = shape;
+    centre[0] = last - first;
+    pieces->push_back(centre);
+  }
+  if (last * stride < e) Recover(slice, 0, e - last * stride, pieces);
+}
+
+std::string Name(const char* prefix, size_t i) {
+  std::string name = prefix;
+  return name += std::to_string(i);
+}
+
+class Case {
+ public:
+  explicit Case(uint64_t seed) : random_(seed) {
+    spec.keys = {{"grafting", Draw(0, 1) == 0 ? "adagrad" : "none"},
+                 {"momentum", Draw(0, 1) == 0 ? "0.5" : "0"},
+                 {"epsilon", "1e-3"},
+                 {"use_merge_dims", Draw(0, 1) == 0 ? "true" : "false"},
+                 {"max_preconditioner_dim", std::to_string(Draw(1, 9))}};
+    const int64_t params = Draw(1, 3);
+    for (int64_t p = 0; p < params; ++p) {
+      Shape shape(static_cast<size_t>(seed % 5 + 1));
+      for (int64_t& dim : shape) dim = Draw(1, shape.size() <= 2 ? 9 : 4);
+      spec.params.push_back({Name("p", static_cast<size_t>(p)), shape});
+    }
+  }
+
+  int64_t Draw(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
+  }
+  // Where [0, count) is cut between ranks; shards may be empty.
+  std::vector<int64_t> Cuts(int64_t count, int64_t ranks) {
+    std::vector<int64_t> cuts = {0, count};
+    while (static_cast<int64_t>(cuts.size()) <= ranks) cuts.push_back(Draw(0, count));
+    std::sort(cuts.begin(), cuts.end());
+    return cuts;
+  }
+  Shards FlatShards(int64_t ranks) {
+    Shards shards(static_cast<size_t>(ranks), spec.params);
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      const std::vector<int64_t> cuts = Cuts(Product(spec.params[p].shape), ranks);
+      for (size_t r = 0; r < shards.size(); ++r) {
+        ParamSpec& param = shards[r][p];
+        param.shard_form = 1;
+        param.flat_offset = cuts[r];
+        param.flat_count = cuts[r + 1] - cuts[r];
+      }
+    }
+    return shards;
+  }
+  Shards Rectangles(int64_t ranks) {
+    Shards shards(static_cast<size_t>(ranks), spec.params);
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      const Shape& shape = spec.params[p].shape;
+      const auto dim = static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
+      const std::vector<int64_t> cuts = Cuts(shape[dim], ranks);
+      for (size_t r = 0; r < shards.size(); ++r) {
+        ParamSpec& param = shards[r][p];
+        param.shard_form = 2;
+        param.local_offset.assign(shape.size(), 0);
+        param.local_shape = shape;
+        param.local_offset[dim] = cuts[r];
+        param.local_shape[dim] = cuts[r + 1] - cuts[r];
+      }
+    }
+    return shards;
+  }
+
+  RankSpec spec;
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// The shard's pieces as parameters of their own; those of parameter p are [first[p], first[p + 1]).
+RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
+  RankSpec pieces = shard;
+  pieces.params.clear();
+  for (const ParamSpec& param : shard.params) {
+    std::vector<Shape> shapes;
+    if (param.shard_form == 2) shapes = {param.local_shape};
+    if (param.shard_form == 1) {
+      Recover(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &shapes);
+    }
+    first->push_back(pieces.params.size());
+    for (const Shape& shape : shapes) pieces.params.push_back({Name("piece", pieces.params.size()), shape});
+  }
+  first->push_back(pieces.params.size());
+  return pieces;
+}
+
+// Parts of a buffer, one behind the other.
+void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to) {
+  for (size_t p = 0; p < from.size(); ++p) {
+    auto at = from[p].begin();
+    for (size_t i = first[p]; i < first[p + 1]; ++i) {
+      const auto count = static_cast<int64_t>((*to)[i].size());
+      (*to)[i].assign(at, at + count);
+      at += count;
+    }
+    REQUIRE(at == from[p].end());
+  }
+}
+
+void CheckShards(const Case& one, const Shards& shards, int steps) {
+  Grid grid(one.spec, 1, shards);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  const auto ranks = shards.size();
+  std::vector<std::unique_ptr<Rank>> pieces;
+  std::vector<std::vector<size_t>> first(ranks);
+  grid.FillParams(1);
+  for (size_t r = 0; r < ranks; ++r) {
+    pieces.push_back(std::make_unique<Rank>(PiecesOf(grid.Alone(static_cast<int>(r)), &first[r])));
+    REQUIRE_MESSAGE(pieces[r]->status == SHAMPOO_OK, pieces[r]->error);
+    Scatter(grid[static_cast<int>(r)].w, first[r], &pieces[r]->w);
+  }
+  for (int t = 1; t <= steps; ++t) {
+    grid.FillGradients(100 + static_cast<uint64_t>(t));
+    grid.Step();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    for (size_t r = 0; r < ranks; ++r) {
+      Scatter(grid[static_cast<int>(r)].g, first[r], &pieces[r]->g);
+      pieces[r]->Step();
+      REQUIRE_MESSAGE(pieces[r]->status == SHAMPOO_OK, pieces[r]->error);
+    }
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    Tensors expected = pieces[r]->w;
+    Scatter(grid[static_cast<int>(r)].w, first[r], &expected);
+    CHECK(SameBits(expected, pieces[r]->w));
+  }
+}
+
+TEST_CASE("random flat shards on several ranks are their recovered pieces, bit for bit") {
+  int empty = 0;
+  for (uint64_t seed = 0; seed < 1600; ++seed) {
+    CAPTURE(seed);
+    Case one(seed);
+    const Shards shards = one.FlatShards(one.Draw(1, 8));
+    for (const auto& shard : shards) empty += shard[0].flat_count == 0 ? 1 : 0;
+    CheckShards(one, shards, static_cast<int>(one.Draw(1, 2)));
+  }
+  CHECK(empty > 100);
+}
+
+TEST_CASE("random rectangles on several ranks are tensors of their shapes, bit for bit") {
+  int empty = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    CAPTURE(seed);
+    Case one(seed);
+    const Shards shards = one.Rectangles(one.Draw(1, 8));
+    for (const auto& shard : shards) empty += Product(shard[0].local_shape) == 0 ? 1 : 0;
+    CheckShards(one, shards, static_cast<int>(one.Draw(1, 2)));
+  }
+  CHECK(empty > 100);
+}
+
+struct Blocks {
+  explicit Blocks(const RankSpec& spec) : rank(spec) {
+    REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
+    int64_t count = 0;
+    REQUIRE(shampoo_plan_block_count(rank.plan, &count) == SHAMPOO_OK);
+    for (int64_t i = 0; i < count; ++i) {
+      all.push_back(SHAMPOO_BLOCK_INFO_INIT);
+      REQUIRE(shampoo_plan_block(rank.plan, i, &all.back()) == SHAMPOO_OK);
+    }
+  }
+  Rank rank;
+  std::vector<shampoo_block_info> all;
+};
+
+void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>* marks) {
+  if (dim == block.ndim) {
+    ++marks->at(static_cast<size_t>(at));
+    return;
+  }
+  for (int64_t i = 0; i < block.shape[dim]; ++i) Mark(block, dim + 1, at + i * block.stride[dim], marks);
+}
+
+TEST_CASE("the blocks of random shards cover every element once; uncut and unmerged they are the pieces") {
+  int shards = 0;
+  for (uint64_t seed = 0; seed < 110; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+    };
+    RankSpec spec;
+    const bool whole = seed % 2 == 0;
+    spec.keys = {{"use_merge_dims", whole || draw(0, 1) == 0 ? "false" : "true"},
+                 {"max_preconditioner_dim", std::to_string(whole ? 100 : draw(1, 6))}};
+    for (int i = 0; i < 100; ++i) {
+      ParamSpec param{Name("p", static_cast<size_t>(i)), Shape(static_cast<size_t>(i % 5 + 1))};
+      for (int64_t& dim : param.shape) dim = draw(1, i % 5 < 2 ? 12 : 4);
+      param.shard_form = 1;
+      param.flat_offset = draw(0, Product(param.shape));
+      param.flat_count = draw(0, Product(param.shape) - param.flat_offset);
+      spec.params.push_back(param);
+      ++shards;
+    }
+    const Blocks blocks(spec);
+    std::vector<std::vector<int>> marks;
+    std::vector<std::vector<Shape>> shapes(spec.params.size());
+    for (const ParamSpec& param : spec.params) marks.emplace_back(static_cast<size_t>(param.flat_count));
+    for (const shampoo_block_info& block : blocks.all) {
+      const auto p = static_cast<size_t>(block.param);
+      Mark(block, 0, block.flat_offset, &marks[p]);
+      shapes[p].emplace_back(block.shape, block.shape + block.ndim);
+    }
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      const ParamSpec& param = spec.params[p];
+      CHECK(marks[p] == std::vector<int>(marks[p].size(), 1));
+      std::vector<Shape> pieces;
+      Recover(param.shape, param.flat_offset, param.flat_offset + param.flat_count, &pieces);
+      if (whole) CHECK(shapes[p] == pieces);
+    }
+  }
+  CHECK(shards >= 10000);
+}
+
+RankSpec Spec() {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}};
+  spec.groups = {{{"lr", "0.1"}}};
+  spec.params = {{"matrix", {9, 7}}, {"small", {2}, 1}, {"tensor", {3, 4, 2}}};
+  return spec;
+}
+
+TEST_CASE("NaN in one shard fails all ranks, and nothing has changed anywhere") {
+  for (const Division division : {Division::kFlat, Division::kRows}) {
+    for (int odd = 0; odd < 4; ++odd) {
+      Grid grid(Spec(), 1, Divide(Spec().params, division, 4));
+      grid.Create();
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      grid.FillParams(1);
+      grid.FillGradients(2);
+      grid.Step();
+      CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      const size_t param = grid[odd].g[0].empty() ? 2 : 0;
+      if (grid[odd].g[param].empty()) continue;
+      grid[odd].g[param][0] = NAN;
+      const auto before = Everything(&grid);
+      grid.Step();
+      CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
+      CHECK_MESSAGE(grid.SameError(), grid.Errors());
+      CHECK_MESSAGE(Has(grid[0].error, "shard rank " + std::to_string(odd) + ": "), grid[0].error);
+      CHECK_MESSAGE(Has(grid[0].error, "nothing has changed"), grid[0].error);
+      CHECK(Everything(&grid) == before);
+    }
+  }
+}
+
+TEST_CASE("a group counts its steps alike on ranks that hold none of it, and stands still alike") {
+  Grid grid(Spec(), 1, Divide(Spec().params, Division::kFlat, 4));
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  CHECK(grid[3].w[1].empty());
+  grid.FillParams(1);
+  int64_t expected[2] = {0, 0};
+  for (int t = 1; t <= 6; ++t) {
+    const bool second = t % 3 != 0;
+    const bool first = t != 4;
+    grid.FillGradients(static_cast<uint64_t>(t));
+    for (int rank = 0; rank < 4; ++rank) {
+      grid[rank].has_grad[0] = grid[rank].has_grad[2] = first;
+      // Whether nothing has a gradient does not matter.
+      if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second;
+    }
+    grid.Step();
+    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    expected[0] += first ? 1 : 0;
+    expected[1] += second ? 1 : 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      CHECK(StepsOf(grid[rank], 0) == expected[0]);
+      CHECK(StepsOf(grid[rank], 1) == expected[1]);
+    }
+  }
+}
+
+TEST_CASE("one exchange a step, of a size that does not grow with the parameters' sizes") {
+  Grid grid(Spec(), 1, 4);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  grid.FillParams(1);
+  grid.FillGradients(2);
+  grid.comm().ResetCounts();
+  for (int t = 0; t < 5; ++t) grid.Step();
+  for (int rank = 0; rank < 4; ++rank) {
+    CHECK(grid.comm().calls(rank) == 5);
+    CHECK(grid.comm().bytes_sent(rank) == 5 * 64);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,54 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "meeting.h"
+
+namespace standin {
+
+ncclResult_t Meeting::Post(int rank, const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return ncclRemoteError;
+  Seat& seat = seats_[static_cast<size_t>(rank)];
+  if (seat.waits) return ncclInvalidUsage;
+  seat.request = request;
+  seat.waits = true;
+  if (++waiting_ == world()) CarryOutAll();
+  return ncclSuccess;
+}
+
+// The memory of all ranks is touched under the lock, by one thread, while their owners wait for it.
+void Meeting::CarryOutAll() {
+  std::vector<Request> requests;
+  for (const Seat& seat : seats_) requests.push_back(seat.request);
+  const ncclResult_t result = CarryOut(requests);
+  for (Seat& seat : seats_) {
+    seat.waits = false;
+    seat.result = result;
+  }
+  waiting_ = 0;
+  changed_.notify_all();
+}
+
+ncclResult_t Meeting::ResultOf(const Seat& seat) const {
+  if (!seat.waits) return seat.result;
+  return aborted_ ? ncclRemoteError : ncclInProgress;
+}
+
+ncclResult_t Meeting::Wait(int rank) {
+  std::unique_lock lock(mutex_);
+  const Seat& seat = seats_[static_cast<size_t>(rank)];
+  changed_.wait(lock, [&] { return !seat.waits || aborted_; });
+  return ResultOf(seat);
+}
+
+ncclResult_t Meeting::Ask(int rank) {
+  const std::lock_guard lock(mutex_);
+  return aborted_ ? ncclRemoteError : ResultOf(seats_[static_cast<size_t>(rank)]);
+}
+
+void Meeting::Abort() {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace standin

@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step of several ranks allocates nothing: the allocation functions of this program stand before those of the C
+// library, and count on the threads that are inside a step.
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/distributed/grid.h"
+
+namespace {
+
+thread_local bool counting = false;
+std::atomic<int64_t> counted{0};
+
+void Count() {
+  if (counting) ++counted;
+}
+
+}  // namespace
+
+// The C library's own, by the names under which it exports them for this purpose. operator new comes here, too.
+extern "C" {
+void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(size_t number, size_t bytes);       // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, size_t bytes);       // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(size_t alignment, size_t bytes);  // NOLINT(bugprone-reserved-identifier)
+
+void* malloc(size_t bytes) {
+  Count();
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t number, size_t bytes) {
+  Count();
+  return __libc_calloc(number, bytes);
+}
+void* realloc(void* memory, size_t bytes) {
+  Count();
+  return __libc_realloc(memory, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  Count();
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  Count();
+  return __libc_memalign(alignment, bytes);
+}
+}
+
+namespace shampoo_test {
+namespace {
+
+RankSpec Spec(const Keys& more) {
+  RankSpec spec;
+  spec.keys =
+      Keys{
+          {"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}} +
+      more;
+  spec.groups = {{{"factor_dtype", "bf16"}}};
+  spec.params = {{"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}};
+  return spec;
+}
+
+int64_t AllocationsOf(const Keys& keys, int copies, int shards) {
+  Grid grid(Spec(keys), copies, shards);
+  counted = 0;
+  counting = true;
+  std::free(std::malloc(1));
+  counting = false;
+  if (counted == 0) return -1;  // the counters do not count
+  grid.Create();
+  if (!grid.All(SHAMPOO_OK)) return -1;
+  grid.FillParams(1);
+  grid.FillGradients(2);
+  grid.Step();  // binds
+  counted = 0;
+  OnEveryRank(grid.world(), [&](int rank) {
+    for (int step = 0; step < 5 && grid[rank].status == SHAMPOO_OK; ++step) {
+      counting = true;
+      grid[rank].status = shampoo_optimizer_step(grid[rank].optimizer, nullptr);
+      counting = false;
+    }
+  });
+  return grid.All(SHAMPOO_OK) ? counted.load() : -1;
+}
+
+int Run() {
+  struct Kind {
+    int copies, shards;
+  };
+  int failed = 0;
+  for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}}) {
+    for (const Keys& keys : {Keys{}, Keys{{"comm_bucket_bytes", "1000"}}, Keys{{"verify_replicas", "1"}},
+                             Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}}}) {
+      const int64_t allocations = AllocationsOf(keys, kind.copies, kind.shards);
+      if (allocations == 0) continue;
+      ++failed;
+      std::fprintf(stderr, "%d x %d, %s: %lld allocations in steps (-1: something failed)\n", kind.copies, kind.shards,
+                   keys.empty() ? "defaults" : keys[0].first.c_str(), static_cast<long long>(allocations));
+    }
+  }
+  return failed;
+}
+
+}  // namespace
+}  // namespace shampoo_test
+
+int main() { return shampoo_test::Run(); }

@@ -1,0 +1,182 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank comes to a step with something else than the others: the same error on every rank, and parameters are as
+// they were.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <span>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kReplicas[] = {{2, 1}, {4, 1}};
+constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
+  spec.groups = {{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}}};
+  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
+  return spec;
+}
+
+void Start(Grid* grid) {
+  grid->SetPatience(std::chrono::seconds(5));
+  grid->Create();
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  grid->FillParams(1);
+  for (uint64_t t = 1; t <= 2; ++t) {
+    grid->FillGradients(100 + t);
+    grid->Step();
+    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  }
+  grid->FillGradients(103);
+}
+
+// A step that fails on all ranks alike, and moves no parameter.
+void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<std::string>& words) {
+  std::vector<Tensors> before;
+  for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
+  const auto everything = Everything(grid);
+  grid->Step();
+  CHECK_MESSAGE(grid->All(status), grid->Errors());
+  CHECK_MESSAGE(grid->SameError(), grid->Errors());
+  CHECK_MESSAGE(Has((*grid)[0].error, "rank " + std::to_string(odd)), (*grid)[0].error);
+  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    CHECK(SameBits((*grid)[rank].w, before[static_cast<size_t>(rank)]));
+    CHECK((*grid)[rank].Stat("steps") == 2);
+  }
+  // Shards are asked before anything is written.
+  if (grid->shards() > 1) CHECK(Everything(grid) == everything);
+}
+
+// What differed is put right: the job goes on, and ranks are the same.
+void CheckGoesOn(Grid* grid) {
+  for (int step = 0; step < 2; ++step) grid->Step();
+  CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  for (int rank = 0; rank < grid->world() && grid->copies() > 1; ++rank) CHECK(SameBits((*grid)[rank].w, (*grid)[0].w));
+}
+
+template <typename Test>
+void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
+  for (const Kind kind : kinds) {
+    for (const char* const bucket : {"0", "600"}) {
+      for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        CAPTURE(bucket);
+        CAPTURE(odd);
+        Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+        Start(&grid);
+        test(&grid, odd);
+      }
+    }
+  }
+}
+
+TEST_CASE("a gradient is missing on one rank") {
+  ForEveryRank(kKinds, [](Grid* grid, int odd) {
+    (*grid)[odd].has_grad[2] = false;
+    CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"tensor\""});
+    (*grid)[odd].has_grad[2] = true;
+    CheckGoesOn(grid);
+  });
+}
+
+TEST_CASE("one rank alone has a gradient") {
+  ForEveryRank(kKinds, [](Grid* grid, int odd) {
+    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = rank == odd;
+    CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"vector\""});
+    (*grid)[odd].has_grad[1] = false;
+    CheckGoesOn(grid);
+  });
+}
+
+TEST_CASE("one rank is at another step") {
+  for (const int group : {0, 1}) {
+    for (const int64_t steps : {0, 1, 3}) {
+      CAPTURE(group);
+      CAPTURE(steps);
+      ForEveryRank(kKinds, [&](Grid* grid, int odd) {
+        SetSteps((*grid)[odd], group, steps);
+        CheckFails(grid, SHAMPOO_E_STATE, odd, {"step", "Give all ranks the state of the same step"});
+        SetSteps((*grid)[odd], group, 2);
+        CheckGoesOn(grid);
+      });
+    }
+  }
+}
+
+TEST_CASE("one rank has another learning rate, or another scale") {
+  for (const char* const key : {"lr", "gradient_scale", "beta2"}) {
+    CAPTURE(key);
+    ForEveryRank(kKinds, [&](Grid* grid, int odd) {
+      double value = 0;
+      REQUIRE(shampoo_optimizer_get((*grid)[odd].optimizer, 1, key, &value) == SHAMPOO_OK);
+      REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value / 2) == SHAMPOO_OK);
+      // Rank 0 is the one that others are compared with.
+      CheckFails(grid, SHAMPOO_E_INVALID, odd, {"learning rate", "on all ranks"});
+      REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value) == SHAMPOO_OK);
+      CheckGoesOn(grid);
+    });
+  }
+}
+
+TEST_CASE("a gradient has NaN on one rank") {
+  ForEveryRank(kKinds, [](Grid* grid, int odd) {
+    const float kept = (*grid)[odd].g[0][5];
+    (*grid)[odd].g[0][5] = NAN;
+    CheckFails(grid, SHAMPOO_E_NUMERIC, odd, {"NaN", "\"matrix\"", "element 5"});
+    (*grid)[odd].g[0][5] = kept;
+    CheckGoesOn(grid);
+  });
+}
+
+TEST_CASE("a gradient has NaN on one rank, and is to be skipped") {
+  for (const char* const choice : {"skip_block", "skip_step"}) {
+    for (const Kind kind : kReplicas) {
+      for (int odd = 0; odd < kind.copies; ++odd) {
+        CAPTURE(choice);
+        CAPTURE(kind.copies);
+        CAPTURE(odd);
+        Grid grid(Spec({{"on_nonfinite", choice}}), kind.copies, 1);
+        Start(&grid);
+        const float kept = grid[odd].g[0][5];
+        grid[odd].g[0][5] = NAN;
+        CheckFails(&grid, SHAMPOO_E_NUMERIC, odd, {"not finite", "\"matrix\"", "same on all ranks"});
+        grid[odd].g[0][5] = kept;
+        CheckGoesOn(&grid);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that fails by itself fails all: buffers that are not bound") {
+  for (const Kind kind : kKinds) {
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    Grid grid(Spec(), kind.copies, kind.shards);
+    grid.SetPatience(std::chrono::seconds(5));
+    grid.Create();
+    REQUIRE(grid.All(SHAMPOO_OK));
+    std::vector<shampoo_status> unbound(1);
+    OnEveryRank(grid.world(), [&](int rank) {
+      if (rank != 1) return grid[rank].Step();
+      unbound[0] = shampoo_optimizer_step(grid[rank].optimizer, nullptr);
+    });
+    CHECK(unbound[0] == SHAMPOO_E_STATE);
+    CHECK(grid[0].status == SHAMPOO_E_STATE);
+    CHECK_MESSAGE(Has(grid[0].error, "rank 1: parameter \"matrix\" (index 0) has no buffers"), grid[0].error);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,89 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/distributed/thread_comm.h"
+
+#include <cstring>
+
+namespace shampoo_test {
+
+ThreadComm::ThreadComm(int world) {
+  for (int rank = 0; rank < world; ++rank) ranks_.push_back({this, rank});
+}
+
+shampoo_comm_ops ThreadComm::OpsOf(int rank, bool with_abort) {
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  ops.user = &ranks_[static_cast<size_t>(rank)];
+  ops.rank = rank;
+  ops.world = world();
+  ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
+    auto* const own = static_cast<Rank*>(user);
+    return own->comm->Gather(own, send, recv, bytes);
+  };
+  ops.async_error = [](void* user) {
+    auto* const own = static_cast<Rank*>(user);
+    return own->comm->async ? own->comm->async(own->rank, own->calls + 1) : 0;
+  };
+  if (with_abort) {
+    ops.abort = [](void* user) {
+      ThreadComm* const comm = static_cast<Rank*>(user)->comm;
+      const std::lock_guard lock(comm->mutex_);
+      comm->aborted_ = true;
+      comm->arrived_.notify_all();
+    };
+  }
+  ops.release = [](void* user) {
+    ThreadComm* const comm = static_cast<Rank*>(user)->comm;
+    const std::lock_guard lock(comm->mutex_);
+    ++comm->released_;
+  };
+  return ops;
+}
+
+void ThreadComm::ResetCounts() {
+  for (Rank& rank : ranks_) rank.calls = rank.bytes = 0;
+}
+
+// Returns when all ranks are here.
+int32_t ThreadComm::Wait(std::unique_lock<std::mutex>* lock) {
+  const int64_t generation = generation_;
+  if (++waiting_ == world()) {
+    waiting_ = 0;
+    ++generation_;
+    arrived_.notify_all();
+    return 0;
+  }
+  const auto over = [&] { return generation_ != generation || aborted_; };
+  if (!arrived_.wait_for(*lock, patience, over)) {
+    ++timeouts_;
+    return kTimedOut;
+  }
+  return generation_ != generation ? 0 : kAborted;
+}
+
+int32_t ThreadComm::Gather(Rank* own, const void* send, void* recv, size_t bytes) {
+  ++own->calls;
+  if (before) {
+    if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
+  }
+  std::unique_lock lock(mutex_);
+  if (aborted_) return kAborted;
+  own->send = send;
+  own->segment = bytes;
+  if (const int32_t error = Wait(&lock); error != 0) return error;
+  bool equal = true;
+  for (const Rank& rank : ranks_) equal = equal && rank.segment == bytes;
+  lock.unlock();
+  for (const Rank& rank : ranks_) {
+    char* const target = static_cast<char*>(recv) + static_cast<size_t>(rank.rank) * bytes;
+    if (equal && target != rank.send) std::memcpy(target, rank.send, bytes);
+  }
+  lock.lock();
+  // Nobody's memory changes before all have read it.
+  if (const int32_t error = Wait(&lock); error != 0) return error;
+  lock.unlock();
+  own->bytes += static_cast<int64_t>(bytes);
+  if (!equal) return kDifferentSizes;
+  return after ? after(own->rank, own->calls) : 0;
+}
+
+}  // namespace shampoo_test

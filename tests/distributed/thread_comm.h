@@ -1,0 +1,75 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shampoo_test {
+
+// A communicator between threads of this process, with a count of what it carries, and with faults on request. A rank
+// that waits for longer than `patience` fails, so that a hang is a failing test.
+class ThreadComm {
+ public:
+  // What goes wrong at a rank's call, counted from 1: 0 for nothing, else what the callback returns.
+  using Fault = std::function<int32_t(int rank, int64_t call)>;
+
+  explicit ThreadComm(int world);
+  ThreadComm(const ThreadComm&) = delete;
+  ThreadComm& operator=(const ThreadComm&) = delete;
+
+  int world() const { return static_cast<int>(ranks_.size()); }
+  // The functions of a rank; with_abort: with one that ends the waiting of all.
+  shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
+
+  Fault before;  // the rank does not take part
+  Fault after;   // the rank has taken part
+  Fault async;
+  std::chrono::milliseconds patience = std::chrono::minutes(1);
+
+  int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
+  int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
+  int released() const { return released_; }
+  int timeouts() const { return timeouts_; }  // ranks that have waited in vain
+  void ResetCounts();
+
+  static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;
+
+ private:
+  struct Rank {
+    ThreadComm* comm;
+    int rank;
+    int64_t calls = 0;
+    int64_t bytes = 0;
+    const void* send = nullptr;
+    size_t segment = 0;
+  };
+  int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
+  int32_t Wait(std::unique_lock<std::mutex>* lock);
+
+  std::vector<Rank> ranks_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  int waiting_ = 0;
+  int64_t generation_ = 0;
+  bool aborted_ = false;
+  int released_ = 0;
+  int timeouts_ = 0;
+};
+
+// Runs work(rank) for all ranks at once, each on a thread of its own; returns when all are done.
+template <typename Work>
+void OnEveryRank(int world, Work&& work) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank) threads.emplace_back([&work, rank] { work(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace shampoo_test
