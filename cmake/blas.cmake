@@ -7,7 +7,31 @@
 # all threads and then gives wrong results without an error; --wrap puts core/blas/scratch.cc in its place.
 add_library(shampoo_blas INTERFACE)
 
-if(SHAMPOO_SYSTEM_BLAS)
+set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH
+    "Folder of the Python package scipy_openblas32: build against the OpenBLAS in it, which is newer than Debian's")
+if(SHAMPOO_SCIPY_OPENBLAS)
+  set(scipy_library ${SHAMPOO_SCIPY_OPENBLAS}/lib/libscipy_openblas.so)
+  if(NOT EXISTS ${scipy_library})
+    message(FATAL_ERROR "SHAMPOO_SCIPY_OPENBLAS: ${scipy_library} does not exist: expected what "
+                        "python3 -c 'import scipy_openblas32 as b; print(b.__path__[0])' prints")
+  endif()
+  target_include_directories(shampoo_blas SYSTEM INTERFACE ${SHAMPOO_SCIPY_OPENBLAS}/include)
+  target_link_libraries(shampoo_blas INTERFACE ${scipy_library})
+  # All of its names begin with scipy_, and its headers do not know.
+  foreach(name gemm gemv symm symv syrk trsm)
+    target_compile_definitions(shampoo_blas INTERFACE
+      cblas_s${name}=scipy_cblas_s${name} cblas_d${name}=scipy_cblas_d${name})
+  endforeach()
+  foreach(name dstedc dsyev dsyevd dsyevr dsytrd sstedc ssyevd ssytrd)
+    target_compile_definitions(shampoo_blas INTERFACE LAPACKE_${name}_work=scipy_LAPACKE_${name}_work)
+  endforeach()
+  foreach(name get_config get_corename get_parallel)
+    target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
+  endforeach()
+  # As with the system's: threads of its own, and no scratch of ours.
+  set(SHAMPOO_SYSTEM_BLAS ON)
+  target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
+elseif(SHAMPOO_SYSTEM_BLAS)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(SYSTEM_BLAS REQUIRED IMPORTED_TARGET openblas)
   pkg_check_modules(SYSTEM_LAPACKE REQUIRED IMPORTED_TARGET lapacke)

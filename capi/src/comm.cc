@@ -34,7 +34,9 @@ shampoo_status shampoo_comm_from_nccl(shampoo_comm** out, void* nccl_comm, const
     auto made = std::make_unique<shampoo_comm>();
     shampoo::CommOps ops;
     SHAMPOO_RETURN_IF_ERROR(shampoo::NcclOps(nccl_comm, libnccl_path, &ops));
-    SHAMPOO_RETURN_IF_ERROR(shampoo::Communicator::Create(ops, &made->comm));
+    Status status = shampoo::Communicator::Create(ops, &made->comm);
+    if (!status.ok()) ops.release(ops.user);
+    SHAMPOO_RETURN_IF_ERROR(std::move(status));
     *out = made.release();
     return {};
   });

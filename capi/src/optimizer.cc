@@ -59,20 +59,23 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(plan, "plan"));
     shampoo_optimizer_desc own;
     SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(desc, sizeof own, "desc", &own));
-    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
-    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(own.stream));
-    SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
     void (*release_executor)(void*) = nullptr;
-    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
-    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadExecutor(own.executor, &inner.executor, &release_executor));
+    // From here on other ranks may wait for this one.
+    Status given = [&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
+      SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(own.stream));
+      SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
+      SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
+      return shampoo::ReadExecutor(own.executor, &inner.executor, &release_executor);
+    }();
     inner.state = own.state;
     inner.state_bytes = own.state_bytes;
     if (own.replica_comm != nullptr) inner.replica_comm = own.replica_comm->comm;
     if (own.shard_comm != nullptr) inner.shard_comm = own.shard_comm->comm;
     auto made = std::make_unique<shampoo_optimizer>();
-    SHAMPOO_RETURN_IF_ERROR(shampoo::Optimizer::Create(plan->plan->data(), inner, &made->optimizer));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::Optimizer::Create(plan->plan->data(), inner, std::move(given), &made->optimizer));
     made->release_allocator = release_allocator;
     made->allocator_user = inner.allocator.user;
     made->release_executor = release_executor;
@@ -151,10 +154,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 }
 
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
-    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(stream));
-    return optimizer.Step();
-  });
+  return With(opt,
+              [&](shampoo::Optimizer& optimizer) -> Status { return optimizer.Step(shampoo::CheckStream(stream)); });
 }
 
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt) {

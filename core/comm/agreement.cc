@@ -64,9 +64,12 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world) {
   const size_t count = numbers.size() / static_cast<size_t>(world);
   const auto at = [&](int rank, size_t i) { return numbers[static_cast<size_t>(rank) * count + i]; };
   for (size_t i = 0; i < count; ++i) {
-    Difference difference{false, i, 0, 0, 0, 0};
+    int first = 1;
+    while (first < world && at(first, i) == at(0, i)) ++first;
+    if (first == world) continue;
+    Difference difference{true, i, 0, 0, 0, 0};
     int most = 0;
-    for (int rank = 0; rank < world; ++rank) {
+    for (int rank = 0; rank < world && 2 * most < world; ++rank) {
       int same = 0;
       for (int other = 0; other < world; ++other) same += at(other, i) == at(rank, i) ? 1 : 0;
       if (same <= most) continue;
@@ -74,18 +77,14 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world) {
       difference.usual = at(rank, i);
       difference.usual_rank = rank;
     }
-    for (int rank = 0; rank < world && most < world; ++rank) {
-      if (at(rank, i) == difference.usual) continue;
-      difference.found = true;
-      difference.rank = rank;
-      difference.value = at(rank, i);
-      return difference;
-    }
+    while (at(difference.rank, i) == difference.usual) ++difference.rank;
+    difference.value = at(difference.rank, i);
+    return difference;
   }
   return {};
 }
 
-Status AgreeOnStatus(Communicator* comm, const char* who, const Status& own) {
+Status AgreeOnStatus(Communicator* comm, const Status& own) {
   std::vector<int64_t> codes;
   SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(own.code()), &codes));
   const auto failed = std::find_if(codes.begin(), codes.end(), [](int64_t code) { return code != 0; });
@@ -93,10 +92,10 @@ Status AgreeOnStatus(Communicator* comm, const char* who, const Status& own) {
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
   const auto rank = failed - codes.begin();
-  return Status(static_cast<Code>(*failed), Cat(who, " ", rank, ": ", texts[static_cast<size_t>(rank)]));
+  return Status(static_cast<Code>(*failed), Cat(comm->who(), " ", rank, ": ", texts[static_cast<size_t>(rank)]));
 }
 
-Status CompareLines(Communicator* comm, const char* who, std::span<const std::string> lines) {
+Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   std::vector<int64_t> numbers;
   SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(HashOfLines(lines)), &numbers));
   if (FirstThatDiffers(numbers) == 0) return {};
@@ -119,6 +118,7 @@ Status CompareLines(Communicator* comm, const char* who, std::span<const std::st
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));
   const size_t other = FirstThatDiffers(numbers);
+  const char* const who = comm->who();
   return Invalid("the plans differ: ", who, " ", other, " has \"", texts[other], "\" and ", who, " 0 has \"", texts[0],
                  "\": make them from the same config and the same parameters, in the same order");
 }

@@ -10,6 +10,9 @@
 
 namespace shampoo {
 
+// What a check that is made before anything is written says of that. It does not hold where other ranks have begun.
+inline constexpr char kNothingChanged[] = "; nothing has changed";
+
 // What ranks do to fail together, with the same error. They allocate and take some exchanges, so they are for create
 // and for steps that fail anyway. who: what a rank is called in errors, "rank" or "shard rank". Collective, all of
 // them: every rank must come here at the same point.
@@ -35,9 +38,9 @@ struct Difference {
 Difference FirstDifference(std::span<const int64_t> numbers, int world);
 
 // The failure of the lowest of the ranks that failed, with its text, as the status of all of them; success if none did.
-Status AgreeOnStatus(Communicator* comm, const char* who, const Status& own);
+Status AgreeOnStatus(Communicator* comm, const Status& own);
 
 // Fails on every rank if the lines differ between any of them: tells the first that does, of two ranks.
-Status CompareLines(Communicator* comm, const char* who, std::span<const std::string> lines);
+Status CompareLines(Communicator* comm, std::span<const std::string> lines);
 
 }  // namespace shampoo

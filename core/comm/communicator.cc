@@ -15,7 +15,10 @@ Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* o
   if (ops.rank < 0 || ops.rank >= ops.world) {
     return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " as ops.world is ", ops.world);
   }
-  out->reset(new Communicator(ops));
+  // The functions last: what was never complete must not release what is the caller's.
+  std::shared_ptr<Communicator> made(new Communicator);
+  made->ops_ = ops;
+  *out = std::move(made);
   return {};
 }
 
@@ -38,13 +41,13 @@ Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
     told_ = true;
     if (first) ops_.abort(ops_.user);
   }
-  return CommFailed("rank ", ops_.rank, ": ", what, " of the communicator returned ", error, " for segments of ",
+  return CommFailed(who_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for segments of ",
                     segment_bytes,
                     " bytes: a collective failed; tear the job down and start it anew from a checkpoint");
 }
 
 Status Communicator::FailedBefore() const {
-  return CommFailed("rank ", ops_.rank,
+  return CommFailed(who_, " ", ops_.rank,
                     ": a collective failed before, and parameters may be partly written since: tear the job down and "
                     "start it anew from a checkpoint");
 }

@@ -31,6 +31,12 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  // What a rank is called in errors: "rank", or "shard rank".
+  void Call(const char* who) { who_ = who; }
+  const char* who() const { return who_; }
+  // The number of an optimizer among those that were made with this communicator, the same on all ranks.
+  int32_t TakeNumber() { return next_number_++; }
+
   int rank() const { return ops_.rank; }
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
@@ -48,9 +54,11 @@ class Communicator {
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
 
  private:
-  explicit Communicator(const CommOps& ops) : ops_(ops) {}
+  Communicator() = default;
 
   CommOps ops_;
+  const char* who_ = "rank";
+  int32_t next_number_ = 0;
   bool failed_ = false;
   bool told_ = false;
 };

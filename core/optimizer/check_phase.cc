@@ -9,13 +9,14 @@
 #include "core/base/convert.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/comm/agreement.h"
 #include "core/optimizer/optimizer.h"
 
 namespace shampoo {
 namespace {
 
 constexpr const char* kWhatToTry =
-    "; nothing has changed. Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
+    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
     "schedule, clip gradients, or start preconditioning later; on_nonfinite tells a step to skip by itself";
 
 // A factor that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so that
@@ -36,7 +37,8 @@ Dtype ElementDtype(const Block& block) {
 }
 
 // Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
-// the limit. Of a block that another rank owns there is no state here (nullptr): its owner sees to it.
+// the limit. Without a state (nullptr) it is the gradient alone that is judged: of a block that another rank owns there
+// is none here, and all ranks must come to the same verdict on gradients.
 class Growth {
  public:
   Growth(Backend* backend, const StepItem& item, const char* state) : backend_(backend), item_(item), state_(state) {}
@@ -62,8 +64,8 @@ class Growth {
  private:
   template <typename Read>
   bool Fits(Dtype dtype, double keep, double added, Read&& read) const {
-    if (state_ == nullptr) return true;
     const double limit = StateLimit(*item_.block, dtype);
+    if (state_ == nullptr) return added < limit;
     return added < kNegligible * limit || keep * read() + added < limit;
   }
 
@@ -89,38 +91,41 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
 // The exact check, for a block that is not harmless at first sight. by_state: whether it is not the gradient alone,
 // which all ranks see, that makes it fail.
 Status CheckBlock(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
-  *by_state = false;
   const Param& param = *item.param;
   const Block& block = *item.block;
-  const Growth growth(backend, item, state);
   const GradientInspection seen = backend->Inspect(item);
   const auto where = [&] { return Cat(" at element ", seen.element, " (block ", BlockName(param, block), ")"); };
   if (!std::isfinite(seen.value)) {
     return Numeric(seen.param_at_fault ? "parameter \"" : "the gradient of parameter \"", param.desc.name, "\" has ",
-                   std::isnan(seen.value) ? "NaN" : "an infinity", where(), kWhatToTry);
+                   std::isnan(seen.value) ? "NaN" : "an infinity", where(), kNothingChanged, kWhatToTry);
   }
   const auto too_large = [&](const std::string& what, Dtype dtype, const char* advice) {
     return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: ", what, " would overflow ",
-                   NameOf(dtype), "; the largest value is ", seen.value, where(), kWhatToTry, advice);
+                   NameOf(dtype), "; the largest value is ", seen.value, where(), kNothingChanged, kWhatToTry, advice);
   };
   if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
     return too_large("it", ElementDtype(block), "");
   }
-  if (!growth.MomentFits(seen.value * seen.value)) {
-    *by_state = true;
-    return too_large("the grafting state", block.grafting.dtype, ", or keep that state in a wider grafting_dtype");
-  }
-  for (int k = 0; k < block.order(); ++k) {
-    const double slice_square = seen.slice_square[static_cast<size_t>(k)];
-    const bool product_fits = slice_square < ProductLimit(block.computation);
-    if (product_fits && growth.FactorFits(k, slice_square)) continue;
-    *by_state = product_fits;
-    const Dtype dtype = block.factor[static_cast<size_t>(k)].dtype;
-    const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(block.computation);
-    return too_large(Cat("factor.", k), narrow ? dtype : block.computation,
-                     narrow ? ", or keep factors in a wider factor_dtype" : "");
-  }
-  return {};
+  const auto check_growth = [&](const Growth& growth) -> Status {
+    if (!growth.MomentFits(seen.value * seen.value)) {
+      return too_large("the grafting state", block.grafting.dtype, ", or keep that state in a wider grafting_dtype");
+    }
+    for (int k = 0; k < block.order(); ++k) {
+      const double slice_square = seen.slice_square[static_cast<size_t>(k)];
+      const bool product_fits = slice_square < ProductLimit(block.computation);
+      if (product_fits && growth.FactorFits(k, slice_square)) continue;
+      const Dtype dtype = block.factor[static_cast<size_t>(k)].dtype;
+      const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(block.computation);
+      return too_large(Cat("factor.", k), narrow ? dtype : block.computation,
+                       narrow ? ", or keep factors in a wider factor_dtype" : "");
+    }
+    return {};
+  };
+  *by_state = false;
+  SHAMPOO_RETURN_IF_ERROR(check_growth(Growth(backend, item, nullptr)));
+  if (state == nullptr) return {};
+  *by_state = true;
+  return check_growth(Growth(backend, item, state));
 }
 
 double LargestOfFactor(Backend* backend, const StateSlot& slot, int64_t d, const char* state) {
@@ -242,8 +247,8 @@ Status Optimizer::CheckFactors() {
         LargestOfFactor(backend_.get(), item.block->factor[k], item.block->shape[static_cast<int>(k)], state_in_);
     if (std::isfinite(largest)) continue;
     return Numeric("the factor matrix ", BlockName(*item.param, *item.block), "/factor.", k, " has ",
-                   std::isnan(largest) ? "NaN" : "an infinity",
-                   ", which no step of this optimizer put there; nothing has changed. Write or bind a sound state");
+                   std::isnan(largest) ? "NaN" : "an infinity", ", which no step of this optimizer put there",
+                   kNothingChanged, ". Write or bind a sound state");
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/base/caught.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
@@ -14,28 +15,57 @@
 #include "core/plan/layout.h"
 
 namespace shampoo {
+namespace {
 
-Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
+// What no agreement with other ranks could be reached over.
+Status CheckUsable(const OptimizerDesc& desc) {
+  for (const auto& [kind, comm] :
+       {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
+    if (comm == nullptr) continue;
+    if (comm->takes_device_memory()) {
+      return Unsupported("desc.", kind,
+                         "_comm takes memory of a GPU, and the optimizer is on the CPU: give a communicator whose "
+                         "device_type is SHAMPOO_CPU");
+    }
+    if (comm->failed()) return comm->FailedBefore();
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status given,
                          std::unique_ptr<Optimizer>* out) {
-  std::unique_ptr<Optimizer> optimizer(new Optimizer(std::move(plan)));
-  const PlanData& data = *optimizer->plan_;
+  SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
+  if (desc.shard_comm) desc.shard_comm->Call("shard rank");
   // A rank that cannot go on takes part all the same: the others would wait for it.
-  Status status = optimizer->CheckCommunicators(desc);
-  if (status.ok()) status = optimizer->Build(desc);
+  Status status = std::move(given);
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<std::string> shard_lines;
+  std::vector<std::string> replica_lines;
+  if (status.ok()) {
+    status = Caught([&]() -> Status {
+      optimizer.reset(new Optimizer(plan));
+      SHAMPOO_RETURN_IF_ERROR(optimizer->CheckCommunicators(desc));
+      if (desc.shard_comm) shard_lines = PlanLines(*plan, false);
+      if (desc.replica_comm) replica_lines = PlanLines(*plan, true);
+      return optimizer->Build(desc);
+    });
+  }
   struct Ranks {
     Communicator* comm;
-    const char* who;
-    bool with_shards;
+    const std::vector<std::string>& lines;
   };
   for (const Ranks& ranks :
-       {Ranks{desc.shard_comm.get(), "shard rank", false}, Ranks{desc.replica_comm.get(), "rank", true}}) {
+       {Ranks{desc.shard_comm.get(), shard_lines}, Ranks{desc.replica_comm.get(), replica_lines}}) {
     if (ranks.comm == nullptr) continue;
-    status = AgreeOnStatus(ranks.comm, ranks.who, status);
-    if (status.ok()) status = CompareLines(ranks.comm, ranks.who, PlanLines(data, ranks.with_shards));
+    status = AgreeOnStatus(ranks.comm, status);
+    if (status.ok()) status = CompareLines(ranks.comm, ranks.lines);
   }
   // What copies of one shard found must stop the others, too.
-  if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), "shard rank", status);
+  if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
+  const PlanData& data = *plan;
   std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
   optimizer->backend_->InitializeState(data.blocks, data.placement.replica_rank, data.groups, optimizer->state_out_);
   const auto rank = static_cast<size_t>(data.placement.replica_rank);
@@ -61,10 +91,7 @@ Status Optimizer::CheckCommunicators(const OptimizerDesc& desc) const {
       return Invalid("desc.", kind, "_comm is rank ", comm->rank(), " of ", comm->world(), ", and the plan's ", kind,
                      "_rank is ", rank, " and its ", kind, "_world ", world, ": expected the same of both");
     }
-    if (!comm->takes_device_memory()) return {};
-    return Unsupported("desc.", kind,
-                       "_comm takes memory of a GPU, and the optimizer is on the CPU: give a "
-                       "communicator whose device_type is SHAMPOO_CPU");
+    return {};
   };
   SHAMPOO_RETURN_IF_ERROR(check("replica", desc.replica_comm.get(), placement.replica_rank, placement.replica_world));
   return check("shard", desc.shard_comm.get(), placement.shard_rank, placement.shard_world);

@@ -11,6 +11,7 @@ namespace shampoo {
 
 Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm)
     : comm_(std::move(comm)),
+      number_(comm_->TakeNumber()),
       segment_bytes_(plan.bucket_segment_bytes),
       headers_(static_cast<size_t>(plan.placement.replica_world)) {}
 
@@ -24,7 +25,8 @@ Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm
   return {};
 }
 
-Status Exchange::Gather(int64_t bucket, const SegmentHeader& own) {
+Status Exchange::Gather(int64_t bucket, SegmentHeader own) {
+  own.place = PlaceInOrder(bucket);
   const int64_t bytes = segment_bytes_[static_cast<size_t>(bucket)];
   char* const buffer = buffer_.data();
   std::memcpy(buffer + comm_->rank() * bytes, &own, sizeof own);
@@ -38,12 +40,13 @@ Status Exchange::Gather(int64_t bucket, const SegmentHeader& own) {
     std::memcpy(&headers_[rank], buffer + static_cast<int64_t>(rank) * bytes, sizeof own);
   }
   const auto of_other = std::find_if(headers_.begin(), headers_.end(),
-                                     [bucket](const SegmentHeader& header) { return header.bucket != bucket; });
+                                     [&own](const SegmentHeader& header) { return header.place != own.place; });
   if (of_other == headers_.end()) return {};
-  return comm_->FailTogether(
-      CommFailed("rank ", of_other - headers_.begin(), " is at exchange ", of_other->bucket, " of its step where rank ",
-                 comm_->rank(), " is at ", bucket,
-                 ": optimizers that share ranks must be stepped in the same order on all of them"));
+  return comm_->FailTogether(CommFailed(
+      "rank ", of_other - headers_.begin(), " is at exchange ", of_other->place & 0xffffffff, " of optimizer ",
+      of_other->place >> 32, " where rank ", comm_->rank(), " is at ", bucket, " of ", number_,
+      ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same order "
+      "on all of them"));
 }
 
 void Exchange::Tell(int64_t bucket, const Status& failure) {
@@ -51,7 +54,6 @@ void Exchange::Tell(int64_t bucket, const Status& failure) {
   SegmentHeader header{};
   header.code = static_cast<int64_t>(failure.code());
   header.overdue_root = -1;
-  header.bucket = bucket;
   // This rank has its failure already, whatever comes of it.
   if (Gather(bucket, header).ok()) (void)CheckFailures(failure).ok();
 }
@@ -69,11 +71,14 @@ Status Exchange::CheckFailures(const Status& own) {
   const auto rank = cause - headers_.begin();
   const auto code = static_cast<Code>(cause->code);
   if (code == Code::kComm) return comm_->FailTogether(Status(code, texts[static_cast<size_t>(rank)]));
+  std::string text = texts[static_cast<size_t>(rank)];
+  const size_t promise = all ? std::string::npos : text.find(kNothingChanged);
+  if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
   const char* const others =
       all ? ""
           : ". Other ranks could not see this and had begun the step: parameters are as they were, "
             "and the state of the blocks that those ranks own has taken this step's gradient in";
-  return Status(code, Cat("rank ", rank, ": ", texts[static_cast<size_t>(rank)], others));
+  return Status(code, Cat("rank ", rank, ": ", text, others));
 }
 
 Status Exchange::CompareHeaders() const {

@@ -28,7 +28,7 @@ class Exchange {
   }
 
   // Sends this rank's segment, with the header, and brings those of all.
-  Status Gather(int64_t bucket, const SegmentHeader& own);
+  Status Gather(int64_t bucket, SegmentHeader own);
 
   // After an exchange: the failure of a rank becomes that of all, with its text. own: of this rank's checks.
   Status CheckFailures(const Status& own);
@@ -44,9 +44,13 @@ class Exchange {
   const SegmentHeader& HeaderOf(int rank) const { return headers_[static_cast<size_t>(rank)]; }
 
  private:
+  // Of this optimizer and this exchange of a step: what header.place must be.
+  int64_t PlaceInOrder(int64_t bucket) const { return int64_t{number_} << 32 | bucket; }
+
   Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm);
 
   std::shared_ptr<Communicator> comm_;
+  int32_t number_;  // among the optimizers of the communicator
   std::vector<int64_t> segment_bytes_;
   Allocation buffer_;
   std::vector<SegmentHeader> headers_;  // of the last exchange, by rank

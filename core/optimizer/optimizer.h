@@ -32,7 +32,9 @@ struct OptimizerDesc {
 // State, workspace and buffers of one rank, and the step over them.
 class Optimizer {
  public:
-  static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc,
+  // given: what the caller of this rank has done wrong already, of which the other ranks are to know; plan may be
+  // nullptr then.
+  static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status given,
                        std::unique_ptr<Optimizer>* out);
 
   Status CheckRange(int first, int count) const;  // of parameters
@@ -41,7 +43,7 @@ class Optimizer {
   Status BindState(const void* state_in, void* state_out);
   Status Set(int group, const char* name, double value);
   Status Get(int group, const char* name, double* value) const;
-  Status Step();
+  Status Step(Status given);
   Status Stat(std::string_view name, double* value) const;
 
   std::span<const StateEntry> entries() const { return entries_; }
@@ -107,6 +109,8 @@ class Optimizer {
 
   // With several ranks.
   Status StepTogether(const Status& checked, bool skip_step);
+  Status GatherBucket(int64_t bucket, const Status& checked, bool skip_step);
+  Status AgreeOnVerdict(Status own);
   std::span<const StepItem> ItemsOf(int64_t bucket, bool own);
   void ComputeBucket(int64_t bucket);
   void ApplyBucket(int64_t bucket);

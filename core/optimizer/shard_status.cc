@@ -11,7 +11,8 @@
 
 namespace shampoo {
 
-ShardStatus::ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {
+ShardStatus::ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm)
+    : comm_(std::move(comm)), number_(comm_->TakeNumber()) {
   for (const Param& param : plan.params) names_.push_back(param.desc.name);
   const size_t bytes = sizeof(Head) + plan.groups.size() * sizeof(int64_t) + plan.params.size();
   segment_bytes_ = RoundUp(static_cast<int64_t>(bytes), kSegmentAlignment);
@@ -33,12 +34,20 @@ void ShardStatus::Tell(const Status& failure) {
 
 Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool* skip, std::span<int64_t> step_of_group,
                           std::span<const char> gradients) {
-  const Head head{static_cast<int64_t>(own.code()), *echo ? 1 : 0, *skip ? 1 : 0, scalars};
+  const Head head{static_cast<int64_t>(own.code()), *echo ? 1 : 0, *skip ? 1 : 0, scalars, number_};
   char* const segment = SegmentOf(comm_->rank());
   std::memcpy(segment, &head, sizeof head);
   std::memcpy(segment + sizeof head, step_of_group.data(), step_of_group.size_bytes());
   std::copy(gradients.begin(), gradients.end(), segment + sizeof head + step_of_group.size_bytes());
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer_.data(), segment_bytes_));
+  for (int rank = 0; rank < comm_->world(); ++rank) {
+    if (HeadOf(rank).number == number_) continue;
+    return comm_->FailTogether(
+        CommFailed("shard rank ", rank, " steps optimizer ", HeadOf(rank).number, " where shard rank ", comm_->rank(),
+                   " steps ", number_,
+                   ", counted from 0 in the order of create: optimizers that share ranks must be "
+                   "stepped in the same order on all of them"));
+  }
   int cause = -1;  // the lowest rank that failed; rather one that is no echo
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const Head of_rank = HeadOf(rank);
@@ -58,8 +67,8 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool*
   for (int rank = 1; rank < comm_->world(); ++rank) {
     if (HeadOf(rank).scalars == HeadOf(0).scalars) continue;
     return Invalid("shard rank ", rank,
-                   " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0; "
-                   "nothing has changed. Set them alike on all ranks");
+                   " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0",
+                   kNothingChanged, ". Set them alike on all ranks");
   }
   SHAMPOO_RETURN_IF_ERROR(CompareGradients(step_of_group.size(), gradients.size()));
   return CompareSteps(step_of_group);
@@ -77,8 +86,8 @@ Status ShardStatus::CompareSteps(std::span<int64_t> step_of_group) {
         step_of_group[g] = step;
       } else if (step != step_of_group[g]) {
         return WrongState("shard rank ", rank, " is at step ", step, " of group ", g, " and shard rank ", first,
-                          " at step ", step_of_group[g],
-                          "; nothing has changed. Give all ranks the state of the same step, and step them alike");
+                          " at step ", step_of_group[g], kNothingChanged,
+                          ". Give all ranks the state of the same step, and step them alike");
       }
     }
   }
@@ -96,7 +105,7 @@ Status ShardStatus::CompareGradients(size_t groups, size_t params) {
     }
     if (with < 0 || without < 0) continue;
     return Invalid("shard rank ", with, " has a gradient for parameter \"", names_[p], "\" and shard rank ", without,
-                   " has none; nothing has changed. Bind gradients for the same parameters on all ranks");
+                   " has none", kNothingChanged, ". Bind gradients for the same parameters on all ranks");
   }
   return {};
 }

@@ -37,6 +37,7 @@ class ShardStatus {
     int64_t echo;
     int64_t skip;
     uint64_t scalars;
+    int64_t number;  // of this optimizer among those of the communicator
   };
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   Head HeadOf(int rank);
@@ -44,6 +45,7 @@ class ShardStatus {
   Status CompareGradients(size_t groups, size_t params);
 
   std::shared_ptr<Communicator> comm_;
+  int32_t number_;
   std::vector<std::string> names_;
   int64_t segment_bytes_;
   std::vector<char> buffer_;

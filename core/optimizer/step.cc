@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/caught.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/optimizer/optimizer.h"
@@ -19,10 +20,10 @@ constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", Ste
 }  // namespace
 
 // First everything that can refuse, then everything that writes.
-Status Optimizer::Step() {
+Status Optimizer::Step(Status given) {
   SHAMPOO_RETURN_IF_ERROR(TellOfLoss());
   bool skip_step = false;
-  Status checked = CheckStep(&skip_step);
+  Status checked = given.ok() ? Caught([&] { return CheckStep(&skip_step); }) : std::move(given);
   if (shards_) checked = CheckWithShards(checked, &skip_step);
   if (exchange_) return StepTogether(checked, skip_step);
 

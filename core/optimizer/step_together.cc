@@ -23,18 +23,16 @@ Status Optimizer::StepTogether(const Status& checked, bool skip_step) {
   for (int64_t bucket = 0; bucket < exchange_->buckets(); ++bucket) {
     if (go) ComputeBucket(bucket);
     if (go && bucket + 1 == exchange_->buckets()) EnterRoots();
-    SHAMPOO_RETURN_IF_ERROR(exchange_->Gather(bucket, HeaderFor(checked, skip_step, bucket)));
-    SHAMPOO_RETURN_IF_ERROR(exchange_->CheckFailures(checked));
-    if (bucket == 0) {
-      SHAMPOO_RETURN_IF_ERROR(exchange_->CompareHeaders());
-      SHAMPOO_RETURN_IF_ERROR(CompareInputs());
-      SHAMPOO_RETURN_IF_ERROR(CompareReplicas());
-    }
+    Status verdict = GatherBucket(bucket, checked, skip_step);
+    // What copies of one shard find must stop the other shards, too, before they apply anything.
+    if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict));
+    SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
     if (!go) break;
     ApplyBucket(bucket);
   }
   nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
   if (!go) {
+    CopyState();
     CompleteSkippedStep();
     return {};
   }
@@ -45,6 +43,23 @@ Status Optimizer::StepTogether(const Status& checked, bool skip_step) {
   EnterStanding();
   TakeOverdueOfOthers();
   return {};
+}
+
+Status Optimizer::GatherBucket(int64_t bucket, const Status& checked, bool skip_step) {
+  SHAMPOO_RETURN_IF_ERROR(exchange_->Gather(bucket, HeaderFor(checked, skip_step, bucket)));
+  SHAMPOO_RETURN_IF_ERROR(exchange_->CheckFailures(checked));
+  if (bucket > 0) return {};
+  SHAMPOO_RETURN_IF_ERROR(exchange_->CompareHeaders());
+  SHAMPOO_RETURN_IF_ERROR(CompareInputs());
+  return CompareReplicas();
+}
+
+Status Optimizer::AgreeOnVerdict(Status own) {
+  if (shards_->comm()->failed()) return own;  // and known to be
+  bool echo = false;
+  bool skip = false;
+  Status of_all = shards_->Agree(own, HashOfScalars(), &echo, &skip, shard_steps_, shard_gradients_);
+  return own.ok() ? std::move(of_all) : std::move(own);
 }
 
 // Of the items, those of one bucket: this rank's own, or all.
@@ -71,7 +86,6 @@ SegmentHeader Optimizer::HeaderFor(const Status& checked, bool skip_step, int64_
   header.code = static_cast<int64_t>(checked.code());
   header.echo = failure_is_echo_ ? 1 : 0;
   header.overdue_root = roots_.overdue();
-  header.bucket = bucket;
   if (bucket > 0 || !checked.ok()) return header;
 
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);

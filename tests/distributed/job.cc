@@ -71,11 +71,14 @@ void Rank::Build(const RankSpec& spec) {
   if (!ok || !Try(shampoo_plan_finish(plan))) return;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.allocator = spec.allocator;
+  desc.device_id = spec.device_id;
   if (spec.replica_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
   if (ok && spec.shard_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
+  shampoo_comm* const own = desc.replica_comm;
+  if (spec.replica_comm != nullptr) desc.replica_comm = spec.replica_comm;
   if (ok) Try(shampoo_optimizer_create(&optimizer, plan, &desc));
   // The optimizer holds them by itself.
-  shampoo_comm_destroy(desc.replica_comm);
+  shampoo_comm_destroy(own);
   shampoo_comm_destroy(desc.shard_comm);
 }
 
@@ -87,7 +90,7 @@ void Rank::Step() {
     buffers_[p].grad = !has_grad[p] ? nullptr : g[p].empty() ? nothing : g[p].data();
   }
   if (!Try(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(w.size()), buffers_.data()))) return;
-  Try(shampoo_optimizer_step(optimizer, nullptr));
+  Try(shampoo_optimizer_step(optimizer, stream));
 }
 
 int64_t Rank::PlanBytes(const char* what, int rank) const {

@@ -36,10 +36,12 @@ struct RankSpec {
   std::vector<Keys> groups;  // beside group 0
   std::vector<ParamSpec> params;
   int32_t threads = 1;
+  int32_t device_id = 0;
   int replica_rank = 0, replica_world = 1;
   int shard_rank = 0, shard_world = 1;
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
+  shampoo_comm* replica_comm = nullptr;  // instead of replica_ops: one that several optimizers share
   const shampoo_allocator* allocator = nullptr;
 };
 
@@ -61,6 +63,7 @@ class Rank {
   std::vector<std::vector<float>> w;
   std::vector<std::vector<float>> g;
   std::vector<bool> has_grad;
+  void* stream = nullptr;  // handed to the steps
   shampoo_plan* plan = nullptr;
   shampoo_optimizer* optimizer = nullptr;
 

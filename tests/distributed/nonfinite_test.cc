@@ -96,18 +96,26 @@ TEST_CASE("NaN on all ranks: an error that has changed nothing, after which a ru
   }
 }
 
-TEST_CASE("NaN on all ranks that is skipped") {
-  const float nan = NAN;
+TEST_CASE("a gradient that is skipped on all ranks, as NaN or as too large for a state of any owner") {
+  struct Bad {
+    float value;
+    const char* grafting;
+    const char* communicate;
+  };
   for (const char* const choice : {"skip_block", "skip_step"}) {
-    for (const char* const communicate : {"updates", "params"}) {
+    for (const Bad bad : {Bad{NAN, "adam", "updates"}, Bad{NAN, "adam", "params"}, Bad{1e30F, "adam", "updates"},
+                          Bad{-1e30F, "adagrad", "updates"}, Bad{5e19F, "adagrad", "updates"}}) {
+      const char* const communicate = bad.communicate;
       for (const Kind kind : kKinds) {
         CAPTURE(choice);
         CAPTURE(communicate);
         CAPTURE(kind.copies);
         CAPTURE(kind.shards);
-        Pair pair(Spec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
+        CAPTURE(bad.value);
+        CAPTURE(bad.grafting);
+        Pair pair(Spec({{"on_nonfinite", choice}, {"communicate", communicate}, {"grafting", bad.grafting}}), kind);
         for (uint64_t t = 1; t <= 7; ++t) {
-          pair.FillGradients(t, t % 2, t % 3 == 0 ? &nan : nullptr);
+          pair.FillGradients(t, t % 2, t % 3 == 0 ? &bad.value : nullptr);
           pair.StepBoth();
         }
         pair.CheckSame();

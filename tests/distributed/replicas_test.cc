@@ -4,6 +4,7 @@
 // Ranks that hold the same parameters: blocks divided over them, one exchange for each bucket.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/distributed/job.h"
@@ -125,6 +126,82 @@ TEST_CASE("a step makes one exchange for each bucket, of the bytes that the plan
       CHECK(job.comm.bytes_sent(rank) == 3 * job[rank].PlanBytes("comm", rank));
     }
   }
+}
+
+TEST_CASE("a skipped step carries the state from one arena into the other") {
+  Job job(MixedSpec({{"on_nonfinite", "skip_step"}}), 2);
+  MustCreate(&job);
+  struct Arenas {
+    std::vector<char> in, out;
+  };
+  std::vector<Arenas> arenas(2);
+  const auto aligned = [](std::vector<char>& memory) {
+    return memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
+  };
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto bytes = static_cast<size_t>(job[rank].PlanBytes("state", rank));
+    Arenas& own = arenas[static_cast<size_t>(rank)];
+    own.in.assign(bytes + 256, 0);
+    own.out.assign(bytes + 256, 17);
+    REQUIRE(shampoo_optimizer_bind_state(job[rank].optimizer, aligned(own.in), aligned(own.out)) == SHAMPOO_OK);
+    job[rank].g[0][3] = NAN;
+  }
+  job.Step();
+  REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
+  for (int rank = 0; rank < 2; ++rank) {
+    Arenas& own = arenas[static_cast<size_t>(rank)];
+    CHECK(std::equal(aligned(own.in), own.in.data() + own.in.size() - 256, aligned(own.out)));
+    CHECK(job[rank].Stat("skipped_steps") == 1);
+  }
+}
+
+TEST_CASE("a call that is wrong on one rank fails on all, and none waits") {
+  std::vector<RankSpec> specs(3, MixedSpec());
+  specs[1].device_id = 1;  // a rank's own number, say
+  Job refused(specs);
+  refused.Create();
+  CHECK(refused.All(SHAMPOO_E_INVALID));
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK_MESSAGE(refused[rank].error.find("rank 1: desc.device_id is 1") == 0, refused[rank].error);
+  }
+  Job job(MixedSpec(), 3);
+  MustCreate(&job);
+  RunSteps(&job, 2);
+  const std::vector<std::vector<float>> before = job[0].w;
+  job[2].stream = &job;
+  job.Step();
+  CHECK(job.All(SHAMPOO_E_INVALID));
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK_MESSAGE(job[rank].error.find("rank 2: stream is not NULL") == 0, job[rank].error);
+  }
+  CHECK(job.AllHold(before));
+  job[2].stream = nullptr;
+  job.Step();
+  CHECK_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
+}
+
+TEST_CASE("optimizers that share a communicator and are stepped in another order are told apart") {
+  ThreadComm comm(2);
+  std::vector<shampoo_comm_ops> ops = {comm.OpsOf(0), comm.OpsOf(1)};
+  std::vector<shampoo_status> statuses(2);
+  std::vector<std::string> errors(2);
+  OnEveryRank(2, [&](int rank) {
+    shampoo_comm* shared = nullptr;
+    statuses[static_cast<size_t>(rank)] = shampoo_comm_from_ops(&shared, &ops[static_cast<size_t>(rank)]);
+    RankSpec spec = MixedSpec();
+    spec.replica_rank = rank;
+    spec.replica_world = 2;
+    spec.replica_comm = shared;
+    Rank first(spec);
+    Rank second(spec);
+    Rank& own = rank == 0 ? first : second;
+    own.Step();
+    statuses[static_cast<size_t>(rank)] = own.status;
+    errors[static_cast<size_t>(rank)] = own.error;
+    shampoo_comm_destroy(shared);
+  });
+  for (const shampoo_status status : statuses) CHECK(status == SHAMPOO_E_COMM);
+  CHECK_MESSAGE(errors[0].find("optimizer 1 where rank 0 is at 0 of 0") != std::string::npos, errors[0]);
 }
 
 TEST_CASE("communicators are released with their last user") {

@@ -1184,7 +1184,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *     parameters do (key "verify_replicas").
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
- *     of one has failed too often: the error names it. The step has changed nothing.
+ *     of one has failed too often: the error names it. The step has changed nothing, but for
+ *     what is said above of several ranks.
  * @retval SHAMPOO_E_COMM a collective failed, in this step or an earlier one.
  * @since 0.1
  */

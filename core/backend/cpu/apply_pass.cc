@@ -20,7 +20,7 @@ bool HasMomentum(const StepItem& item) { return item.block->momentum.present() &
 
 // Reads what was exchanged for a block and writes its outputs, in the arithmetic of the block's owner.
 template <typename Real>
-void ApplyReceivedAs(const StepItem& item) {
+void ApplyReceivedAs(const StepItem& item, const Range& part) {
   const ParamDesc& desc = item.param->desc;
   const Block& block = *item.block;
   const Buffers& buffers = *item.buffers;
@@ -31,7 +31,7 @@ void ApplyReceivedAs(const StepItem& item) {
   StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
   const bool updates = item.program->output == Output::kUpdates;
   Real values[kStretch];
-  ForEachStretchOf(parameter.run(), {0, block.elements}, [&](int64_t at, int64_t n) {
+  ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const sent = received.Read(at, n);
     const Real* value = sent;
     if (!item.exchange_params) {
@@ -142,15 +142,16 @@ void StandStill(const StepItem& item) {
   std::memset(item.exchange, kStoodStill, SizeOf(item.block->exchange_dtype));
 }
 
-void ApplyReceived(const StepItem& item) {
+bool StoodStill(const StepItem& item) {
   const auto is_word = [](char byte) { return static_cast<unsigned char>(byte) == kStoodStill; };
-  if (std::all_of(item.exchange, item.exchange + SizeOf(item.block->exchange_dtype), is_word)) {
-    *item.stood_still = 1;
-    WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
-  } else if (item.block->computation == Dtype::kF64) {
-    ApplyReceivedAs<double>(item);
+  return std::all_of(item.exchange, item.exchange + SizeOf(item.block->exchange_dtype), is_word);
+}
+
+void ApplyReceived(const StepItem& item, const Range& part) {
+  if (item.block->computation == Dtype::kF64) {
+    ApplyReceivedAs<double>(item, part);
   } else {
-    ApplyReceivedAs<float>(item);
+    ApplyReceivedAs<float>(item, part);
   }
 }
 

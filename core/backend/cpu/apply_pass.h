@@ -24,8 +24,9 @@ bool CanApply(const StepItem& item, const Real* p, double scale_down, double sca
 // The step of a block that stands still: its outputs, or the word to the other ranks.
 void StandStill(const StepItem& item);
 
-// Out and copy from what was exchanged for the block, on every rank alike.
-void ApplyReceived(const StepItem& item);
+// From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
+bool StoodStill(const StepItem& item);
+void ApplyReceived(const StepItem& item, const Range& part);
 
 // G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.
 template <typename Real>

@@ -7,6 +7,7 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
 #include "core/backend/cpu/magnitude.h"
+#include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/blas/blas.h"
@@ -98,9 +99,24 @@ void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
 }
 
 void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
-  executor_->ForEach(static_cast<int64_t>(items.size()), [&](int, int64_t i) {
+  const auto apply = [this](const StepItem& item, const Range& part) {
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
-    ApplyReceived(items[static_cast<size_t>(i)]);
+    ApplyReceived(item, part);
+  };
+  // Large blocks in parts, one after another; small ones whole, side by side.
+  for (const StepItem& item : items) {
+    const int64_t elements = item.block->elements;
+    if (StoodStill(item)) {
+      *item.stood_still = 1;
+      WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
+    } else if (PartCount(elements) > 1) {
+      executor_->ForEach(PartCount(elements), [&](int, int64_t i) { apply(item, PartAt(elements, i)); });
+    }
+  }
+  executor_->ForEach(static_cast<int64_t>(items.size()), [&](int, int64_t i) {
+    const StepItem& item = items[static_cast<size_t>(i)];
+    const int64_t elements = item.block->elements;
+    if (PartCount(elements) == 1 && *item.stood_still == 0) apply(item, {0, elements});
   });
 }
 
