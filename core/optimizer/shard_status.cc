@@ -37,7 +37,8 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool*
   const Head head{static_cast<int64_t>(own.code()), *echo ? 1 : 0, *skip ? 1 : 0, scalars, number_};
   char* const segment = SegmentOf(comm_->rank());
   std::memcpy(segment, &head, sizeof head);
-  std::memcpy(segment + sizeof head, step_of_group.data(), step_of_group.size_bytes());
+  const auto steps = std::as_bytes(step_of_group);  // none where a failure is told
+  std::copy(steps.begin(), steps.end(), reinterpret_cast<std::byte*>(segment + sizeof head));
   std::copy(gradients.begin(), gradients.end(), segment + sizeof head + step_of_group.size_bytes());
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer_.data(), segment_bytes_));
   for (int rank = 0; rank < comm_->world(); ++rank) {
