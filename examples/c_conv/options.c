@@ -68,8 +68,7 @@ static void parse_one(Options* options, const char* name, const char* value) {
   } else if (strcmp(name, "--threads") == 0) {
     options->threads = to_integer(name, value, 0, INT_MAX);
   } else if (strcmp(name, "--set") == 0) {
-    if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-    options->settings[options->setting_count++] = value;
+    settings_add(&options->settings, value);
   } else if (strcmp(name, "--evaluate-every") == 0) {
     options->evaluate_every = to_integer(name, value, 0, INT_MAX);
   } else if (strcmp(name, "--target") == 0) {
@@ -82,6 +81,8 @@ static void parse_one(Options* options, const char* name, const char* value) {
     fail("there is no option %s; see --help", name);
   }
 }
+
+void options_free(Options* options) { settings_free(&options->settings); }
 
 void options_parse(Options* options, int argc, char** argv) {
   const Options defaults = {.method = kShampoo,
@@ -104,7 +105,7 @@ void options_parse(Options* options, int argc, char** argv) {
     parse_one(options, argv[i], argv[i + 1]);
   }
   if (options->lr < 0) options->lr = kUsualRates[options->method];
-  if (options->setting_count > 0 && options->method != kShampoo) {
+  if (options->settings.count > 0 && options->method != kShampoo) {
     fail("--set is for --optimizer shampoo, not for %s", method_names[options->method]);
   }
 }

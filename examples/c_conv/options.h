@@ -5,7 +5,7 @@
 #ifndef C_CONV_OPTIONS_H
 #define C_CONV_OPTIONS_H
 
-enum { kMaxSettings = 64 };
+#include "settings.h"
 
 typedef enum { kShampoo, kSgd, kAdamW, kMethods } Method;
 extern const char* const method_names[kMethods];
@@ -22,13 +22,12 @@ typedef struct {
   int evaluate_every;  // steps; 0: once per epoch
   double target_loss;
   const char* data;
-  const char* csv;  // NULL: not written
-  // Texts "key=value" for libshampoo.
-  int setting_count;
-  const char* settings[kMaxSettings];
+  const char* csv;    // NULL: not written
+  Settings settings;  // of --set
 } Options;
 
 // Defaults, then the command line. Ends the program after --help, and on a mistake.
 void options_parse(Options* options, int argc, char** argv);
+void options_free(Options* options);
 
 #endif

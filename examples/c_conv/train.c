@@ -163,6 +163,7 @@ int main(int argc, char** argv) {
   if (!finite) printf("diverged: try a smaller learning rate\n");
 
   optimizer_free(&optimizer);
+  options_free(&options);
   network_free(&net);
   digits_free(&digits);
   return finite ? 0 : 2;

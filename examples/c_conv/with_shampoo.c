@@ -3,34 +3,22 @@
 #include "with_shampoo.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "check.h"
-
-// Every call can fail, and says why in words.
-static void check(shampoo_status status, const char* what) {
-  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
-}
-
-static void apply_setting(shampoo_config* config, const char* setting) {
-  char key[64];
-  const char* equals = strchr(setting, '=');
-  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
-  memcpy(key, setting, (size_t)(equals - setting));
-  key[equals - setting] = '\0';
-  check(shampoo_config_set_str(config, key, equals + 1), setting);
-}
+#include "status.h"
 
 static void apply_options(shampoo_config* config, const Options* options) {
   static const char* const kDefaults[] = {"beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
                                           "precondition_frequency=5",
                                           // conv3.weight [32][32][3][3] becomes a matrix [32][288], one row per output.
                                           "max_preconditioner_dim=288"};
-  for (size_t i = 0; i < sizeof kDefaults / sizeof kDefaults[0]; ++i) apply_setting(config, kDefaults[i]);
+  Settings defaults = {0};
+  for (size_t i = 0; i < sizeof kDefaults / sizeof kDefaults[0]; ++i) settings_add(&defaults, kDefaults[i]);
+  settings_apply(&defaults, config);
+  settings_free(&defaults);
   check(shampoo_config_set_f64(config, "lr", options->lr), "--lr");
   check(shampoo_config_set_f64(config, "weight_decay", options->weight_decay), "--weight-decay");
   check(shampoo_config_set_i64(config, "threads", options->threads), "--threads");
-  for (int i = 0; i < options->setting_count; ++i) apply_setting(config, options->settings[i]);
+  settings_apply(&options->settings, config);
 }
 
 static void add_param(shampoo_plan* plan, const NetworkTensor* tensor) {

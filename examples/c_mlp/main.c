@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
     mlp_init(&nets[0], &random_state);
   }
   memcpy(nets[1].params, nets[0].params, kValues * sizeof(real));
-  with_shampoo_create(&shampoo, &nets[kShampoo], options.setting_count, options.settings);
+  with_shampoo_create(&shampoo, &nets[kShampoo], &options.settings);
   adamw_create(&adamw, kValues, options.adamw_lr, options.weight_decay);
 
   const int bits = 8 * (int)sizeof(real), version = (int)shampoo_version();

@@ -35,18 +35,7 @@ static const char kHelp[] =
     "  --batches FILE       int32 numbers of training images, --batch of them per step; all of it is one epoch\n"
     "  --step-losses FILE   receives the loss of every step before the step, in full precision\n";
 
-static void add_setting(Options* options, const char* key, const char* value) {
-  const size_t size = strlen(key) + strlen(value) + 2;
-  char* setting;
-  if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-  setting = allocate(size, 1);
-  snprintf(setting, size, "%s%s%s", key, *key ? "=" : "", value);
-  options->settings[options->setting_count++] = setting;
-}
-
-void options_free(Options* options) {
-  for (int i = 0; i < options->setting_count; ++i) free(options->settings[i]);
-}
+void options_free(Options* options) { settings_free(&options->settings); }
 
 static void set_defaults(Options* options) {
   const Options defaults = {.epochs = 25,
@@ -59,15 +48,15 @@ static void set_defaults(Options* options) {
                             .csv = "curves.csv",
                             .svg = "curves.svg"};
   *options = defaults;
-  add_setting(options, "lr", "0.03");
-  add_setting(options, "beta1", "0.9");
-  add_setting(options, "beta2", "0.99");
-  add_setting(options, "epsilon", "1e-6");
-  add_setting(options, "weight_decay", "0.1");
-  add_setting(options, "grafting", "adam");
-  add_setting(options, "precondition_frequency", "10");
+  settings_add(&options->settings, "lr=0.03");
+  settings_add(&options->settings, "beta1=0.9");
+  settings_add(&options->settings, "beta2=0.99");
+  settings_add(&options->settings, "epsilon=1e-6");
+  settings_add(&options->settings, "weight_decay=0.1");
+  settings_add(&options->settings, "grafting=adam");
+  settings_add(&options->settings, "precondition_frequency=10");
   // The longest dim of the network. The default of 1024 would merge W3 into one vector, since 10 * 64 is below it.
-  add_setting(options, "max_preconditioner_dim", "128");
+  settings_add(&options->settings, "max_preconditioner_dim=128");
 }
 
 static int to_cosine(const char* text) {
@@ -92,20 +81,20 @@ void options_parse(Options* options, int argc, char** argv) {
     } else if (strcmp(name, "--batch") == 0) {
       options->batch = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--lr") == 0) {
-      add_setting(options, "lr", value);
+      settings_add_pair(&options->settings, "lr", value);
     } else if (strcmp(name, "--adamw-lr") == 0) {
       options->adamw_lr = to_number(name, value);
     } else if (strcmp(name, "--weight-decay") == 0) {
       options->weight_decay = to_number(name, value);
-      add_setting(options, "weight_decay", value);
+      settings_add_pair(&options->settings, "weight_decay", value);
     } else if (strcmp(name, "--schedule") == 0) {
       options->cosine = to_cosine(value);
     } else if (strcmp(name, "--threads") == 0) {
-      add_setting(options, "threads", value);
+      settings_add_pair(&options->settings, "threads", value);
     } else if (strcmp(name, "--seed") == 0) {
       options->seed = to_integer(name, value, 0, INT_MAX);
     } else if (strcmp(name, "--set") == 0) {
-      add_setting(options, "", value);
+      settings_add(&options->settings, value);
     } else if (strcmp(name, "--data") == 0) {
       options->data = value;
     } else if (strcmp(name, "--csv") == 0) {

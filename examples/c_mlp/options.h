@@ -5,7 +5,7 @@
 #ifndef C_MLP_OPTIONS_H
 #define C_MLP_OPTIONS_H
 
-enum { kMaxSettings = 64 };
+#include "settings.h"
 
 typedef struct {
   int epochs;
@@ -17,9 +17,7 @@ typedef struct {
   const char* data;
   const char* csv;  // "": not written
   const char* svg;
-  // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
-  int setting_count;
-  char* settings[kMaxSettings];
+  Settings settings;
   // Of the comparison with recorded losses; NULL: not used.
   const char* init;
   const char* batches;

@@ -2,23 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "with_shampoo.h"
 
-#include <string.h>
-
 #include "check.h"
-
-// Every call can fail, and says why in words.
-static void check(shampoo_status status, const char* what) {
-  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
-}
-
-static void apply_setting(shampoo_config* config, const char* setting) {
-  char key[64];
-  const char* equals = strchr(setting, '=');
-  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
-  memcpy(key, setting, (size_t)(equals - setting));
-  key[equals - setting] = '\0';
-  check(shampoo_config_set_str(config, key, equals + 1), setting);
-}
+#include "status.h"
 
 static void add_param(shampoo_plan* plan, const MlpTensor* tensor, int32_t expected_index) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
@@ -31,11 +16,11 @@ static void add_param(shampoo_plan* plan, const MlpTensor* tensor, int32_t expec
   if (index != expected_index) fail("parameter %s has index %d, not %d", tensor->name, (int)index, (int)expected_index);
 }
 
-void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, int setting_count, char* const* settings) {
+void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* settings) {
   // 1. The hyper-parameters.
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
-  for (int i = 0; i < setting_count; ++i) apply_setting(config, settings[i]);
+  settings_apply(settings, config);
 
   // 2. The shapes of the parameters.
   shampoo_plan* plan;

@@ -8,6 +8,7 @@
 #include <shampoo/shampoo.h>
 
 #include "mlp.h"
+#include "settings.h"
 
 typedef struct {
   shampoo_optimizer* optimizer;
@@ -17,7 +18,7 @@ typedef struct {
 
 // Makes an optimizer for the parameters of the network, bound to their buffers. `settings` are texts "key=value" in
 // the spelling of docs/keys.md, later ones over earlier ones.
-void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, int setting_count, char* const* settings);
+void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* settings);
 void with_shampoo_free(WithShampoo* shampoo);
 
 // One step: reads the gradients of the network and moves its parameters.

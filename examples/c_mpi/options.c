@@ -21,16 +21,7 @@ static const char kHelp[] =
     "  --data FILE          the images (../c_mlp/data/digits.bin)\n"
     "  --help               this text\n";
 
-static void add_setting(Options* options, const char* setting) {
-  const size_t size = strlen(setting) + 1;
-  if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-  options->settings[options->setting_count] = allocate(size, 1);
-  memcpy(options->settings[options->setting_count++], setting, size);
-}
-
-void options_free(Options* options) {
-  for (int i = 0; i < options->setting_count; ++i) free(options->settings[i]);
-}
+void options_free(Options* options) { settings_free(&options->settings); }
 
 static void set_defaults(Options* options) {
   const Options defaults = {.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
@@ -46,7 +37,7 @@ static void set_defaults(Options* options) {
                                   "precondition_frequency=10",
                                   "max_preconditioner_dim=64"};
   *options = defaults;
-  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; ++i) add_setting(options, settings[i]);
+  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; ++i) settings_add(&options->settings, settings[i]);
 }
 
 void options_parse(Options* options, int argc, char** argv) {
@@ -70,7 +61,7 @@ void options_parse(Options* options, int argc, char** argv) {
     } else if (strcmp(name, "--seed") == 0) {
       options->seed = to_integer(name, value, 0, INT_MAX);
     } else if (strcmp(name, "--set") == 0) {
-      add_setting(options, value);
+      settings_add(&options->settings, value);
     } else if (strcmp(name, "--data") == 0) {
       options->data = value;
     } else {

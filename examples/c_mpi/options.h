@@ -5,7 +5,7 @@
 #ifndef C_MPI_OPTIONS_H
 #define C_MPI_OPTIONS_H
 
-enum { kMaxSettings = 64 };
+#include "settings.h"
 
 typedef struct {
   int epochs;
@@ -13,9 +13,7 @@ typedef struct {
   int fsdp;   // 0: each rank holds all parameters; 1: each holds a chunk of every parameter
   int seed;
   const char* data;
-  // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
-  int setting_count;
-  char* settings[kMaxSettings];
+  Settings settings;
 } Options;
 
 // Defaults, then the command line. Ends the program after --help, and on a mistake.

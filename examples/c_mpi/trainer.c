@@ -64,7 +64,7 @@ int train(const Options* options, const Ranks* ranks) {
   mlp_init(&net, &random_state);
   shards_create(&shards, ranks);
   shards_take(&shards, ranks, &net);
-  with_shampoo_create(&shampoo, ranks, &net, options->fsdp ? &shards : NULL, options->setting_count, options->settings);
+  with_shampoo_create(&shampoo, ranks, &net, options->fsdp ? &shards : NULL, &options->settings);
 
   int* rows = allocate((size_t)digits.train_count, sizeof(int));
   real* x = allocate((size_t)options->batch * kInputs, sizeof(real));

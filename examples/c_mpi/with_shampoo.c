@@ -2,23 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "with_shampoo.h"
 
-#include <string.h>
-
-#include "check.h"
-
-// Every call can fail, and says why in words.
-static void check(shampoo_status status, const char* what) {
-  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
-}
-
-static void apply_setting(shampoo_config* config, const char* setting) {
-  char key[64];
-  const char* equals = strchr(setting, '=');
-  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
-  memcpy(key, setting, (size_t)(equals - setting));
-  key[equals - setting] = '\0';
-  check(shampoo_config_set_str(config, key, equals + 1), setting);
-}
+#include "status.h"
 
 static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shards* shards) {
   const MlpTensor* tensor = &mlp_tensors[t];
@@ -50,11 +34,11 @@ static void measure(WithShampoo* shampoo, const shampoo_plan* plan, int replica_
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
-                         int setting_count, char* const* settings) {
+                         const Settings* settings) {
   // 1. The hyper-parameters: the same on every rank.
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
-  for (int i = 0; i < setting_count; ++i) apply_setting(config, settings[i]);
+  settings_apply(settings, config);
 
   // 2. Where this rank stands, the shapes of the parameters, and what of them it holds.
   shampoo_plan* plan;

@@ -9,6 +9,7 @@
 
 #include "mlp.h"
 #include "ranks.h"
+#include "settings.h"
 #include "shards.h"
 
 typedef struct {
@@ -22,7 +23,7 @@ typedef struct {
 // Makes an optimizer on every rank. shards NULL: each rank holds all parameters, in net, and the blocks are divided
 // over the ranks. Otherwise each rank holds its chunks. Collective.
 void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
-                         int setting_count, char* const* settings);
+                         const Settings* settings);
 void with_shampoo_free(WithShampoo* shampoo);
 
 // One step: reads the gradients and moves the parameters. Collective.

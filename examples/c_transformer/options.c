@@ -76,16 +76,7 @@ static int set_number(Options* options, const char* name, const char* value) {
   return 0;
 }
 
-static void add_setting(Options* options, const char* setting) {
-  const size_t size = strlen(setting) + 1;
-  if (options->setting_count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-  options->settings[options->setting_count] = allocate(size, 1);
-  memcpy(options->settings[options->setting_count++], setting, size);
-}
-
-void options_free(Options* options) {
-  for (int i = 0; i < options->setting_count; ++i) free(options->settings[i]);
-}
+void options_free(Options* options) { settings_free(&options->settings); }
 
 static void set_defaults(Options* options) {
   const Options defaults = {.what = kTrainOne,
@@ -104,12 +95,12 @@ static void set_defaults(Options* options) {
                             .csv = "curves.csv",
                             .svg = "curves.svg"};
   *options = defaults;
-  add_setting(options, "grafting=adam");
-  add_setting(options, "grafting_beta2=0.99");
-  add_setting(options, "beta1=0.9");
-  add_setting(options, "beta2=0.99");
-  add_setting(options, "max_preconditioner_dim=512");
-  add_setting(options, "precondition_frequency=10");
+  settings_add(&options->settings, "grafting=adam");
+  settings_add(&options->settings, "grafting_beta2=0.99");
+  settings_add(&options->settings, "beta1=0.9");
+  settings_add(&options->settings, "beta2=0.99");
+  settings_add(&options->settings, "max_preconditioner_dim=512");
+  settings_add(&options->settings, "precondition_frequency=10");
 }
 
 static int to_optimizer(const char* text) {
@@ -122,7 +113,7 @@ static int to_optimizer(const char* text) {
 static void add_weight_decay(Options* options) {
   char setting[64];
   snprintf(setting, sizeof setting, "weight_decay=%.17g", options->weight_decay);
-  add_setting(options, setting);
+  settings_add(&options->settings, setting);
 }
 
 void options_parse(Options* options, int argc, char** argv) {
@@ -143,7 +134,7 @@ void options_parse(Options* options, int argc, char** argv) {
     if (strcmp(name, "--optimizer") == 0) {
       options->uses_shampoo = to_optimizer(value);
     } else if (strcmp(name, "--set") == 0) {
-      add_setting(options, value);
+      settings_add(&options->settings, value);
     } else if (strcmp(name, "--csv") == 0) {
       options->csv = value;
     } else if (strcmp(name, "--svg") == 0) {

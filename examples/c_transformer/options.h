@@ -5,7 +5,7 @@
 #ifndef C_TRANSFORMER_OPTIONS_H
 #define C_TRANSFORMER_OPTIONS_H
 
-enum { kMaxSettings = 64 };
+#include "settings.h"
 
 typedef struct {
   enum { kTrainOne, kCompare, kSearch } what;
@@ -18,9 +18,7 @@ typedef struct {
   int seed, threads;
   const char* csv;  // "": not written
   const char* svg;
-  // Texts "key=value" for libshampoo: the defaults of this program first, then what the command line says.
-  int setting_count;
-  char* settings[kMaxSettings];
+  Settings settings;
 } Options;
 
 // Defaults, then the command line. Ends the program after --help, and on a mistake.

@@ -34,8 +34,8 @@ void training_create(Training* training, const Options* options, const Text* tex
     contender->params = allocate(model->values, sizeof(real));
     model_init(model, contender->params, &random_state);
     if (contender->uses_shampoo) {
-      with_shampoo_create(&contender->shampoo, model, pool, contender->params, training->grads, options->setting_count,
-                          options->settings, contender->frequency);
+      with_shampoo_create(&contender->shampoo, model, pool, contender->params, training->grads, &options->settings,
+                          contender->frequency);
     } else {
       adamw_create(&contender->adamw, model, pool, options->weight_decay);
     }

@@ -3,26 +3,12 @@
 #include "with_shampoo.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "check.h"
+#include "status.h"
 
 // Groups of parameters: matrices decay, gains and biases do not.
 enum { kMatrices, kVectors, kGroups };
-
-// Every call can fail, and says why in words.
-static void check(shampoo_status status, const char* what) {
-  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, shampoo_last_error(), shampoo_status_name(status));
-}
-
-static void apply_setting(shampoo_config* config, const char* setting) {
-  char key[64];
-  const char* equals = strchr(setting, '=');
-  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
-  memcpy(key, setting, (size_t)(equals - setting));
-  key[equals - setting] = '\0';
-  check(shampoo_config_set_str(config, key, equals + 1), setting);
-}
 
 static void add_param(shampoo_plan* plan, const Tensor* tensor) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
@@ -36,11 +22,11 @@ static void add_param(shampoo_plan* plan, const Tensor* tensor) {
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
-                         int setting_count, char* const* settings, int frequency) {
+                         const Settings* settings, int frequency) {
   // 1. The hyper-parameters.
   shampoo_config *config, *vectors;
   check(shampoo_config_create(&config), "config");
-  for (int i = 0; i < setting_count; ++i) apply_setting(config, settings[i]);
+  settings_apply(settings, config);
   if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
   check(shampoo_config_clone(&vectors, config), "config");
   check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");

@@ -9,6 +9,7 @@
 
 #include "model.h"
 #include "pool.h"
+#include "settings.h"
 
 typedef struct {
   shampoo_optimizer* optimizer;
@@ -20,7 +21,7 @@ typedef struct {
 // `settings` are texts "key=value" in the spelling of docs/keys.md, later ones over earlier ones; `frequency`, where it
 // is above 0, is the precondition_frequency whatever they say.
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
-                         int setting_count, char* const* settings, int frequency);
+                         const Settings* settings, int frequency);
 void with_shampoo_free(WithShampoo* shampoo);
 
 // One step: reads the gradients and moves the parameters.
