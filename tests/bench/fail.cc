@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/fail.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
 namespace bench {
 
 void Fail(const std::string& text) {
-  std::fprintf(stderr, "shampoo_bench: %s\n", text.c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, text.c_str());
   std::exit(1);
 }
 

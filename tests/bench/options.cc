@@ -4,8 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
+#include "tests/bench/arguments.h"
 #include "tests/bench/fail.h"
 
 namespace bench {
@@ -35,38 +35,14 @@ output
 The environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE should be unset: they change what is measured.
 )";
 
-std::vector<std::string> SplitList(const std::string& text, const std::string& option) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  if (parts.empty()) Fail(option + " needs a value");
-  return parts;
-}
-
-template <typename Int>
-std::vector<Int> SplitInts(const std::string& text, const std::string& option) {
-  std::vector<Int> values;
-  for (const std::string& part : SplitList(text, option)) {
-    char* end = nullptr;
-    const long long value = std::strtoll(part.c_str(), &end, 10);
-    if (*end != '\0' || value < 1 || value > (1 << 30)) Fail(option + ": '" + part + "' is no number of 1 or more");
-    values.push_back(static_cast<Int>(value));
-  }
-  return values;
-}
-
-std::pair<std::string, std::string> SplitKey(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos) Fail("--set " + text + ": expected KEY=VALUE");
-  const std::string key = text.substr(0, equals);
+std::pair<std::string, std::string> ReadKey(const std::string& text) {
+  std::pair<std::string, std::string> pair = SplitPair(text);
   // What the rows vary or the measurement itself sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "root_spread"}) {
-    if (key == own) Fail("--set " + key + ": this program sets it itself; see --help for an option");
+    if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");
   }
-  return {key, text.substr(equals + 1)};
+  return pair;
 }
 
 void CheckTogether(const Options& options) {
@@ -116,7 +92,7 @@ Options ReadOptions(int argc, char** argv) {
     } else if (name == "--state-dtype") {
       options.state_dtypes = SplitList(value, name);
     } else if (name == "--set") {
-      options.keys.push_back(SplitKey(value));
+      options.keys.push_back(ReadKey(value));
     } else if (name == "--min-runs") {
       options.min_runs = SplitInts<int>(value, name)[0];
     } else if (name == "--json") {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <type_traits>
 
+#include "tests/bench/arguments.h"
 #include "tests/bench/fail.h"
 
 namespace bench {
@@ -52,16 +52,6 @@ output
   --svg FILE              a plot of overhead and state over the number of ranks
 )";
 
-std::vector<std::string> SplitList(const std::string& text, const std::string& option) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  if (parts.empty()) Fail(option + " needs a value");
-  return parts;
-}
-
 int ReadInt(const std::string& text, const std::string& option) {
   char* end = nullptr;
   const long long value = std::strtoll(text.c_str(), &end, 10);
@@ -81,13 +71,11 @@ double ReadRate(const std::string& text, const std::string& option) {
 }
 
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos) Fail("--set " + text + ": expected KEY=VALUE");
-  const std::string key = text.substr(0, equals);
+  std::pair<std::string, std::string> pair = SplitPair(text);
   for (const char* const own : {"max_preconditioner_dim", "precondition_frequency", "grafting", "balance"}) {
-    if (key == own) Fail("--set " + key + ": it has an option of its own; see --help");
+    if (pair.first == own) Fail("--set " + pair.first + ": it has an option of its own; see --help");
   }
-  return {key, text.substr(equals + 1)};
+  return pair;
 }
 
 Model FindModel(const std::string& name) {

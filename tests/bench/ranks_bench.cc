@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/arguments.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/fail.h"
 #include "tests/distributed/job.h"
@@ -67,13 +68,9 @@ Options ReadOptions(int argc, char** argv) {
     } else if (option == "--block") {
       options.block = value;
     } else if (option == "--runs") {
-      options.runs = std::max(1, std::atoi(value.c_str()));
+      options.runs = SplitInts<int>(value, option)[0];
     } else if (option == "--ranks") {
-      options.ranks.clear();
-      for (size_t at = 0; at < value.size(); at = value.find(',', at) + 1) {
-        options.ranks.push_back(std::max(1, std::atoi(value.c_str() + at)));
-        if (value.find(',', at) == std::string::npos) break;
-      }
+      options.ranks = SplitInts<int>(value, option);
     } else {
       Fail("unknown option " + option + "; --help shows them");
     }
