@@ -13,14 +13,14 @@ shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops*
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(out, "out"));
     shampoo_comm_ops own;
-    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(ops, sizeof own, "ops", &own));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(ops, offsetof(shampoo_comm_ops, all_to_all), "ops", &own));
     if (own.device_type != SHAMPOO_CPU && own.device_type != SHAMPOO_CUDA) {
       return shampoo::Invalid("ops.device_type is ", own.device_type, ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
     }
     auto made = std::make_unique<shampoo_comm>();
     SHAMPOO_RETURN_IF_ERROR(
         shampoo::Communicator::Create({own.user, own.rank, own.world, own.device_type == SHAMPOO_CUDA, own.all_gather,
-                                       own.async_error, own.abort, own.release},
+                                       own.all_to_all, own.async_error, own.abort, own.release},
                                       &made->comm));
     *out = made.release();
     return {};

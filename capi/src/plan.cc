@@ -20,6 +20,31 @@ Shape ReadShape(const int64_t* dims, int32_t ndim) {
   return Shape::Of(std::span<const int64_t>(dims, static_cast<size_t>(ndim)));
 }
 
+// The fields that describe a shard of a parameter with so many dims.
+Status ReadShard(const shampoo_param_desc& given, int32_t ndim, ParamDesc* desc) {
+  if (given.shard_form < 0 || given.shard_form > 2) {
+    return Invalid("shard_form is ", given.shard_form, ": expected 0 (whole), 1 (flat) or 2 (rectangle)");
+  }
+  if (given.shard_form != 1 && (given.flat_offset != 0 || given.flat_count != 0)) {
+    return Invalid("flat_offset is ", given.flat_offset, " and flat_count ", given.flat_count,
+                   " although shard_form is ", given.shard_form,
+                   ": set shard_form to 1 for a flat shard, or leave them 0");
+  }
+  for (int32_t k = 0; given.shard_form != 2 && k < 8; ++k) {
+    if (given.local_offset[k] != 0 || given.local_shape[k] != 0) {
+      return Invalid("local_offset[", k, "] is ", given.local_offset[k], " and local_shape[", k, "] ",
+                     given.local_shape[k], " although shard_form is ", given.shard_form,
+                     ": set shard_form to 2 for a rectangle, or leave them 0");
+    }
+  }
+  desc->form = static_cast<ShardForm>(given.shard_form);
+  desc->flat_offset = given.flat_offset;
+  desc->flat_count = given.flat_count;
+  desc->local_offset = ReadShape(given.local_offset, ndim);
+  desc->local_shape = ReadShape(given.local_shape, ndim);
+  return {};
+}
+
 // The caller's description in the core's form; sense is made of it by the plan.
 Status ReadParamDesc(const shampoo_param_desc& given, ParamDesc* desc) {
   SHAMPOO_RETURN_IF_ERROR(RequireArgument(given.name, "desc.name"));
@@ -28,38 +53,16 @@ Status ReadParamDesc(const shampoo_param_desc& given, ParamDesc* desc) {
   if (given.ndim < 0 || given.ndim > kMaxDims) {
     return Invalid("ndim is ", given.ndim, ": expected 0 (a scalar) to ", kMaxDims).Within(context);
   }
-  if (given.shard_form < 0 || given.shard_form > 2) {
-    return Invalid("shard_form is ", given.shard_form, ": expected 0 (whole), 1 (flat) or 2 (rectangle)")
-        .Within(context);
-  }
+  SHAMPOO_RETURN_IF_ERROR(ReadShard(given, given.ndim, desc).Within(context));
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("param_dtype", given.param_dtype, &desc->param_dtype).Within(context));
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("grad_dtype", given.grad_dtype, &desc->grad_dtype).Within(context));
   const int32_t out_dtype = given.out_dtype == 0 ? given.param_dtype : given.out_dtype;
   const int32_t copy_dtype = given.copy_dtype == 0 ? given.param_dtype : given.copy_dtype;
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("out_dtype", out_dtype, &desc->out_dtype).Within(context));
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("copy_dtype", copy_dtype, &desc->copy_dtype).Within(context));
-  if (given.shard_form != 1 && (given.flat_offset != 0 || given.flat_count != 0)) {
-    return Invalid("flat_offset is ", given.flat_offset, " and flat_count ", given.flat_count,
-                   " although shard_form is ", given.shard_form,
-                   ": set shard_form to 1 for a flat shard, or leave them 0")
-        .Within(context);
-  }
-  for (int32_t k = 0; given.shard_form != 2 && k < 8; ++k) {
-    if (given.local_offset[k] != 0 || given.local_shape[k] != 0) {
-      return Invalid("local_offset[", k, "] is ", given.local_offset[k], " and local_shape[", k, "] ",
-                     given.local_shape[k], " although shard_form is ", given.shard_form,
-                     ": set shard_form to 2 for a rectangle, or leave them 0")
-          .Within(context);
-    }
-  }
   desc->shape = ReadShape(given.shape, given.ndim);
   desc->stack_dims = given.stack_dims;
   desc->group = given.group;
-  desc->form = static_cast<ShardForm>(given.shard_form);
-  desc->flat_offset = given.flat_offset;
-  desc->flat_count = given.flat_count;
-  desc->local_offset = ReadShape(given.local_offset, given.ndim);
-  desc->local_shape = ReadShape(given.local_shape, given.ndim);
   return {};
 }
 
@@ -116,6 +119,18 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
   });
 }
 
+shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t shard_rank,
+                                      const shampoo_param_desc* desc) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(plan, "plan"));
+    shampoo_param_desc own;
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(desc, sizeof own, "desc", &own));
+    shampoo::ParamDesc shard;
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadShard(own, plan->plan->DimsOf(param), &shard));
+    return plan->plan->AddShard(param, shard_rank, std::move(shard));
+  });
+}
+
 shampoo_status shampoo_plan_finish(shampoo_plan* plan) {
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(plan, "plan"));
@@ -147,12 +162,12 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
     shampoo_block_info own = SHAMPOO_BLOCK_INFO_INIT;
     own.param = block.param;
     own.owner = block.owner;
-    own.shard_owner = data->placement.shard_rank;
+    own.shard_owner = block.shard_owner;
     own.form = block.piece_of_shard ? 1 : 0;
     own.ndim = block.order();
     std::copy(block.shape.dims.begin(), block.shape.dims.end(), own.shape);
-    std::copy(block.stride.begin(), block.stride.end(), own.stride);
-    own.flat_offset = block.offset;
+    std::copy(block.tensor_stride.begin(), block.tensor_stride.end(), own.stride);
+    own.flat_offset = block.tensor_offset;
     own.state_bytes = block.state_bytes;
     return shampoo::WriteStruct(own, sizeof own, "info", info);
   });

@@ -47,7 +47,9 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
     own.dtype = static_cast<int32_t>(found->dtype);
     own.owner = found->owner;
     own.symmetric = found->form != shampoo::SymmetricForm::kNone ? 1 : 0;
-    return shampoo::WriteStruct(own, sizeof own, "entry", entry);
+    own.shard_owner = found->shard_owner;
+    own.form = found->piece_of_shard ? 1 : 0;
+    return shampoo::WriteStruct(own, offsetof(shampoo_state_entry, shard_owner), "entry", entry);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <span>
 
 #include "core/plan/block.h"
+#include "core/plan/plan.h"
+#include "core/plan/region.h"
 #include "core/roots/residual.h"
 #include "core/roots/root.h"
 #include "core/step/program.h"
@@ -47,6 +49,27 @@ struct StepItem {
   bool stand = false;  // do nothing but say that the block stands still
 };
 
+// What one shard rank holds of a block: elements that lie in its buffer of the parameter, or packed in the order of the
+// block for an exchange, or in the block that was brought together.
+struct PartOfBlock {
+  const Block* block;
+  const Region* region;  // what the rank holds of the parameter
+  int64_t elements;
+};
+struct PartCopy {
+  enum class Way { kHeldToPacked, kPackedToBlock, kBlockToPacked };
+  PartOfBlock part;
+  Way way;
+  const void* from;  // nullptr: packed is marked as of a block that stands still
+  void* to;
+  size_t element_bytes;
+};
+// What was delivered for a part, packed at item.exchange; item.buffers are those of the holder.
+struct PartItem {
+  StepItem item;
+  PartOfBlock part;
+};
+
 // A stretch of memory that the check phase looks at.
 struct Stretch {
   const void* data;
@@ -70,9 +93,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // The states of this owner's blocks that have not made a step: zeros, initial inverses, diagonal flags set.
-  virtual void InitializeState(std::span<const Block> blocks, int owner, std::span<const Settings> groups,
-                               char* arena) = 0;
+  // The states of this rank's blocks that have not made a step: zeros, initial inverses, diagonal flags set.
+  virtual void InitializeState(const PlanData& plan, char* arena) = 0;
 
   // largest[i]: the largest magnitude in stretch i; NaN if it holds a NaN, infinity if an infinity.
   virtual void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) = 0;
@@ -90,6 +112,11 @@ class Backend {
   // The outputs of blocks from what was exchanged for them; a block that did not move is marked as one that stood
   // still.
   virtual void ApplyExchanged(std::span<const StepItem> items) = 0;
+
+  // With blocks that are brought together from shards: parts on their way, and outputs from what was delivered, with
+  // marks as ApplyExchanged.
+  virtual void CopyParts(std::span<const PartCopy> copies) = 0;
+  virtual void ApplyParts(std::span<const PartItem> parts) = 0;
 
   // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: itself, or updates of
   // zero.

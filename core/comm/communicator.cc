@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/comm/communicator.h"
 
+#include <numeric>
 #include <utility>
 
 namespace shampoo {
@@ -28,22 +29,38 @@ Communicator::~Communicator() {
 
 Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
   const char* what = "async_error";
-  int32_t error = ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0;
+  int32_t error = AsyncError();
   if (error == 0) {
     what = "all_gather";
     const char* const own = static_cast<const char*>(buffer) + ops_.rank * segment_bytes;
     error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), nullptr);
   }
   if (error == 0) return {};
+  return Lost(what, error, Cat("segments of ", segment_bytes, " bytes"));
+}
+
+Status Communicator::AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,
+                              std::span<const size_t> recv_bytes) {
+  const char* what = "async_error";
+  int32_t error = AsyncError();
+  if (error == 0) {
+    what = "all_to_all";
+    error = ops_.all_to_all(ops_.user, send, send_bytes.data(), recv, recv_bytes.data(), nullptr);
+  }
+  if (error == 0) return {};
+  const auto sum = [](std::span<const size_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); };
+  return Lost(what, error, Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
+}
+
+Status Communicator::Lost(const char* what, int32_t error, const std::string& size) {
   const bool first = !failed_;
   failed_ = true;
   if (ops_.abort != nullptr) {
     told_ = true;
     if (first) ops_.abort(ops_.user);
   }
-  return CommFailed(who_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for segments of ",
-                    segment_bytes,
-                    " bytes: a collective failed; tear the job down and start it anew from a checkpoint");
+  return CommFailed(who_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
+                    ": a collective failed; tear the job down and start it anew from a checkpoint");
 }
 
 Status Communicator::FailedBefore() const {

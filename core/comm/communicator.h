@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "core/base/status.h"
 
@@ -17,6 +19,8 @@ struct CommOps {
   int world = 1;
   bool takes_device_memory = false;
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) = nullptr;
+  int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                        void* stream) = nullptr;
   int32_t (*async_error)(void* user) = nullptr;
   void (*abort)(void* user) = nullptr;
   void (*release)(void* user) = nullptr;
@@ -53,8 +57,15 @@ class Communicator {
   // the other ranks are made to fail as far as the caller's functions can.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
 
+  bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
+  // send: send_bytes[r] bytes for each rank r, one after another; recv in the same way. Failures as of GatherInPlace.
+  Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
+
  private:
   Communicator() = default;
+  int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
+  // What `what` returned of the caller's functions.
+  Status Lost(const char* what, int32_t error, const std::string& size);
 
   CommOps ops_;
   const char* who_ = "rank";

@@ -24,24 +24,59 @@ using Library = std::unique_ptr<void, Closer>;
 struct Nccl {
   Library library;  // held, so that the host's dlclose does not take the functions away
   void* comm = nullptr;
+  int world = 0;
   int (*all_gather)(const void* send, void* recv, size_t count, int datatype, void* comm, void* stream) = nullptr;
   int (*comm_count)(void* comm, int* count) = nullptr;
   int (*comm_user_rank)(void* comm, int* rank) = nullptr;
   int (*get_async_error)(void* comm, int* error) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
+  // Since NCCL 2.7, and of no use one without the other: otherwise there is no all-to-all.
+  int (*send)(const void* send, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
+  int (*recv)(void* recv, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
+  bool has_all_to_all() const {
+    return send != nullptr && recv != nullptr && group_start != nullptr && group_end != nullptr;
+  }
 };
 
-int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) {
-  const Nccl* const nccl = static_cast<const Nccl*>(user);
-  int result = nccl->all_gather(send, recv, bytes_per_rank, kUint8, nccl->comm, stream);
-  // A communicator of the non-blocking kind returns before the work is in the stream.
+// A communicator of the non-blocking kind returns before the work is in the stream.
+int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();
     int state = kSuccess;
-    const int asked = nccl->get_async_error(nccl->comm, &state);
+    const int asked = nccl.get_async_error(nccl.comm, &state);
     result = asked != kSuccess ? asked : state;
   }
   return result;
+}
+
+int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) {
+  const Nccl* const nccl = static_cast<const Nccl*>(user);
+  return Finish(*nccl, nccl->all_gather(send, recv, bytes_per_rank, kUint8, nccl->comm, stream));
+}
+
+bool Failed(int result) { return result != kSuccess && result != kInProgress; }
+
+int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                 void* stream) {
+  const Nccl* const nccl = static_cast<const Nccl*>(user);
+  size_t sent = 0, received = 0;
+  int result = nccl->group_start();
+  if (result != kSuccess) return result;
+  for (int r = 0; r < nccl->world && !Failed(result); ++r) {
+    if (send_bytes[r] > 0) {
+      result = nccl->send(static_cast<const char*>(send) + sent, send_bytes[r], kUint8, r, nccl->comm, stream);
+    }
+    if (recv_bytes[r] > 0 && !Failed(result)) {
+      result = nccl->recv(static_cast<char*>(recv) + received, recv_bytes[r], kUint8, r, nccl->comm, stream);
+    }
+    sent += send_bytes[r];
+    received += recv_bytes[r];
+  }
+  // After an error, too: the group would stay open for all that this thread does afterwards.
+  const int ended = nccl->group_end();
+  return Failed(result) ? result : Finish(*nccl, ended);
 }
 
 int32_t AsyncError(void* user) {
@@ -55,8 +90,13 @@ int32_t AsyncError(void* user) {
 void Release(void* user) { delete static_cast<Nccl*>(user); }
 
 template <typename Function>
-Status Find(void* library, const char* path, const char* name, Function* out) {
+void FindOptional(void* library, const char* name, Function* out) {
   *out = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+template <typename Function>
+Status Find(void* library, const char* path, const char* name, Function* out) {
+  FindOptional(library, name, out);
   if (*out != nullptr) return {};
   return Unsupported("libnccl_path \"", path, "\" has no function ", name,
                      ": expected NCCL 2.4 or later; give the file that your program loaded NCCL from");
@@ -68,6 +108,10 @@ Status FindFunctions(const char* path, Nccl* nccl) {
   SHAMPOO_RETURN_IF_ERROR(Find(library, path, "ncclCommCount", &nccl->comm_count));
   SHAMPOO_RETURN_IF_ERROR(Find(library, path, "ncclCommUserRank", &nccl->comm_user_rank));
   SHAMPOO_RETURN_IF_ERROR(Find(library, path, "ncclCommGetAsyncError", &nccl->get_async_error));
+  FindOptional(library, "ncclSend", &nccl->send);
+  FindOptional(library, "ncclRecv", &nccl->recv);
+  FindOptional(library, "ncclGroupStart", &nccl->group_start);
+  FindOptional(library, "ncclGroupEnd", &nccl->group_end);
   return Find(library, path, "ncclGetErrorString", &nccl->get_error_string);
 }
 
@@ -95,8 +139,10 @@ Status NcclOps(void* nccl_comm, const char* path, CommOps* ops) {
   CommOps found;
   SHAMPOO_RETURN_IF_ERROR(Accept(*nccl, "ncclCommUserRank", nccl->comm_user_rank(nccl_comm, &found.rank)));
   SHAMPOO_RETURN_IF_ERROR(Accept(*nccl, "ncclCommCount", nccl->comm_count(nccl_comm, &found.world)));
+  nccl->world = found.world;
   found.takes_device_memory = true;
   found.all_gather = AllGather;
+  if (nccl->has_all_to_all()) found.all_to_all = AllToAll;
   found.async_error = AsyncError;
   // No abort: ncclCommAbort frees the communicator, which stays the caller's to destroy.
   found.release = Release;

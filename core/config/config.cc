@@ -137,6 +137,7 @@ Status Config::Resolve(Settings* settings) const {
   made.output = static_cast<Output>(Choice("output"));
   made.communicate = static_cast<Communicate>(Choice("communicate"));
   made.balance = static_cast<Balance>(Choice("balance"));
+  made.shard_mode = static_cast<ShardMode>(Choice("shard_mode"));
 
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));

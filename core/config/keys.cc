@@ -18,6 +18,7 @@ constexpr const char* kRankNames[] = {"epsilon", "pseudo_inverse"};
 constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kCommunicateNames[] = {"updates", "params"};
 constexpr const char* kBalanceNames[] = {"bytes", "cost"};
+constexpr const char* kShardModeNames[] = {"local", "gather"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
@@ -173,12 +174,19 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Bytes that the updates of all ranks may take in memory at a time: they are exchanged in as many all-gathers "
-            "as that needs; one block of each rank is the least. 0: in one.",
+            "as that needs, with shard_mode gather in as many exchanges each way; one block of each rank is the least. "
+            "0: in one.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "By what blocks are dealt out to ranks, the largest first, each to the rank with the least so far. bytes: "
             "what is sent. cost: a model of the time that a step of the block takes, roots included.",
      .scope = Scope::kOptimizer, .choices = kBalanceNames},
+    {.name = "shard_mode", .type = KeyType::kChoice, .default_text = "local",
+     .doc = "What becomes of parameters of which each shard rank holds a part. local: each part is a tensor of its own, "
+            "with blocks, and so updates, that differ from those without sharding; nothing is sent. gather: blocks are "
+            "those of the whole parameters, brought together at an owner for the step: the bits of a run without "
+            "sharding, for an exchange of gradients and parameters to the owners, and one of updates back.",
+     .scope = Scope::kOptimizer, .choices = kShardModeNames},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
      .doc = "Every so many steps ranks compare a hash of their parameters, and a difference is an error. 0: never.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},

@@ -20,6 +20,7 @@ enum class OnNonFinite { kError, kSkipBlock, kSkipStep };
 enum class Output { kParameters, kUpdates };
 enum class Communicate { kUpdates, kParams };
 enum class Balance { kBytes, kCost };
+enum class ShardMode { kLocal, kGather };
 
 // The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
 struct Settings {
@@ -63,6 +64,7 @@ struct Settings {
   Output output = Output::kParameters;
   Communicate communicate = Communicate::kUpdates;
   Balance balance = Balance::kBytes;
+  ShardMode shard_mode = ShardMode::kLocal;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
 

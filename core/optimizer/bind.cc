@@ -101,7 +101,7 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
                      kArenaAlignment, " bytes");
     }
   }
-  const int64_t bytes = plan_->state_bytes_of_rank[static_cast<size_t>(plan_->placement.replica_rank)];
+  const int64_t bytes = plan_->state_bytes();
   if (state_in != state_out && MemoryRange{"", state_in, bytes}.Overlaps({"", state_out, bytes})) {
     return Invalid(
         "state_in and state_out overlap: expected the same arena, or two apart by at least the plan's "

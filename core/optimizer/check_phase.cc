@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/optimizer/optimizer.h"
+#include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
@@ -74,8 +75,8 @@ class Growth {
   const char* state_;
 };
 
-// Whether no state of the block can overflow if no element of G is larger than `largest`. NaN and infinity are not
-// harmless.
+}  // namespace
+
 bool IsHarmless(Backend* backend, const StepItem& item, double largest, const char* state) {
   const Block& block = *item.block;
   const Growth growth(backend, item, state);
@@ -88,13 +89,17 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
   return true;
 }
 
+namespace {
+
 // The exact check, for a block that is not harmless at first sight. by_state: whether it is not the gradient alone,
 // which all ranks see, that makes it fail.
-Status CheckBlock(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
+Status CheckGradient(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
   const GradientInspection seen = backend->Inspect(item);
-  const auto where = [&] { return Cat(" at element ", seen.element, " (block ", BlockName(param, block), ")"); };
+  const int64_t element =
+      block.gathered ? block.tensor_offset + OffsetAt(block.shape, block.tensor_stride, seen.element) : seen.element;
+  const auto where = [&] { return Cat(" at element ", element, " (block ", BlockName(param, block), ")"); };
   if (!std::isfinite(seen.value)) {
     return Numeric(seen.param_at_fault ? "parameter \"" : "the gradient of parameter \"", param.desc.name, "\" has ",
                    std::isnan(seen.value) ? "NaN" : "an infinity", where(), kNothingChanged, kWhatToTry);
@@ -153,7 +158,7 @@ void Optimizer::PrepareProgram(Group* group, int64_t t) {
 Status Optimizer::ListItems() {
   for (Group& group : groups_) group.active = false;
   for (const Param& param : plan_->params) {
-    if (HasGradient(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
+    if (TakesPart(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
   }
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -169,12 +174,19 @@ Status Optimizer::ListItems() {
   for (const int64_t i : blocks_by_cost_) {
     const Block& block = plan_->blocks[static_cast<size_t>(i)];
     const Param& param = plan_->params[static_cast<size_t>(block.param)];
-    if (!HasGradient(param)) continue;
+    if (!TakesPart(param)) continue;
     item_of_block_[static_cast<size_t>(i)] = items_.size();
     const Group& group = groups_[static_cast<size_t>(block.group)];
-    items_.push_back({&param, &block, &buffers_[static_cast<size_t>(block.param)], &group.program,
-                      ScheduleAt(group.settings, group.program.t, block.phase), roots_.ReportsOf(i), roots_.FirstOf(i),
-                      &stood_still_[static_cast<size_t>(i)], exchange_ ? exchange_->PlaceOf(block) : nullptr,
+    const Buffers* buffers = &buffers_[static_cast<size_t>(block.param)];
+    char* exchange = nullptr;
+    if (gathering_) {
+      buffers = &whole_buffers_[static_cast<size_t>(i)];
+      exchange = static_cast<char*>(buffers->out);
+    } else if (exchange_) {
+      exchange = exchange_->PlaceOf(block);
+    }
+    items_.push_back({&param, &block, buffers, &group.program, ScheduleAt(group.settings, group.program.t, block.phase),
+                      roots_.ReportsOf(i), roots_.FirstOf(i), &stood_still_[static_cast<size_t>(i)], exchange,
                       plan_->groups[0].communicate == Communicate::kParams});
   }
   return {};
@@ -214,7 +226,7 @@ void Optimizer::ScanGradients() {
     const int p = stretch_param_[i];
     double largest = 0;
     for (; i < of_params && stretch_param_[i] == p; ++i) {
-      if (!std::isnan(largest) && !(stretch_largest_[i] <= largest)) largest = stretch_largest_[i];  // NaN stays
+      largest = LargestOf(largest, stretch_largest_[i]);
     }
     bound[static_cast<size_t>(p)] = std::fabs(program_of(static_cast<size_t>(p)).gradient_scale) * largest;
   }
@@ -253,6 +265,29 @@ Status Optimizer::CheckFactors() {
   return {};
 }
 
+// The exact check of one block; what the group wants skipped is marked and told, and else an error.
+Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std::string>* messages, bool* skip_step) {
+  bool by_state = false;
+  Status status = CheckGradient(backend_.get(), *item, state, &by_state);
+  if (status.ok()) return {};
+  const OnNonFinite choice = groups_[static_cast<size_t>(item->block->group)].settings.on_nonfinite;
+  // Other ranks cannot know what the owner's state would do, and are told in the exchange. Where they see the gradient
+  // only when the step has begun that holds for errors, too.
+  const bool stand = by_state && (gathering_ || (exchange_ && choice != OnNonFinite::kError));
+  if (stand) {
+    item->stand = true;
+  } else if (choice == OnNonFinite::kError) {
+    return status;
+  } else {
+    bad_items_.push_back(*item);
+    if (choice == OnNonFinite::kSkipStep) *skip_step = true;
+  }
+  const char* const skipped =
+      choice == OnNonFinite::kSkipStep && !stand ? "a step is skipped: " : "a block is skipped: ";
+  if (LogEnabled(LogLevel::kWarning)) messages->push_back(Cat(skipped, status.message()));
+  return {};
+}
+
 Status Optimizer::CheckGradients(bool* skip_step) {
   ScanGradients();
   *skip_step = false;
@@ -266,22 +301,7 @@ Status Optimizer::CheckGradients(bool* skip_step) {
       StepItem& item = items_[item_of_block_[static_cast<size_t>(param.first_block + i)]];
       const char* const state = Owns(*item.block) ? state_in_ : nullptr;
       if (IsHarmless(backend_.get(), item, gradient_bound_[p], state)) continue;
-      bool by_state = false;
-      Status status = CheckBlock(backend_.get(), item, state, &by_state);
-      if (status.ok()) continue;
-      const OnNonFinite choice = groups_[static_cast<size_t>(param.desc.group)].settings.on_nonfinite;
-      if (choice == OnNonFinite::kError) return status;
-      // Other ranks cannot know what the owner's state would do, and are told in the exchange.
-      const bool stand = exchange_ != nullptr && by_state;
-      if (stand) {
-        item.stand = true;
-      } else {
-        bad_items_.push_back(item);
-        if (choice == OnNonFinite::kSkipStep) *skip_step = true;
-      }
-      const char* const skipped =
-          choice == OnNonFinite::kSkipStep && !stand ? "a step is skipped: " : "a block is skipped: ";
-      if (LogEnabled(LogLevel::kWarning)) messages.push_back(Cat(skipped, status.message()));
+      SHAMPOO_RETURN_IF_ERROR(CheckBlock(&item, state, &messages, skip_step));
     }
   }
   // Only now is it sure that the step does not fail.

@@ -32,6 +32,23 @@ Status CheckUsable(const OptimizerDesc& desc) {
   return {};
 }
 
+// Which algorithm parameters get, whose shards lie on several ranks.
+std::string TextOfForms(const PlanData& plan) {
+  int whole = 0;
+  int pieces = 0;
+  int skipped = 0;
+  for (const Param& param : plan.params) {
+    if (param.block_count == 0) {
+      ++skipped;
+    } else {
+      ++(plan.blocks[static_cast<size_t>(param.first_block)].piece_of_shard ? pieces : whole);
+    }
+  }
+  return Cat("shards: shard_mode ", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,
+             " shard ranks; ", whole, " parameters are preconditioned whole, ", pieces,
+             " as pieces of this rank's shards, ", skipped, " have no elements here and are skipped");
+}
+
 }  // namespace
 
 Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status given,
@@ -48,6 +65,10 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       optimizer.reset(new Optimizer(plan));
       SHAMPOO_RETURN_IF_ERROR(optimizer->CheckCommunicators(desc));
       if (desc.shard_comm) shard_lines = PlanLines(*plan, false);
+      if (plan->gathers) {
+        shard_lines.push_back(desc.shard_comm->has_all_to_all() ? "a communicator with all_to_all"
+                                                                : "a communicator without all_to_all");
+      }
       if (desc.replica_comm) replica_lines = PlanLines(*plan, true);
       return optimizer->Build(desc);
     });
@@ -67,20 +88,24 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   const PlanData& data = *plan;
   std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
-  optimizer->backend_->InitializeState(data.blocks, data.placement.replica_rank, data.groups, optimizer->state_out_);
-  const auto rank = static_cast<size_t>(data.placement.replica_rank);
-  LogText(LogLevel::kInfo, [&data, rank] {
+  optimizer->backend_->InitializeState(data, optimizer->state_out_);
+  LogText(LogLevel::kInfo, [&data] {
     return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
-               data.blocks.size(), " blocks", data.placement.replica_world == 1 ? "" : " of all ranks", ", ",
-               data.state_bytes_of_rank[rank], " bytes of state, ", data.workspace_bytes_of_rank[rank],
-               " of workspace, ", data.threads, " threads");
+               data.blocks.size(), " blocks", data.ranks() == 1 ? "" : " of all ranks", ", ", data.state_bytes(),
+               " bytes of state, ", data.workspace_bytes_of_rank[static_cast<size_t>(data.rank())], " of workspace, ",
+               data.threads, " threads");
   });
+  if (data.placement.shard_world > 1) LogText(LogLevel::kInfo, [&data] { return TextOfForms(data); });
   *out = std::move(optimizer);
   return {};
 }
 
 Status Optimizer::CheckCommunicators(const OptimizerDesc& desc) const {
   const Placement& placement = plan_->placement;
+  if (plan_->gathers && desc.shard_comm == nullptr) {
+    return Invalid("desc.shard_comm is NULL, shard_mode is gather and the plan's shard_world is ",
+                   placement.shard_world, ": give a communicator of the shard ranks, or set shard_mode local");
+  }
   if (desc.replica_comm == nullptr && placement.replica_world != 1) {
     return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,
                    ": give a communicator of as many ranks, or make a plan with a replica_world of 1");
@@ -111,17 +136,20 @@ Status Optimizer::Build(const OptimizerDesc& desc) {
   }
   buffers_.resize(data.params.size());
   bound_.resize(data.params.size(), false);
-  entries_ = ListEntries(data, data.placement.replica_rank);
+  entries_ = ListEntries(data);
   if (data.placement.replica_world > 1) {
     SHAMPOO_RETURN_IF_ERROR(Exchange::Create(data, desc.replica_comm, desc.allocator, &exchange_));
   }
   if (desc.shard_comm != nullptr) shards_ = std::make_unique<ShardStatus>(data, desc.shard_comm);
+  if (data.gathers) {
+    SHAMPOO_RETURN_IF_ERROR(Gathering::Create(data, desc.shard_comm, shards_->number(), desc.allocator, &gathering_));
+  }
   PrepareStep();
   return CpuBackend::Create(data, desc.executor, desc.allocator, &backend_);
 }
 
 Status Optimizer::AllocateState(const OptimizerDesc& desc) {
-  const int64_t needed = plan_->state_bytes_of_rank[static_cast<size_t>(plan_->placement.replica_rank)];
+  const int64_t needed = plan_->state_bytes();
   if (desc.state == nullptr) {
     SHAMPOO_RETURN_IF_ERROR(Allocation::Create(desc.allocator, needed, "state", &own_state_));
     created_state_ = own_state_.data();
@@ -156,8 +184,9 @@ void Optimizer::PrepareStep() {
   gradient_bound_.resize(plan_->params.size());
   shard_steps_.resize(groups_.size());
   shard_gradients_.resize(plan_->params.size());
+  if (gathering_) PrepareGathering();
+  if (exchange_ || gathering_) bucket_items_.reserve(blocks.size());
   if (exchange_) {
-    bucket_items_.reserve(blocks.size());
     inputs_.resize(plan_->params.size() + groups_.size() + 1);
     parameter_hash_.resize(plan_->params.size());
   }
@@ -165,8 +194,12 @@ void Optimizer::PrepareStep() {
   int64_t scanned = 0;
   for (const Param& param : plan_->params) scanned += 2 * StretchCount(param.elements);
   int64_t factors = 0;
-  for (const Block& block : blocks) factors += block.order();
-  const int64_t stretches = std::max(scanned, factors);
+  int64_t owned = 0;
+  for (const Block& block : blocks) {
+    factors += block.order();
+    if (gathering_ && Owns(block)) owned += 2 * StretchCount(block.elements);
+  }
+  const int64_t stretches = std::max({scanned, factors, owned});
   stretches_.reserve(static_cast<size_t>(stretches));
   stretch_param_.reserve(static_cast<size_t>(stretches));
   stretch_largest_.resize(static_cast<size_t>(stretches));

@@ -27,6 +27,11 @@ class Exchange {
     return buffer_.data() + block.owner * segment_bytes_[static_cast<size_t>(block.bucket)] + block.exchange_offset;
   }
 
+  // Where what is sent of a rank lies in a bucket.
+  char* PayloadOf(int64_t bucket, int rank) const {
+    return buffer_.data() + rank * segment_bytes_[static_cast<size_t>(bucket)] + kSegmentHeaderBytes;
+  }
+
   // Sends this rank's segment, with the header, and brings those of all.
   Status Gather(int64_t bucket, SegmentHeader own);
 

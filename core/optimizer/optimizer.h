@@ -13,6 +13,7 @@
 #include "core/base/memory.h"
 #include "core/comm/communicator.h"
 #include "core/optimizer/exchange.h"
+#include "core/optimizer/gathering.h"
 #include "core/optimizer/root_ledger.h"
 #include "core/optimizer/shard_status.h"
 #include "core/plan/plan.h"
@@ -76,6 +77,7 @@ class Optimizer {
   Status CheckCommunicators(const OptimizerDesc& desc) const;
   Status AllocateState(const OptimizerDesc& desc);
   void PrepareStep();
+  void PrepareGathering();
 
   Status CheckGroup(int group) const;
   Status CheckBuffers(const Param& param, const Buffers& buffers) const;
@@ -84,6 +86,7 @@ class Optimizer {
   // skip_step: this step is to change nothing, and to succeed.
   Status CheckStep(bool* skip_step);
   Status CheckWithShards(const Status& checked, bool* skip_step);
+  Status CheckBlock(StepItem* item, const char* state, std::vector<std::string>* messages, bool* skip_step);
   Status TellOfLoss();
   Status CheckBound() const;
   Status CheckScalars() const;
@@ -110,7 +113,8 @@ class Optimizer {
   // With several ranks.
   Status StepTogether(const Status& checked, bool skip_step);
   Status GatherBucket(int64_t bucket, const Status& checked, bool skip_step);
-  Status AgreeOnVerdict(Status own);
+  Status AgreeOnVerdict(Status own, bool* skip_step);
+  Status FinishStep(bool go);
   std::span<const StepItem> ItemsOf(int64_t bucket, bool own);
   void ComputeBucket(int64_t bucket);
   void ApplyBucket(int64_t bucket);
@@ -122,8 +126,23 @@ class Optimizer {
   Status CompareReplicas();
   void TakeOverdueOfOthers();
 
-  bool Owns(const Block& block) const { return block.owner == plan_->placement.replica_rank; }
-  bool HasGradient(const Param& param) const;
+  // With blocks that are brought together from shards.
+  void AssumeGradients();
+  void TakeAgreedGradients();
+  bool DoubtsGradients();
+  Status InspectTogether(Status checked, bool* skip_step);
+  Status StepGathered(const Status& checked, bool skip_step);
+  Status CollectBucket(int64_t bucket);
+  Status DeliverBucket(int64_t bucket);
+  void CheckOwned(int64_t bucket);
+  void ApplyDelivered(int64_t bucket);
+  Status Lose(Status failure, int64_t bucket, bool delivering);
+  size_t OwnRound(int64_t bucket) const { return gathering_->RoundIndex(bucket, plan_->placement.replica_rank); }
+  char* Arrived(int64_t bucket, int replica) const;
+
+  bool Owns(const Block& block) const { return plan_->Owns(block); }
+  bool HasGradient(const Param& param) const;  // on this rank
+  bool TakesPart(const Param& param) const;    // on any that holds something of it
   int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
 
   std::shared_ptr<const PlanData> plan_;
@@ -161,8 +180,16 @@ class Optimizer {
   std::vector<int64_t> parameter_hash_;
   std::vector<uint64_t> stretch_hash_;
   std::vector<int64_t> shard_steps_;   // by group
-  std::vector<char> shard_gradients_;  // by parameter
-  int64_t overdue_elsewhere_ = -1;     // a factor matrix of another rank, to be raised by the next step
+  std::vector<char> shard_gradients_;  // by parameter: ShardStatus::Gradient
+
+  // With blocks that are brought together from shards; nullptr: without.
+  std::unique_ptr<Gathering> gathering_;
+  std::vector<char> takes_part_;        // by parameter
+  std::vector<Buffers> whole_buffers_;  // by block: those that come to this rank
+  std::vector<PartItem> part_items_;
+  std::vector<double> block_bound_;  // of the blocks of a round
+  bool doubts_ = false;
+  int64_t overdue_elsewhere_ = -1;  // a factor matrix of another rank, to be raised by the next step
   bool failure_is_echo_ = false;
 
   RootLedger roots_;

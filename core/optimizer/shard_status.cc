@@ -27,14 +27,14 @@ ShardStatus::Head ShardStatus::HeadOf(int rank) {
 
 void ShardStatus::Tell(const Status& failure) {
   if (comm_->failed() && !comm_->TakeFailureToTell()) return;
-  bool no = false;
+  Flags none;
   // This rank has its failure already, whatever comes of it.
-  (void)Agree(failure, 0, &no, &no, {}, {}).ok();
+  (void)Agree(failure, 0, &none, {}, {}).ok();
 }
 
-Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool* skip, std::span<int64_t> step_of_group,
-                          std::span<const char> gradients) {
-  const Head head{static_cast<int64_t>(own.code()), *echo ? 1 : 0, *skip ? 1 : 0, scalars, number_};
+Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std::span<int64_t> step_of_group,
+                          std::span<char> gradients) {
+  const Head head{static_cast<int64_t>(own.code()), scalars, number_, *flags, {}};
   char* const segment = SegmentOf(comm_->rank());
   std::memcpy(segment, &head, sizeof head);
   const auto steps = std::as_bytes(step_of_group);  // none where a failure is told
@@ -52,14 +52,15 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool*
   int cause = -1;  // the lowest rank that failed; rather one that is no echo
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const Head of_rank = HeadOf(rank);
-    if (of_rank.skip != 0) *skip = true;
+    flags->skip = flags->skip || of_rank.flags.skip;
+    flags->doubt = flags->doubt || of_rank.flags.doubt;
     if (of_rank.code == 0) continue;
-    if (cause < 0 || (HeadOf(cause).echo != 0 && of_rank.echo == 0)) cause = rank;
+    if (cause < 0 || (HeadOf(cause).flags.echo && !of_rank.flags.echo)) cause = rank;
   }
   if (cause >= 0) {
     std::vector<std::string> texts;
     SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));
-    *echo = HeadOf(cause).echo != 0;
+    flags->echo = HeadOf(cause).flags.echo;
     const auto code = static_cast<Code>(HeadOf(cause).code);
     const std::string& text = texts[static_cast<size_t>(cause)];
     if (code == Code::kComm) return comm_->FailTogether(Status(code, text));  // which names the rank
@@ -71,7 +72,7 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, bool* echo, bool*
                    " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0",
                    kNothingChanged, ". Set them alike on all ranks");
   }
-  SHAMPOO_RETURN_IF_ERROR(CompareGradients(step_of_group.size(), gradients.size()));
+  SHAMPOO_RETURN_IF_ERROR(CompareGradients(step_of_group.size(), gradients));
   return CompareSteps(step_of_group);
 }
 
@@ -95,14 +96,15 @@ Status ShardStatus::CompareSteps(std::span<int64_t> step_of_group) {
   return {};
 }
 
-Status ShardStatus::CompareGradients(size_t groups, size_t params) {
-  for (size_t p = 0; p < params; ++p) {
+Status ShardStatus::CompareGradients(size_t groups, std::span<char> gradients) {
+  for (size_t p = 0; p < gradients.size(); ++p) {
     int with = -1;
     int without = -1;
     for (int rank = 0; rank < comm_->world(); ++rank) {
       const char gradient = SegmentOf(rank)[sizeof(Head) + groups * sizeof(int64_t) + p];
-      if (gradient == kGiven) with = rank;
+      if (IsGiven(gradient)) with = rank;
       if (gradient == kMissing) without = rank;
+      gradients[p] = std::max(gradients[p], gradient);
     }
     if (with < 0 || without < 0) continue;
     return Invalid("shard rank ", with, " has a gradient for parameter \"", names_[p], "\" and shard rank ", without,

@@ -19,30 +19,37 @@ class ShardStatus {
   ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm);
 
   Communicator* comm() const { return comm_.get(); }
+  int32_t number() const { return number_; }
 
-  // own: of this rank's checks. skip: whether this rank, and then whether any, wants to skip the step.
+  // own: of this rank's checks.
   // step_of_group: the step that is about to be made in each group, 0 where this rank has no gradient for it; then that
-  // of the other ranks. gradients: of each parameter kGiven, kMissing, or kNothing where the rank holds nothing of it.
-  enum Gradient : char { kNothing = 0, kMissing = 1, kGiven = 2 };
-  // echo: whether own is a failure of which a rank elsewhere knows more, and then whether what is returned is.
+  // of the other ranks. gradients: of each parameter one of these, then the last of them that any rank has.
+  enum Gradient : char { kNothing = 0 /* of it on this rank */, kMissing = 1, kGiven = 2, kGivenWithCopy = 3 };
+  // Whether some rank has it.
+  static bool IsGiven(char gradient) { return gradient >= kGiven; }
+  struct Flags {
+    bool echo = false;   // own is a failure of which a rank elsewhere knows more; then: what is returned is
+    bool skip = false;   // this rank, then any, wants to skip the step
+    bool doubt = false;  // this rank, then any, has seen a gradient that an owner must look at
+  };
   // scalars: hash of the hyper-parameters of now.
-  Status Agree(const Status& own, uint64_t scalars, bool* echo, bool* skip, std::span<int64_t> step_of_group,
-               std::span<const char> gradients);
+  Status Agree(const Status& own, uint64_t scalars, Flags* flags, std::span<int64_t> step_of_group,
+               std::span<char> gradients);
   // Takes part to tell of a failed collective, unless that has been done.
   void Tell(const Status& failure);
 
  private:
   struct Head {
     int64_t code;
-    int64_t echo;
-    int64_t skip;
     uint64_t scalars;
     int64_t number;  // of this optimizer among those of the communicator
+    Flags flags;
+    char unused[5];
   };
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   Head HeadOf(int rank);
   Status CompareSteps(std::span<int64_t> step_of_group);
-  Status CompareGradients(size_t groups, size_t params);
+  Status CompareGradients(size_t groups, std::span<char> gradients);
 
   std::shared_ptr<Communicator> comm_;
   int32_t number_;

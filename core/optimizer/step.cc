@@ -25,6 +25,10 @@ Status Optimizer::Step(Status given) {
   bool skip_step = false;
   Status checked = given.ok() ? Caught([&] { return CheckStep(&skip_step); }) : std::move(given);
   if (shards_) checked = CheckWithShards(checked, &skip_step);
+  if (gathering_) {
+    checked = InspectTogether(std::move(checked), &skip_step);
+    return StepGathered(checked, skip_step);
+  }
   if (exchange_) return StepTogether(checked, skip_step);
 
   SHAMPOO_RETURN_IF_ERROR(std::move(checked));
@@ -64,24 +68,36 @@ Status Optimizer::CheckStep(bool* skip_step) {
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
   SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
   SHAMPOO_RETURN_IF_ERROR(RaiseOverdueRoots());
+  if (gathering_) AssumeGradients();
   SHAMPOO_RETURN_IF_ERROR(ListItems());
   SHAMPOO_RETURN_IF_ERROR(CheckFactors());
-  return CheckGradients(skip_step);
+  if (!gathering_) return CheckGradients(skip_step);
+  doubts_ = DoubtsGradients();
+  return {};
 }
 
 // With the ranks that hold the other shards: the same verdict on all, and steps counted alike.
 Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
   for (size_t p = 0; p < plan_->params.size(); ++p) {
     const Param& param = plan_->params[p];
-    shard_gradients_[p] = param.block_count == 0 ? ShardStatus::kNothing
-                          : HasGradient(param)   ? ShardStatus::kGiven
-                                                 : ShardStatus::kMissing;
+    shard_gradients_[p] = param.elements == 0           ? ShardStatus::kNothing
+                          : !HasGradient(param)         ? ShardStatus::kMissing
+                          : buffers_[p].copy == nullptr ? ShardStatus::kGiven
+                                                        : ShardStatus::kGivenWithCopy;
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     shard_steps_[g] = checked.ok() && groups_[g].active ? groups_[g].program.t : 0;
   }
-  SHAMPOO_RETURN_IF_ERROR(
-      shards_->Agree(checked, HashOfScalars(), &failure_is_echo_, skip_step, shard_steps_, shard_gradients_));
+  ShardStatus::Flags flags{.echo = failure_is_echo_, .skip = *skip_step, .doubt = doubts_};
+  Status verdict = shards_->Agree(checked, HashOfScalars(), &flags, shard_steps_, shard_gradients_);
+  failure_is_echo_ = flags.echo;
+  *skip_step = flags.skip;
+  doubts_ = flags.doubt;
+  SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
+  if (gathering_) {
+    TakeAgreedGradients();
+    return ListItems();
+  }
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (shard_steps_[g] != 0 && !groups_[g].active) PrepareProgram(&groups_[g], shard_steps_[g]);
   }
@@ -91,7 +107,11 @@ Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
 void Optimizer::BeginStep() {
   CopyState();
   TakeScalars();
-  RemoveBadItems();
+  if (gathering_) {
+    for (const StepItem& item : bad_items_) items_[item_of_block_[BlockIndex(item)]].stand = true;
+  } else {
+    RemoveBadItems();
+  }
   std::fill(refreshed_.begin(), refreshed_.end(), char{0});
   std::fill(stood_still_.begin(), stood_still_.end(), char{0});
 }
@@ -131,7 +151,7 @@ Status Optimizer::RaiseStanding() {
   const Block& block = plan_->blocks[static_cast<size_t>(std::exchange(standing_block_, -1))];
   return Numeric(
       "the direction of block ", BlockName(plan_->params[static_cast<size_t>(block.param)], block),
-      " was not finite, or would have overflowed its parameter or momentum, in the step before this one, which "
+      " was not finite, or would have overflowed its parameter or states, in the step before this one, which "
       "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger "
       "epsilon, a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
@@ -151,7 +171,7 @@ void Optimizer::CompleteSkippedStep() {
   ++skipped_steps_;
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
-    if (param.block_count == 0 || buffers_[p].param == nullptr) continue;
+    if (param.elements == 0 || buffers_[p].param == nullptr) continue;
     const Output output = groups_[static_cast<size_t>(param.desc.group)].settings.output;
     backend_->PassThrough(param, nullptr, buffers_[p], output);
   }
@@ -163,12 +183,17 @@ size_t Optimizer::BlockIndex(const StepItem& item) const {
 
 bool Optimizer::HasGradient(const Param& param) const {
   const auto p = static_cast<size_t>(&param - plan_->params.data());
-  return param.block_count > 0 && buffers_[p].grad != nullptr;
+  return param.elements > 0 && buffers_[p].grad != nullptr;
+}
+
+bool Optimizer::TakesPart(const Param& param) const {
+  if (!gathering_) return HasGradient(param);
+  return takes_part_[static_cast<size_t>(&param - plan_->params.data())] != 0;
 }
 
 Status Optimizer::CheckBound() const {
   for (size_t p = 0; p < bound_.size(); ++p) {
-    if (bound_[p] || plan_->params[p].block_count == 0) continue;
+    if (bound_[p] || plan_->params[p].elements == 0) continue;
     return WrongState("parameter \"", plan_->params[p].desc.name, "\" (index ", p,
                       ") has no buffers: call "
                       "shampoo_optimizer_bind for every parameter before the first step (grad NULL: no gradient)");
@@ -178,8 +203,7 @@ Status Optimizer::CheckBound() const {
 
 void Optimizer::CopyState() {
   if (state_in_ == state_out_) return;
-  const int64_t bytes = plan_->state_bytes_of_rank[static_cast<size_t>(plan_->placement.replica_rank)];
-  std::memcpy(state_out_, state_in_, static_cast<size_t>(bytes));
+  std::memcpy(state_out_, state_in_, static_cast<size_t>(plan_->state_bytes()));
 }
 
 // A group in which no parameter has a gradient is skipped whole: its counter stays.
@@ -207,7 +231,7 @@ void Optimizer::EnterRoots() {
 void Optimizer::CompleteSkipped() const {
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
-    if (HasGradient(param) || param.block_count == 0 || buffers_[p].param == nullptr) continue;
+    if (TakesPart(param) || param.elements == 0 || buffers_[p].param == nullptr) continue;
     backend_->PassThrough(param, nullptr, buffers_[p], groups_[static_cast<size_t>(param.desc.group)].settings.output);
   }
 }

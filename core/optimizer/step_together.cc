@@ -25,23 +25,30 @@ Status Optimizer::StepTogether(const Status& checked, bool skip_step) {
     if (go && bucket + 1 == exchange_->buckets()) EnterRoots();
     Status verdict = GatherBucket(bucket, checked, skip_step);
     // What copies of one shard find must stop the other shards, too, before they apply anything.
-    if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict));
+    bool skip = false;
+    if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict), &skip);
     SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
     if (!go) break;
     ApplyBucket(bucket);
   }
-  nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
+  return FinishStep(go);
+}
+
+// go: false where the step is skipped.
+Status Optimizer::FinishStep(bool go) {
+  // What was gathered has gone its way as blocks that stand still.
+  if (!go || !gathering_) nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
   if (!go) {
     CopyState();
     CompleteSkippedStep();
     return {};
   }
   AdvanceGroups();
-  PassBadItems();
+  if (!gathering_) PassBadItems();
   CompleteSkipped();
   ++steps_;
   EnterStanding();
-  TakeOverdueOfOthers();
+  if (exchange_) TakeOverdueOfOthers();
   return {};
 }
 
@@ -54,11 +61,11 @@ Status Optimizer::GatherBucket(int64_t bucket, const Status& checked, bool skip_
   return CompareReplicas();
 }
 
-Status Optimizer::AgreeOnVerdict(Status own) {
+Status Optimizer::AgreeOnVerdict(Status own, bool* skip_step) {
   if (shards_->comm()->failed()) return own;  // and known to be
-  bool echo = false;
-  bool skip = false;
-  Status of_all = shards_->Agree(own, HashOfScalars(), &echo, &skip, shard_steps_, shard_gradients_);
+  ShardStatus::Flags flags{.skip = *skip_step};
+  Status of_all = shards_->Agree(own, HashOfScalars(), &flags, shard_steps_, shard_gradients_);
+  *skip_step = flags.skip;
   return own.ok() ? std::move(of_all) : std::move(own);
 }
 
@@ -90,7 +97,7 @@ SegmentHeader Optimizer::HeaderFor(const Status& checked, bool skip_step, int64_
 
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
   const size_t params = plan_->params.size();
-  for (size_t p = 0; p < params; ++p) inputs_[p] = HasGradient(plan_->params[p]) ? 1 : 0;
+  for (size_t p = 0; p < params; ++p) inputs_[p] = TakesPart(plan_->params[p]) ? 1 : 0;
   for (const StepItem& item : bad_items_) inputs_[static_cast<size_t>(item.block->param)] += 2;
   for (size_t g = 0; g < groups_.size(); ++g) inputs_[params + g] = counters[g];
   inputs_[params + groups_.size()] = skip_step ? 1 : 0;
@@ -159,7 +166,7 @@ void Optimizer::HashParameters() {
   stretch_param_.clear();
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
-    if (param.block_count == 0 || buffers_[p].param == nullptr) continue;
+    if (param.elements == 0 || buffers_[p].param == nullptr) continue;
     AddStretches(p, buffers_[p].param, param.desc.param_dtype);
   }
   backend_->Hash(stretches_, stretch_hash_.data());

@@ -34,9 +34,9 @@ struct ParamDesc {
 // A parameter in the plan: its description and what follows from it.
 struct Param {
   ParamDesc desc;
-  int64_t elements = 0;  // of the caller's buffers: the whole parameter, or this rank's shard
+  int64_t elements = 0;  // of the caller's buffers: the whole parameter, or this rank's shard; 0: nothing to do here
   int64_t first_block = 0;
-  int64_t block_count = 0;  // 0: no elements, nothing to do
+  int64_t block_count = 0;
 };
 
 // Where one state of a block lies in the arena: bytes from its start. Absent states have offset -1.
@@ -53,13 +53,20 @@ struct Block {
   int index = 0;  // within the parameter: the number in its states' names
   int group = 0;
   int owner = 0;  // replica rank
+  int shard_owner = 0;
   bool piece_of_shard = false;
+  bool gathered = false;  // from shards, for the step
 
-  Shape shape;                             // after merging and splitting; order >= 1, no empty dim
-  std::array<int64_t, kMaxDims> stride{};  // in elements of the caller's buffer; the last is 1
-  int64_t offset = 0;                      // first element in the caller's buffer
-  int64_t global_offset = 0;               // first element in the flattened global parameter
+  Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
+  // In the tensor that it is a view of, in elements: the whole parameter, or what this rank holds. The last stride
+  // is 1.
+  std::array<int64_t, kMaxDims> tensor_stride{};
+  int64_t tensor_offset = 0;
+  // In the memory that a step works on: that tensor in the caller's buffer, or the block alone where it is gathered.
+  std::array<int64_t, kMaxDims> stride{};
+  int64_t offset = 0;
+  int64_t global_offset = 0;  // first element in the flattened global parameter
 
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
@@ -74,7 +81,8 @@ struct Block {
   StateSlot momentum;                       // M
   int64_t state_bytes = 0;
 
-  // With several ranks: in which exchange its update travels, where in its owner's segment, and as what.
+  // With several ranks: in which exchange its update travels, where in its owner's segment (if not gathered), and as
+  // what.
   int bucket = 0;
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;

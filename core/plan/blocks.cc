@@ -56,8 +56,8 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view));
     Block block;
     block.shape = view.shape;
-    block.stride = view.stride;
-    block.offset = start + view.offset;
+    block.stride = block.tensor_stride = view.stride;
+    block.offset = block.tensor_offset = start + view.offset;
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
     blocks->push_back(block);

@@ -63,11 +63,16 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
     return Invalid("stack_dims is ", desc.stack_dims, ": expected 0 to ndim, which is ", desc.shape.ndim)
         .Within(context);
   }
+  return CheckShard(desc, elements).Within(context);
+}
+
+Status CheckShard(const ParamDesc& desc, int64_t* elements) {
+  (void)CheckedProduct(desc.shape, elements);  // has passed
   if (desc.form == ShardForm::kFlat) {
-    SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements).Within(context));
+    SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements));
     *elements = desc.flat_count;
   } else if (desc.form == ShardForm::kRectangle) {
-    SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc).Within(context));
+    SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc));
     (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape, which has passed
   }
   return {};

@@ -14,4 +14,7 @@ std::string ShapeText(const Shape& shape);
 // elements in the caller's buffers.
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements);
 
+// The same for the fields that describe a shard alone.
+Status CheckShard(const ParamDesc& desc, int64_t* elements);
+
 }  // namespace shampoo

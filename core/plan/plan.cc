@@ -12,6 +12,7 @@
 #include "core/plan/check_param.h"
 #include "core/plan/cost.h"
 #include "core/plan/exchange.h"
+#include "core/plan/gathering.h"
 #include "core/plan/layout.h"
 #include "core/plan/owners.h"
 #include "core/plan/phases.h"
@@ -27,6 +28,11 @@ Status CheckRank(const char* kind, int rank, int world) {
     return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
   }
   return {};
+}
+
+bool SameShard(const ParamDesc& a, const ParamDesc& b) {
+  return a.form == b.form && a.flat_offset == b.flat_offset && a.flat_count == b.flat_count &&
+         a.local_offset == b.local_offset && a.local_shape == b.local_shape;
 }
 
 }  // namespace
@@ -116,7 +122,9 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   }
   param.desc = std::move(desc);
   try {
+    told_.reserve(open_->params.size() + 1);
     open_->params.push_back(std::move(param));
+    told_.emplace_back();
   } catch (...) {
     names_.erase(place);  // a failing call changes nothing
     throw;
@@ -125,22 +133,87 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   return {};
 }
 
+int Plan::DimsOf(int param) const {
+  const bool exists = param >= 0 && param < static_cast<int>(open_->params.size());
+  return exists ? open_->params[static_cast<size_t>(param)].desc.shape.ndim : 0;
+}
+
+Status Plan::AddShard(int index, int shard_rank, ParamDesc desc) {
+  SHAMPOO_RETURN_IF_ERROR(CheckOpen());
+  const auto params = static_cast<int>(open_->params.size());
+  if (index < 0 || index >= params) {
+    return Invalid("param is ", index, ": expected 0 to ", params - 1, ", a number from shampoo_plan_add_param");
+  }
+  const Param& param = open_->params[static_cast<size_t>(index)];
+  const std::string context = Cat("parameter \"", param.desc.name, "\"");
+  const int world = open_->placement.shard_world;
+  if (shard_rank < 0 || shard_rank >= world) {
+    return Invalid("shard_rank is ", shard_rank, ": expected 0 to ", world - 1).Within(context);
+  }
+  ParamDesc told = param.desc;
+  told.form = desc.form;
+  told.flat_offset = desc.flat_offset;
+  told.flat_count = desc.flat_count;
+  told.local_offset = desc.local_offset;
+  told.local_shape = desc.local_shape;
+  int64_t elements = 0;
+  SHAMPOO_RETURN_IF_ERROR(CheckShard(told, &elements).Within(context));
+  const ParamDesc* before = shard_rank == open_->placement.shard_rank ? &param.desc : nullptr;
+  std::map<int, ParamDesc>& of_ranks = told_[static_cast<size_t>(index)];
+  const auto found = of_ranks.find(shard_rank);
+  if (found != of_ranks.end()) before = &found->second;
+  if (before != nullptr && !SameShard(*before, told)) {
+    return Invalid("shard rank ", shard_rank, " has been told to hold another shard before: tell each rank's once")
+        .Within(context);
+  }
+  of_ranks.emplace(shard_rank, std::move(told));
+  return {};
+}
+
+// What each shard rank holds, where that is brought together.
+Status Plan::FindCuts(PlanData* made) const {
+  const Placement& placement = made->placement;
+  made->gathers = made->groups[0].shard_mode == ShardMode::kGather && placement.shard_world > 1;
+  if (!made->gathers) return {};
+  made->cuts.resize(made->params.size());
+  for (size_t p = 0; p < made->params.size(); ++p) {
+    const ParamDesc& desc = made->params[p].desc;
+    int64_t elements = 0;
+    (void)CheckedProduct(desc.shape, &elements);
+    if (elements == 0) continue;
+    Status status = Cuts::Find(desc, placement.shard_rank, placement.shard_world, told_[p], &made->cuts[p]);
+    if (!status.ok()) return std::move(status).Within(Cat("parameter \"", desc.name, "\""));
+  }
+  return {};
+}
+
 Status Plan::MakeBlocks(PlanData* made) const {
   for (size_t p = 0; p < made->params.size(); ++p) {
     Param& param = made->params[p];
     const Settings& settings = made->groups[static_cast<size_t>(param.desc.group)];
     param.first_block = static_cast<int64_t>(made->blocks.size());
-    Status status = MakeBlocksOf(param, settings, &made->blocks);
-    if (!status.ok()) return std::move(status).Within(Cat("parameter \"", param.desc.name, "\""));
-    param.block_count = static_cast<int64_t>(made->blocks.size()) - param.first_block;
     int64_t global_elements = 0;
     (void)CheckedProduct(param.desc.shape, &global_elements);
+    Param viewed = param;
+    if (made->gathers) {
+      viewed.desc.form = ShardForm::kWhole;
+      viewed.elements = global_elements;
+    }
+    Status status = MakeBlocksOf(viewed, settings, &made->blocks);
+    if (!status.ok()) return std::move(status).Within(Cat("parameter \"", param.desc.name, "\""));
+    param.block_count = static_cast<int64_t>(made->blocks.size()) - param.first_block;
     for (int64_t i = 0; i < param.block_count; ++i) {
       Block& block = made->blocks[static_cast<size_t>(param.first_block + i)];
       block.param = static_cast<int>(p);
       block.index = static_cast<int>(i);
       block.group = param.desc.group;
-      block.piece_of_shard = param.elements != global_elements;
+      block.piece_of_shard = viewed.elements != global_elements;
+      block.shard_owner = made->placement.shard_rank;
+      if (made->gathers) {
+        block.gathered = true;
+        block.stride = RowMajorStrides(block.shape);
+        block.offset = 0;
+      }
       LayOutBlock(settings, param.desc.param_dtype, &block);
     }
   }
@@ -160,7 +233,7 @@ Status Plan::CheckArithmetic(const PlanData& made) const {
 
 // Owners, and each rank's arena: its blocks in plan order behind the step counters.
 void Plan::PlaceStates(PlanData* made) const {
-  const int world = made->placement.replica_world;
+  const int world = made->ranks();
   const Settings& settings = made->groups[0];
   std::vector<int64_t> update_bytes;
   std::vector<int64_t> costs;
@@ -178,17 +251,27 @@ void Plan::PlaceStates(PlanData* made) const {
   made->state_bytes_of_rank.assign(static_cast<size_t>(world), CounterBytes(static_cast<int64_t>(made->groups.size())));
   for (size_t i = 0; i < made->blocks.size(); ++i) {
     Block& block = made->blocks[i];
-    block.owner = ownership.owner[i];
-    int64_t& end = made->state_bytes_of_rank[static_cast<size_t>(block.owner)];
+    const int owner = ownership.owner[i];
+    block.owner = owner;
+    int64_t& end = made->state_bytes_of_rank[static_cast<size_t>(owner)];
     PlaceBlock(end, &block);
     end += block.state_bytes;
-    blocks_of_rank[static_cast<size_t>(block.owner)].push_back(&block);
+    blocks_of_rank[static_cast<size_t>(owner)].push_back(&block);
   }
   for (int64_t& bytes : made->state_bytes_of_rank) bytes = RoundUp(bytes, kArenaAlignment);
   made->bucket_segment_bytes = PlanExchange(ownership, world, settings.comm_bucket_bytes, &made->blocks);
-  for (const auto& blocks : blocks_of_rank) {
-    made->workspace_bytes_of_rank.push_back(workspace_bytes_(blocks, largest_dim, made->groups, made->threads) +
-                                            made->GatherBufferBytes());
+  made->bucket_count = std::max<size_t>(made->bucket_segment_bytes.size(), 1);
+  if (made->gathers) {
+    for (Block& block : made->blocks) {
+      block.shard_owner = block.owner % made->placement.shard_world;
+      block.owner /= made->placement.shard_world;
+    }
+    PlanGatherBytes(made);
+  }
+  for (size_t rank = 0; rank < blocks_of_rank.size(); ++rank) {
+    const int64_t exchanged = made->gathers ? made->gather_bytes_of_rank[rank].buffers() : made->GatherBufferBytes();
+    made->workspace_bytes_of_rank.push_back(
+        workspace_bytes_(blocks_of_rank[rank], largest_dim, made->groups, made->threads) + exchanged);
   }
 }
 
@@ -200,6 +283,7 @@ int64_t PlanData::GatherBufferBytes() const {
 Status Plan::Finish() {
   if (finished()) return WrongState("the plan is finished already: finish it once");
   auto made = std::make_shared<PlanData>(*open_);
+  SHAMPOO_RETURN_IF_ERROR(FindCuts(made.get()));
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
   SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*made));
   AssignPhases(made->groups, &made->blocks);
@@ -216,21 +300,31 @@ Status Plan::Finish() {
 
 Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
   SHAMPOO_RETURN_IF_ERROR(CheckFinished());
-  const int world = finished_->placement.replica_world;
+  const int world = finished_->ranks();
   if (rank < 0 || rank >= world) return Invalid("rank is ", rank, ": expected 0 to ", world - 1);
+  constexpr std::string_view kByAllGather = ".all_gather";
+  const std::string_view asked = what;
+  const bool by_all_gather = what != "state" && what.ends_with(kByAllGather);
+  if (by_all_gather) what.remove_suffix(kByAllGather.size());
   const int64_t state = finished_->state_bytes_of_rank[static_cast<size_t>(rank)];
-  const int64_t workspace = finished_->workspace_bytes_of_rank[static_cast<size_t>(rank)];
-  if (what == "state") {
+  int64_t workspace = finished_->workspace_bytes_of_rank[static_cast<size_t>(rank)];
+  const GatherBytes gathering =
+      finished_->gathers ? finished_->gather_bytes_of_rank[static_cast<size_t>(rank)] : GatherBytes{};
+  if (by_all_gather) workspace += gathering.by_all_gather;
+  if (asked == "state") {
     *bytes = state;
   } else if (what == "workspace") {
     *bytes = workspace;
   } else if (what == "total") {
     *bytes = state + workspace;
+  } else if (what == "comm" && finished_->gathers) {
+    *bytes = by_all_gather ? gathering.sent_by_all_gather : gathering.sent;
   } else if (what == "comm") {
     const std::vector<int64_t>& segments = finished_->bucket_segment_bytes;
     *bytes = std::accumulate(segments.begin(), segments.end(), int64_t{0});
   } else {
-    return Invalid("what is \"", what, "\": expected state, workspace, total or comm");
+    return Invalid("what is \"", asked,
+                   "\": expected state, workspace, total or comm, or one of the last three followed by .all_gather");
   }
   return {};
 }

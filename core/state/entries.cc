@@ -41,7 +41,7 @@ void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntr
   elementwise("filtered_grad", block.filtered_grad);
   elementwise("grafting", block.grafting);
   elementwise("momentum", block.momentum);
-  for (size_t i = first; i < entries->size(); ++i) (*entries)[i].owner = block.owner;
+  for (size_t i = first; i < entries->size(); ++i) (*entries)[i].piece_of_shard = block.piece_of_shard;
 }
 
 Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {
@@ -59,15 +59,18 @@ Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const c
 
 }  // namespace
 
-std::vector<StateEntry> ListEntries(const PlanData& plan, int rank) {
+std::vector<StateEntry> ListEntries(const PlanData& plan) {
   std::vector<StateEntry> entries;
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     entries.push_back(
         EntryOf(Cat("group.", g, "/step"), Shape{}, {static_cast<int64_t>(g) * 8, Dtype::kI64, SymmetricForm::kNone}));
-    entries.back().owner = rank;
   }
   for (const Block& block : plan.blocks) {
-    if (block.owner == rank) AppendBlock(plan, block, &entries);
+    if (plan.Owns(block)) AppendBlock(plan, block, &entries);
+  }
+  for (StateEntry& entry : entries) {
+    entry.owner = plan.placement.replica_rank;
+    entry.shard_owner = plan.placement.shard_rank;
   }
   return entries;
 }

@@ -20,13 +20,15 @@ struct StateEntry {
   int64_t stored_bytes = 0;
   int64_t flat_offset = -1;
   int owner = 0;
+  int shard_owner = 0;
+  bool piece_of_shard = false;
   SymmetricForm form = SymmetricForm::kNone;
 
   int64_t elements() const { return shape.Product(); }
 };
 
-// All entries that a replica rank keeps, in the order of its arena.
-std::vector<StateEntry> ListEntries(const PlanData& plan, int rank);
+// All entries that this rank keeps, in the order of its arena.
+std::vector<StateEntry> ListEntries(const PlanData& plan);
 
 // Elements [first, first + count) in the entry's own dtype; of the full matrix where the entry is symmetric. Writing
 // one takes its lower triangle and ignores what is above.

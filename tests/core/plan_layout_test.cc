@@ -42,7 +42,9 @@ TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it 
     const auto plan = PlanOf(config, world);
     int64_t entries_seen = 0;
     for (int rank = 0; rank < world; ++rank) {
-      std::vector<StateEntry> entries = ListEntries(*plan->data(), rank);
+      PlanData of_rank = *plan->data();
+      of_rank.placement.replica_rank = rank;
+      std::vector<StateEntry> entries = ListEntries(of_rank);
       int64_t bytes = 0;
       REQUIRE(plan->Bytes(rank, "state", &bytes).ok());
       CHECK(bytes % kArenaAlignment == 0);
@@ -63,14 +65,14 @@ TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it 
       entries_seen += static_cast<int64_t>(entries.size()) - 1;  // without the step counter, which every rank has
     }
     const auto single = PlanOf(config, 1);
-    CHECK(entries_seen == static_cast<int64_t>(ListEntries(*single->data(), 0).size()) - 1);
+    CHECK(entries_seen == static_cast<int64_t>(ListEntries(*single->data()).size()) - 1);
   }
 }
 
 TEST_CASE("which states exist follows from the settings") {
   auto count_of = [](const Config& config, const char* suffix) {
     const auto plan = PlanOf(config, 1);
-    const auto entries = ListEntries(*plan->data(), 0);
+    const auto entries = ListEntries(*plan->data());
     return std::count_if(entries.begin(), entries.end(), [&](const StateEntry& e) { return e.key.ends_with(suffix); });
   };
   Config config;

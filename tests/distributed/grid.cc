@@ -104,9 +104,24 @@ RankSpec Grid::Alone(int shard) const {
   return spec;
 }
 
-void Grid::SetPatience(std::chrono::milliseconds patience) {
+std::vector<ThreadComm*> Grid::comms() {
+  std::vector<ThreadComm*> all;
   for (const auto* const comms : {&replica_comms_, &shard_comms_}) {
-    for (const auto& comm : *comms) comm->patience = patience;
+    for (const auto& comm : *comms) all.push_back(comm.get());
+  }
+  return all;
+}
+
+void Grid::SetPatience(std::chrono::milliseconds patience) {
+  for (ThreadComm* const comm : comms()) comm->patience = patience;
+}
+
+void Grid::SetAllToAll(bool with) {
+  const shampoo_comm_ops with_it = copy(0).OpsOf(0);
+  for (RankSpec& spec : specs_) {
+    if (spec.shard_ops == nullptr) continue;
+    const auto ops = std::find_if(ops_.begin(), ops_.end(), [&](const auto& one) { return &one == spec.shard_ops; });
+    ops->all_to_all = with ? with_it.all_to_all : nullptr;
   }
 }
 

@@ -40,8 +40,10 @@ class Grid {
   ThreadComm& copy(int copy) { return *shard_comms_[static_cast<size_t>(copy)]; }
   // Of a grid of one copy, or of one shard: the one that there is.
   ThreadComm& comm() { return copies_ > 1 ? replicas(0) : copy(0); }
+  std::vector<ThreadComm*> comms();
   void SetPatience(std::chrono::milliseconds patience);
-  int timeouts() const;  // ranks that have waited in vain, in any of the communicators
+  void SetAllToAll(bool with);  // whether communicators of shards have that; before Create
+  int timeouts() const;         // ranks that have waited in vain, in any of the communicators
 
   void Create();
   void Step();

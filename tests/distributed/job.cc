@@ -14,6 +14,26 @@ int64_t ParamSpec::Elements() const {
   return elements;
 }
 
+namespace {
+
+shampoo_param_desc DescOf(const ParamSpec& param) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = param.name.c_str();
+  desc.ndim = static_cast<int32_t>(param.shape.size());
+  desc.group = param.group;
+  desc.shard_form = param.shard_form;
+  desc.flat_offset = param.flat_offset;
+  desc.flat_count = param.flat_count;
+  for (size_t k = 0; k < param.shape.size(); ++k) desc.shape[k] = param.shape[k];
+  for (size_t k = 0; k < param.local_shape.size(); ++k) {
+    desc.local_offset[k] = param.local_offset[k];
+    desc.local_shape[k] = param.local_shape[k];
+  }
+  return desc;
+}
+
+}  // namespace
+
 Rank::Rank(const RankSpec& spec) { Build(spec); }
 
 Rank::~Rank() {
@@ -50,20 +70,14 @@ void Rank::Build(const RankSpec& spec) {
     ok = ok && status == SHAMPOO_OK && Try(shampoo_plan_add_group(plan, config, nullptr));
     shampoo_config_destroy(config);
   }
-  for (const ParamSpec& param : spec.params) {
-    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-    desc.name = param.name.c_str();
-    desc.ndim = static_cast<int32_t>(param.shape.size());
-    desc.group = param.group;
-    desc.shard_form = param.shard_form;
-    desc.flat_offset = param.flat_offset;
-    desc.flat_count = param.flat_count;
-    for (size_t k = 0; k < param.shape.size(); ++k) desc.shape[k] = param.shape[k];
-    for (size_t k = 0; k < param.local_shape.size(); ++k) {
-      desc.local_offset[k] = param.local_offset[k];
-      desc.local_shape[k] = param.local_shape[k];
-    }
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    const ParamSpec& param = spec.params[p];
+    const shampoo_param_desc desc = DescOf(param);
     ok = ok && Try(shampoo_plan_add_param(plan, &desc, nullptr));
+    for (size_t shard = 0; shard < spec.told.size(); ++shard) {
+      const shampoo_param_desc of_shard = DescOf(spec.told[shard][p]);
+      ok = ok && Try(shampoo_plan_add_shard(plan, static_cast<int32_t>(p), static_cast<int32_t>(shard), &of_shard));
+    }
     w.emplace_back(static_cast<size_t>(param.Elements()));
     g.emplace_back(static_cast<size_t>(param.Elements()));
     has_grad.push_back(true);

@@ -39,6 +39,7 @@ struct RankSpec {
   int32_t device_id = 0;
   int replica_rank = 0, replica_world = 1;
   int shard_rank = 0, shard_world = 1;
+  std::vector<std::vector<ParamSpec>> told;  // what each shard rank holds, for shampoo_plan_add_shard; none: nothing
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
   shampoo_comm* replica_comm = nullptr;  // instead of replica_ops: one that several optimizers share

@@ -19,6 +19,10 @@ shampoo_comm_ops ThreadComm::OpsOf(int rank, bool with_abort) {
     auto* const own = static_cast<Rank*>(user);
     return own->comm->Gather(own, send, recv, bytes);
   };
+  ops.all_to_all = [](void* user, const void* send, const size_t* to, void* recv, const size_t* from, void*) {
+    auto* const own = static_cast<Rank*>(user);
+    return own->comm->AllToAll(own, send, to, recv, from);
+  };
   ops.async_error = [](void* user) {
     auto* const own = static_cast<Rank*>(user);
     return own->comm->async ? own->comm->async(own->rank, own->calls + 1) : 0;
@@ -60,30 +64,59 @@ int32_t ThreadComm::Wait(std::unique_lock<std::mutex>* lock) {
   return generation_ != generation ? 0 : kAborted;
 }
 
+template <typename Copy>
+int32_t ThreadComm::Exchange(Rank* own, Copy&& copy) {
+  std::unique_lock lock(mutex_);
+  if (aborted_) return kAborted;
+  if (const int32_t error = Wait(&lock); error != 0) return error;
+  lock.unlock();
+  bool equal = true;
+  for (const Rank& rank : ranks_) equal = copy(rank) && equal;
+  lock.lock();
+  // Nobody's memory changes before all have read it.
+  if (const int32_t error = Wait(&lock); error != 0) return error;
+  lock.unlock();
+  if (!equal) return kDifferentSizes;
+  return after ? after(own->rank, own->calls) : 0;
+}
+
 int32_t ThreadComm::Gather(Rank* own, const void* send, void* recv, size_t bytes) {
   ++own->calls;
   if (before) {
     if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
   }
-  std::unique_lock lock(mutex_);
-  if (aborted_) return kAborted;
   own->send = send;
   own->segment = bytes;
-  if (const int32_t error = Wait(&lock); error != 0) return error;
-  bool equal = true;
-  for (const Rank& rank : ranks_) equal = equal && rank.segment == bytes;
-  lock.unlock();
-  for (const Rank& rank : ranks_) {
-    char* const target = static_cast<char*>(recv) + static_cast<size_t>(rank.rank) * bytes;
-    if (equal && target != rank.send) std::memcpy(target, rank.send, bytes);
-  }
-  lock.lock();
-  // Nobody's memory changes before all have read it.
-  if (const int32_t error = Wait(&lock); error != 0) return error;
-  lock.unlock();
+  own->to = nullptr;
   own->bytes += static_cast<int64_t>(bytes);
-  if (!equal) return kDifferentSizes;
-  return after ? after(own->rank, own->calls) : 0;
+  return Exchange(own, [&](const Rank& rank) {
+    if (rank.to != nullptr || rank.segment != bytes) return false;
+    char* const target = static_cast<char*>(recv) + static_cast<size_t>(rank.rank) * bytes;
+    if (target != rank.send) std::memcpy(target, rank.send, bytes);
+    return true;
+  });
+}
+
+int32_t ThreadComm::AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from) {
+  ++own->calls;
+  if (before) {
+    if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
+  }
+  own->send = send;
+  own->to = to;
+  for (int rank = 0; rank < world(); ++rank) {
+    if (rank != own->rank) own->bytes += static_cast<int64_t>(to[rank]);
+  }
+  auto* target = static_cast<char*>(recv);
+  return Exchange(own, [&](const Rank& rank) {
+    const size_t expected = from[rank.rank];
+    if (rank.to == nullptr || rank.to[own->rank] != expected) return false;
+    const auto* source = static_cast<const char*>(rank.send);
+    for (int before_own = 0; before_own < own->rank; ++before_own) source += rank.to[before_own];
+    std::memcpy(target, source, expected);
+    target += expected;
+    return true;
+  });
 }
 
 }  // namespace shampoo_test

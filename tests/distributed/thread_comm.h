@@ -35,6 +35,7 @@ class ThreadComm {
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
+  // Of an all-gather the own segment, of an all-to-all what went to others.
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }
   int timeouts() const { return timeouts_; }  // ranks that have waited in vain
@@ -50,8 +51,13 @@ class ThreadComm {
     int64_t bytes = 0;
     const void* send = nullptr;
     size_t segment = 0;
+    const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
+  // copy(rank) brings what a rank has sent; it says whether sizes agree.
+  template <typename Copy>
+  int32_t Exchange(Rank* own, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
+  int32_t AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from);
   int32_t Wait(std::unique_lock<std::mutex>* lock);
 
   std::vector<Rank> ranks_;

@@ -3,11 +3,13 @@
 // Replays recorded cases through the public C API:
 //   shampoo_replay [options] --out DIR CASE.safetensors...
 // Options: --threads N of each rank. --ranks N: as many ranks with the same parameters, as threads. --shard flat|rect
-// and --shards M: parameters in M shards (default 2), each on as many ranks. --communicate updates|params,
+// and --shards M: parameters in M shards (default 2), each on as many ranks; --shard-mode local|gather. --communicate
+// updates|params,
 // --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. Built with MPI (shampoo_replay_mpi), every process
 // of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors
 // that compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all
 // replayed, 1 some failed, 2 wrong usage.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -66,8 +68,10 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     if (value != "flat" && value != "rect") throw std::runtime_error("--shard " + value + ": expected flat or rect");
     how.rectangles = value == "rect";
     if (how.shards == 1) how.shards = 2;
-  } else if (option == "--communicate" || option == "--communication-dtype") {
-    how.keys.emplace_back(option == "--communicate" ? "communicate" : "communication_dtype", value);
+  } else if (option == "--communicate" || option == "--communication-dtype" || option == "--shard-mode") {
+    std::string key = option.substr(2);
+    std::replace(key.begin(), key.end(), '-', '_');
+    how.keys.emplace_back(key, value);
   } else if (option == "--set") {
     ParseKey(value, &how);
   } else if (option == "--out") {
@@ -155,10 +159,10 @@ int main(int argc, char** argv) {
 #endif
     std::filesystem::create_directories(options.out);
   } catch (const std::exception& error) {
-    std::cerr
-        << "shampoo_replay: " << error.what() << "\n"
-        << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N] [--communicate WHAT]\n"
-        << "       [--communication-dtype DTYPE] [--set KEY=VALUE] --out DIR CASE.safetensors...\n";
+    std::cerr << "shampoo_replay: " << error.what() << "\n"
+              << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
+              << "       [--shard-mode local|gather] [--communicate WHAT] [--communication-dtype DTYPE] [--set "
+                 "KEY=VALUE] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

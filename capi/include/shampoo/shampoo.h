@@ -512,14 +512,17 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
 /* ====================================================================================================================
  * Plan: shapes in; blocks, owners and byte counts out
  *
- * A plan is filled (shampoo_plan_create, shampoo_plan_add_group, shampoo_plan_add_param), then finished, then read. It
- * touches no device and allocates nothing but its own tables. Plans made from equal arguments are equal, in every
- * process: they do not depend on the machine, except for the number of threads where that is left open.
+ * A plan is filled (shampoo_plan_create, shampoo_plan_add_group, shampoo_plan_add_param, shampoo_plan_add_shard), then
+ * finished, then read. It touches no device and allocates nothing but its own tables. Plans made from equal arguments
+ * are equal, in every process: they do not depend on the machine, except for the number of threads where that is left
+ * open.
  *
  * From a parameter to its blocks, in this order:
  * 1. Stack. The first stack_dims dims enumerate separate tensors; each is treated alone.
- * 2. Shard. Of a flat shard the largest dense pieces are recovered: whole slices along the first dim as one tensor, and
- *    the remainders on both sides in the same way, one dim deeper. A rectangular shard is one tensor, of local_shape.
+ * 2. Shard, with "shard_mode" local. Of a flat shard the largest dense pieces are recovered: whole slices along the
+ *    first dim as one tensor, and the remainders on both sides in the same way, one dim deeper. A rectangular shard is
+ *    one tensor, of local_shape. With "shard_mode" gather nothing is done here: blocks are those of the whole
+ *    parameter, whatever its shards are.
  * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped; then, from left to right, the next dim is multiplied into the
  *    current one while the product is at most max_preconditioner_dim.
  * 4. Split. Every dim is cut into chunks of max_preconditioner_dim, of which the last may be short.
@@ -552,7 +555,7 @@ typedef struct shampoo_param_desc {
    * 0 (default): all of it.
    * 1: a flat shard, elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter.
    * 2: a rectangle of shape local_shape whose first element is at local_offset, contiguous row-major.
-   * Each shard is treated as a tensor of its own: nothing is gathered from other ranks. */
+   * What the algorithm makes of shards is chosen by the key "shard_mode". */
   int32_t shard_form;
   /** Form 1: first element, in elements of the flattened parameter. Otherwise 0. */
   int64_t flat_offset;
@@ -584,9 +587,11 @@ typedef struct shampoo_block_info {
   /** Replica rank that keeps its state and computes its update, in [0, replica_world). Blocks are dealt out by the key
    * "balance", the largest first, each to the rank with the least so far. */
   int32_t owner;
-  /** Shard rank that keeps it: this rank's own, as each shard is treated as a tensor of its own. */
+  /** Shard rank that keeps it. With "shard_mode" local this rank's own, as each shard is treated as a tensor of its
+   * own; with gather any, as blocks are dealt out over shard ranks and replicas together. */
   int32_t shard_owner;
-  /** 0: of a whole parameter; 1: of a shard that is less than that. */
+  /** What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
+   * which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped. */
   int32_t form;
   /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices. */
   int32_t ndim;
@@ -594,7 +599,7 @@ typedef struct shampoo_block_info {
   int32_t reserved;
   /** Shape in elements; ndim entries, the others are 0. Factor k is shape[k] x shape[k]. */
   int64_t shape[8];
-  /** From one index to the next along each dim, in elements of the row-major flattened parameter; of a shard, in
+  /** From one index to the next along each dim, in elements of the row-major flattened parameter; with form 1, in
    * elements of this rank's buffer. ndim entries, the others are 0. */
   int64_t stride[8];
   /** First element of the block, counted in the same way. */
@@ -696,6 +701,30 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
 shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_desc* desc, int32_t* index_out);
 
 /**
+ * Tells what another shard rank holds of a parameter, which "shard_mode" gather needs to know of all of them. It need
+ * not be told where the cut is one of the regular ones, which are recognised by this rank's own: equal chunks of the
+ * flattened parameter (ceil(elements / shard_world) elements each, as far as they go), equal chunks of dim 0
+ * (ceil(shape[0] / shard_world) rows each), or the whole parameter on every rank. Otherwise it is told for every rank
+ * but this one (this one is allowed). Every rank tells the same.
+ *
+ * Blocks: no. Threads: plan.
+ *
+ * @param plan not finished yet. Must not be NULL.
+ * @param param index of a parameter that has been added.
+ * @param shard_rank in [0, shard_world).
+ * @param desc of its fields those that describe a shard are read: shard_form, flat_offset, flat_count, local_offset,
+ *     local_shape (as many entries as the parameter has dims). Must not be NULL.
+ * @retval SHAMPOO_OK done.
+ * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, it differs from
+ *     what this rank has told for that rank before, desc has a wrong struct_size, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE the plan is finished.
+ * @retval SHAMPOO_E_UNSUPPORTED desc has fields that this version does not know.
+ * @since 0.1
+ */
+shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t shard_rank,
+                                      const shampoo_param_desc* desc);
+
+/**
  * Works out blocks, owners and bytes. Afterwards the plan does not change any more: nothing can be added, the functions
  * below can be called, from any number of threads, and optimizers can be made from it, any number.
  *
@@ -705,7 +734,8 @@ shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_de
  * @retval SHAMPOO_OK the plan is finished.
  * @retval SHAMPOO_E_INVALID plan is NULL, a block has a dim above 32750 or more than 2^31 - 1 elements, or there are
  *     more than 2^20 blocks: choose another "max_preconditioner_dim"; or a number of a config cannot be held by the
- *     arithmetic of a parameter ("computation_dtype"): the error names both.
+ *     arithmetic of a parameter ("computation_dtype"): the error names both. With "shard_mode" gather: the cut of
+ *     a rank is not known, or the shards of a parameter do not hold each element once.
  * @retval SHAMPOO_E_STATE the plan is finished already.
  * @since 0.1
  */
@@ -748,14 +778,16 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
  * Blocks: no. Threads: plan.
  *
  * @param plan finished. Must not be NULL.
- * @param rank replica rank, in [0, replica_world).
+ * @param rank replica rank, in [0, replica_world); with "shard_mode" gather over several shard ranks replica rank *
+ *     shard_world + shard rank, in [0, replica_world * shard_world).
  * @param what "state": the arena of all state, exact, and so the size that shampoo_optimizer_desc.state and
  *     shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum of the two.
- *     "comm": what the rank sends to its replicas in a step: of each all-gather its own segment, padding and header
- *     included.
+ *     "comm": what the rank sends to other ranks in a step: of each all-gather its own segment, of each all-to-all what
+ *     goes to others, padding and headers included. With "shard_mode" gather these hold for a shard_comm with
+ *     all_to_all; "workspace.all_gather", "total.all_gather" and "comm.all_gather" for one without.
  * @param bytes_out receives the number of bytes. Must not be NULL.
  * @retval SHAMPOO_OK *bytes_out is set.
- * @retval SHAMPOO_E_INVALID rank is out of range, what is not one of the four, or a pointer is NULL.
+ * @retval SHAMPOO_E_INVALID rank is out of range, what is none of these, or a pointer is NULL.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  * @since 0.1
  */
@@ -771,9 +803,14 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  *   caller has averaged the gradients). The blocks are divided over these ranks: each keeps the state of its blocks
  *   alone, computes their updates, and one all-gather a step brings the updates of all to all. Parameters stay the same
  *   bits on every rank; with a communication dtype as wide as the computation they are those of one rank.
- * - shard_comm: ranks that hold the shards of one copy (fully sharded, tensor parallel). Shards are treated as tensors
- *   of their own, so nothing but a few bytes of status is exchanged, before a step writes anything: a rank that refuses
- *   its gradients stops them all.
+ * - shard_comm: ranks that hold the shards of one copy (fully sharded, tensor parallel). What becomes of the shards is
+ *   chosen by the key "shard_mode":
+ *   local: each shard is treated as a tensor of its own, so that other blocks, and so other updates, come out than
+ *   without sharding. Nothing but a few bytes of status is exchanged, before a step writes anything: a rank that
+ *   refuses its gradients stops them all.
+ *   gather: blocks are those of the whole parameters. Each has an owner among the shard ranks (and replicas) that keeps
+ *   its state; gradients and parameters go to the owners, updates come back, and what comes out has the bits of a run
+ *   without sharding. It takes an exchange more each way, all_to_all where the communicator has one.
  *
  * Both together are hybrid sharding (HSDP). Smaller groups of ranks that share the work, while other groups repeat it,
  * are had by giving each group a communicator of its own (shampoo_mpi_split, shampoo_nccl_split).
@@ -813,11 +850,18 @@ typedef struct shampoo_comm_ops {
   void (*abort)(void* user);
   /** Optional: called once, after the last use: when the shampoo_comm and every optimizer made with it are gone. */
   void (*release)(void* user);
+  /** Optional, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, this one included,
+   * and receives recv_bytes[r] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
+   * 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
+   * have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. Since 0.1, and
+   * not read where struct_size ends before it. */
+  int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                        void* stream);
 } shampoo_comm_ops;
 
 /** One rank, memory of the host, no callbacks. */
 #define SHAMPOO_COMM_OPS_INIT \
-  { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL }
+  { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL, NULL }
 
 /**
  * Makes a communicator from the caller's functions.
@@ -954,7 +998,7 @@ typedef struct shampoo_optimizer_desc {
    * (default): one rank. The optimizer holds it by itself: the caller may destroy its own hold at any time. */
   shampoo_comm* replica_comm;
   /** Ranks that hold the shards of one copy, as many as the plan's shard_world, this one being its shard_rank. NULL
-   * (default): shards are stepped without asking each other. Held in the same way. */
+   * (default): shards are stepped without asking each other, which "shard_mode" gather cannot. Held in the same way. */
   shampoo_comm* shard_comm;
   /** Where memory comes from; copied. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1272,11 +1316,16 @@ typedef struct shampoo_state_entry {
   int32_t owner;
   /** 1: a symmetric matrix of which one triangle counts; read and write show it in full. 0: anything else. */
   int32_t symmetric;
+  /** Shard rank that holds it: this one. */
+  int32_t shard_owner;
+  /** What its block is of, as shampoo_block_info.form: 0 the whole parameter, 1 this rank's shard. 0 for an entry of a
+   * group. */
+  int32_t form;
 } shampoo_state_entry;
 
 /** The size set, all else 0. */
 #define SHAMPOO_STATE_ENTRY_INIT \
-  { sizeof(shampoo_state_entry), NULL, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0 }
+  { sizeof(shampoo_state_entry), NULL, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /**
  * Number of entries. It depends on the plan alone.

@@ -10,6 +10,7 @@
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /**
  * @file
@@ -41,9 +42,10 @@
  */
 
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
-/** The most bytes that one MPI_Allgather brings to a rank, the segments of all ranks together; larger gathers are cut
- * into slices. Counts of MPI are int, and some implementations compute the sum of all counts as one. To be defined
- * before the header is included, if at all, and the same on every rank. */
+/** The most bytes that one MPI_Allgather brings to a rank, the segments of all ranks together, and the most that one
+ * message of an all-to-all has; what is larger is cut into slices. Counts of MPI are int, and some implementations
+ * compute the sum of all counts as one. To be defined before the header is included, if at all, and the same on every
+ * rank. */
 #define SHAMPOO_MPI_LARGEST_MESSAGE INT_MAX
 #endif
 
@@ -57,9 +59,20 @@ typedef struct shampoo_mpi_state {
   MPI_Comm comm;
   /** Rank and number of ranks in it. */
   int rank, world;
-  /** What the last failed call returned, for abort. */
+  /** What the last failed call returned, and which collective that was, for abort. */
   int error;
+  const char* failed;
+  /** Of an all-to-all: world receives, then world sends; MPI_REQUEST_NULL where nothing is under way. Made once, so
+   * that a step allocates nothing here. */
+  MPI_Request* requests;
 } shampoo_mpi_state;
+
+/** Keeps what failed for abort. */
+static inline void shampoo_mpi_note(shampoo_mpi_state* state, const char* collective, int error) {
+  if (error == MPI_SUCCESS) return;
+  state->error = error;
+  state->failed = collective;
+}
 
 /** A slice of the gather: bytes [first, first + count) of every segment. */
 static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const char* send, char* recv,
@@ -97,7 +110,91 @@ static inline int32_t shampoo_mpi_all_gather(void* user, const void* send, void*
     error = shampoo_mpi_gather_slice(state, (const char*)send, (char*)recv, bytes_per_rank, first,
                                      (int)(rest < largest ? rest : largest));
   }
-  if (error != MPI_SUCCESS) state->error = error;
+  shampoo_mpi_note(state, "all-gather", error);
+  return error;
+}
+
+/** First byte of a rank's segment, where segments of so many bytes lie in the order of the ranks, without gaps. */
+static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
+  size_t offset = 0;
+  int r;
+  for (r = 0; r < rank; ++r) offset += bytes[r];
+  return offset;
+}
+
+/** Begins a slice of the all-to-all with each other rank whose segment reaches so far: bytes [first, first + largest
+ * message) of it. One of send and recv is NULL, and bytes are those of the other. */
+static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
+                                           size_t first) {
+  const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);
+  const int tag = 23; /* any: the duplicate carries no other messages from rank to rank */
+  size_t offset = shampoo_mpi_offset(bytes, state->rank + 1);
+  int step, error = MPI_SUCCESS;
+  /* From the next rank on, so that not all of them send to rank 0 first. */
+  for (step = 1; step < state->world && error == MPI_SUCCESS; ++step) {
+    const int peer = (state->rank + step) % state->world;
+    if (peer == 0) offset = 0;
+    if (bytes[peer] > first) {
+      const size_t rest = bytes[peer] - first;
+      const int count = (int)(rest < largest ? rest : largest);
+      error = recv != NULL
+                  ? MPI_Irecv(recv + offset + first, count, MPI_BYTE, peer, tag, state->comm, &state->requests[peer])
+                  : MPI_Isend(send + offset + first, count, MPI_BYTE, peer, tag, state->comm,
+                              &state->requests[state->world + peer]);
+    }
+    offset += bytes[peer];
+  }
+  return error;
+}
+
+/** Waits for all requests, or until one of them fails. */
+static inline int shampoo_mpi_wait(shampoo_mpi_state* state) {
+  int i, error = MPI_SUCCESS;
+  /* One by one: MPI_Waitall tells the error itself only in an array of statuses. */
+  for (i = 0; i < 2 * state->world && error == MPI_SUCCESS; ++i) {
+    error = MPI_Wait(&state->requests[i], MPI_STATUS_IGNORE);
+  }
+  return error;
+}
+
+/** After a failure: lets go of what is still under way and waits for nobody. Nothing is written to the memory of the
+ * call any more, unless it is arriving already. */
+static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
+  int i;
+  for (i = 0; i < 2 * state->world; ++i) {
+    if (state->requests[i] == MPI_REQUEST_NULL) continue;
+    if (i < state->world) MPI_Cancel(&state->requests[i]);
+    MPI_Request_free(&state->requests[i]);
+    state->requests[i] = MPI_REQUEST_NULL;
+  }
+}
+
+/** shampoo_comm_ops.all_to_all: a message from each rank to each other, or several where one would be too large. Both
+ * ranks of a pair know how many bytes there are, so that nothing has to be agreed on. stream is not used. */
+static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
+                                             const size_t* recv_bytes, void* stream) {
+  shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
+  const size_t own_bytes = recv_bytes[state->rank];
+  size_t longest = 0, first;
+  int r, error = MPI_SUCCESS;
+  (void)stream;
+  for (r = 0; r < state->world; ++r) {
+    if (r == state->rank) continue;
+    if (longest < send_bytes[r]) longest = send_bytes[r];
+    if (longest < recv_bytes[r]) longest = recv_bytes[r];
+  }
+  if (own_bytes > 0) {
+    memcpy((char*)recv + shampoo_mpi_offset(recv_bytes, state->rank),
+           (const char*)send + shampoo_mpi_offset(send_bytes, state->rank), own_bytes);
+  }
+  for (first = 0; first < longest && error == MPI_SUCCESS; first += (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE)) {
+    /* Receives before sends: what finds its receive is not copied twice. */
+    error = shampoo_mpi_begin_slices(state, NULL, (char*)recv, recv_bytes, first);
+    if (error == MPI_SUCCESS) error = shampoo_mpi_begin_slices(state, (const char*)send, NULL, send_bytes, first);
+    if (error == MPI_SUCCESS) error = shampoo_mpi_wait(state);
+  }
+  if (error != MPI_SUCCESS) shampoo_mpi_give_up(state);
+  shampoo_mpi_note(state, "all-to-all", error);
   return error;
 }
 
@@ -108,8 +205,8 @@ static inline void shampoo_mpi_abort(void* user) {
   int length = 0;
   if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
   /* The job may not live to see the error of the optimizer, and MPI does not say why it is ended. */
-  fprintf(stderr, "shampoo_mpi: rank %d of %d: an all-gather failed (%s), the job is aborted\n", state->rank,
-          state->world, reason);
+  fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s), the job is aborted\n", state->rank, state->world,
+          state->failed, reason);
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
 }
@@ -119,6 +216,7 @@ static inline void shampoo_mpi_release(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
   int finalized = 0;
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&state->comm);
+  free(state->requests);
   free(state);
 }
 
@@ -126,10 +224,11 @@ static inline void shampoo_mpi_release(void* user) {
  * Fills ops for shampoo_comm_from_ops() from a communicator of MPI.
  *
  * The communicator is duplicated, so that it stays the caller's in every respect; the duplicate reports errors
- * (MPI_ERRORS_RETURN) in place of ending the job. When an all-gather of the optimizer fails on a rank, abort writes a
- * line to stderr and calls MPI_Abort: peers that wait for this rank could be reached in no other way, and a job that
- * ends with an error is better than one that waits for ever. A caller that wants to end it by itself sets ops->abort to
- * NULL before shampoo_comm_from_ops(): the call with the optimizer then returns SHAMPOO_E_COMM on this rank alone.
+ * (MPI_ERRORS_RETURN) in place of ending the job. When a collective of the optimizer fails on a rank, abort writes a
+ * line to stderr that says which and why, and calls MPI_Abort: peers that wait for this rank could be reached in no
+ * other way, and a job that ends with an error is better than one that waits for ever. A caller that wants to end it by
+ * itself sets ops->abort to NULL before shampoo_comm_from_ops(): the call with the optimizer then returns
+ * SHAMPOO_E_COMM on this rank alone.
  *
  * The duplicate is freed by release, when the shampoo_comm and every optimizer made with it are gone. MPI calls that
  * collective: destroy them on all ranks, in the same order as other collective calls, and before MPI_Finalize(). After
@@ -149,24 +248,33 @@ static inline void shampoo_mpi_release(void* user) {
 static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
   shampoo_mpi_state* state;
-  int between_groups = 0, error;
+  MPI_Request* requests;
+  int between_groups = 0, rank = 0, world = 0, i, error;
   if (ops == NULL) return MPI_ERR_ARG;
   if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
   error = MPI_Comm_test_inter(comm, &between_groups);
   if (error != MPI_SUCCESS) return error;
   if (between_groups) return MPI_ERR_COMM;
 
+  error = MPI_Comm_rank(comm, &rank);
+  if (error == MPI_SUCCESS) error = MPI_Comm_size(comm, &world);
+  if (error != MPI_SUCCESS) return error;
+
   state = (shampoo_mpi_state*)malloc(sizeof *state);
-  if (state == NULL) return MPI_ERR_NO_MEM;
-  state->error = MPI_SUCCESS;
-  error = MPI_Comm_dup(comm, &state->comm);
+  requests = (MPI_Request*)malloc(2 * (size_t)world * sizeof *requests);
+  error = state != NULL && requests != NULL ? MPI_Comm_dup(comm, &state->comm) : MPI_ERR_NO_MEM;
   if (error != MPI_SUCCESS) {
+    free(requests);
     free(state);
     return error;
   }
+  state->rank = rank;
+  state->world = world;
+  state->error = MPI_SUCCESS;
+  state->failed = "exchange";
+  state->requests = requests;
+  for (i = 0; i < 2 * world; ++i) requests[i] = MPI_REQUEST_NULL;
   error = MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
-  if (error == MPI_SUCCESS) error = MPI_Comm_rank(state->comm, &state->rank);
-  if (error == MPI_SUCCESS) error = MPI_Comm_size(state->comm, &state->world);
   if (error != MPI_SUCCESS) {
     shampoo_mpi_release(state);
     return error;
@@ -178,6 +286,7 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   filled.all_gather = shampoo_mpi_all_gather;
   filled.abort = shampoo_mpi_abort;
   filled.release = shampoo_mpi_release;
+  filled.all_to_all = shampoo_mpi_all_to_all;
   *ops = filled;
   return MPI_SUCCESS;
 }

@@ -12,9 +12,10 @@
  * @file
  * shampoo_nccl.h - ranks of NCCL for libshampoo: fills shampoo_comm_ops from an ncclComm_t.
  *
- * A header alone, in C99 and C++, for NCCL 2.4 and later. It is compiled by the caller with the caller's own <nccl.h>,
- * and calls the caller's own copy of NCCL: libshampoo neither links nor ships one, so there is never a second copy in
- * the process. Callers that cannot compile C have shampoo_comm_from_nccl() in place of this header.
+ * A header alone, in C99 and C++, for NCCL 2.4 and later, of which 2.7 brought what an all-to-all needs. It is compiled
+ * by the caller with the caller's own <nccl.h>, and calls the caller's own copy of NCCL: libshampoo neither links nor
+ * ships one, so there is never a second copy in the process. Callers that cannot compile C have
+ * shampoo_comm_from_nccl() in place of this header.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
@@ -33,12 +34,12 @@
  * ops.device_type to SHAMPOO_CPU for it.
  *
  * The communicator is used, not owned: it must live until the shampoo_comm and every optimizer made with it are gone,
- * and is the caller's to destroy. All-gathers go into the stream of the step, in the order of the calls. NCCL asks that
+ * and is the caller's to destroy. Collectives go into the stream of the step, in the order of the calls. NCCL asks that
  * all ranks give the work of one communicator in one order: where the caller uses it too, on another stream or thread,
  * a communicator of its own for the optimizer (ncclCommSplit() with one color) avoids every question.
  *
  * Threads. NCCL is called on the thread that is inside a call with the optimizer, on no other. No step may be made
- * between ncclGroupStart() and ncclGroupEnd(): its all-gather would wait for the end of the group.
+ * between ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
  *
  * Functions return ncclSuccess or the error of NCCL, which ncclGetErrorString() puts into words.
  */
@@ -66,6 +67,38 @@ static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void
                                       ncclAllGather(send, recv, bytes_per_rank, ncclUint8, comm, (cudaStream_t)stream));
 }
 
+#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
+/** What a non-blocking communicator has left in progress has not failed. */
+static inline int shampoo_nccl_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+/** shampoo_comm_ops.all_to_all: a group of ncclSend and ncclRecv, to and from this rank itself, too. Only with NCCL 2.7
+ * and later, which brought these two. */
+static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
+                                              const size_t* recv_bytes, void* stream) {
+  const ncclComm_t comm = (ncclComm_t)user;
+  size_t sent = 0, received = 0;
+  ncclResult_t result, ended;
+  int r, world = 0;
+  if (comm == NULL) return (int32_t)ncclInvalidUsage;
+  result = ncclCommCount(comm, &world);
+  if (result == ncclSuccess) result = ncclGroupStart();
+  if (result != ncclSuccess) return (int32_t)result;
+  for (r = 0; r < world && !shampoo_nccl_failed(result); ++r) {
+    if (send_bytes[r] > 0) {
+      result = ncclSend((const char*)send + sent, send_bytes[r], ncclUint8, r, comm, (cudaStream_t)stream);
+    }
+    if (recv_bytes[r] > 0 && !shampoo_nccl_failed(result)) {
+      result = ncclRecv((char*)recv + received, recv_bytes[r], ncclUint8, r, comm, (cudaStream_t)stream);
+    }
+    sent += send_bytes[r];
+    received += recv_bytes[r];
+  }
+  /* After an error, too: the group would stay open for all that this thread does afterwards. */
+  ended = ncclGroupEnd();
+  return (int32_t)(shampoo_nccl_failed(result) ? result : shampoo_nccl_finish(comm, ended));
+}
+#endif
+
 /** shampoo_comm_ops.async_error. What is in progress is no error. */
 static inline int32_t shampoo_nccl_async_error(void* user) {
   const ncclComm_t comm = (ncclComm_t)user;
@@ -79,7 +112,7 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
 /**
  * Fills ops for shampoo_comm_from_ops() from a communicator of NCCL.
  *
- * It has no abort: ncclCommAbort() frees the communicator, and that stays the caller's to do. When an all-gather of the
+ * It has no abort: ncclCommAbort() frees the communicator, and that stays the caller's to do. When a collective of the
  * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once; it is then the caller who
  * calls ncclCommAbort(), on every rank, as after any other failed collective. shampoo_nccl_abortable_ops() leaves it to
  * the library.
@@ -87,8 +120,8 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * Blocks: no. Threads: see the head of this file.
  *
  * @param comm ranks that hold the same parameters, or the shards of one copy. It stays the caller's.
- * @param ops filled, struct_size included: rank, world, device_type SHAMPOO_CUDA, all_gather and async_error. Must not
- *     be NULL.
+ * @param ops filled, struct_size included: rank, world, device_type SHAMPOO_CUDA, all_gather, async_error and, where
+ *     <nccl.h> is of NCCL 2.7 or later, all_to_all. Must not be NULL.
  * @return ncclSuccess; ncclInvalidArgument: comm or ops is NULL; or what NCCL returned for comm. *ops is as before on
  *     failure.
  * @since 0.1
@@ -107,6 +140,9 @@ static inline ncclResult_t shampoo_nccl_ops(ncclComm_t comm, shampoo_comm_ops* o
   filled.device_type = SHAMPOO_CUDA;
   filled.all_gather = shampoo_nccl_all_gather;
   filled.async_error = shampoo_nccl_async_error;
+#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
+  filled.all_to_all = shampoo_nccl_all_to_all;
+#endif
   *ops = filled;
   return ncclSuccess;
 }
@@ -116,6 +152,13 @@ static inline int32_t shampoo_nccl_abortable_all_gather(void* user, const void* 
                                                         void* stream) {
   return shampoo_nccl_all_gather(*(ncclComm_t*)user, send, recv, bytes_per_rank, stream);
 }
+
+#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
+static inline int32_t shampoo_nccl_abortable_all_to_all(void* user, const void* send, const size_t* send_bytes,
+                                                        void* recv, const size_t* recv_bytes, void* stream) {
+  return shampoo_nccl_all_to_all(*(ncclComm_t*)user, send, send_bytes, recv, recv_bytes, stream);
+}
+#endif
 
 static inline int32_t shampoo_nccl_abortable_async_error(void* user) {
   return shampoo_nccl_async_error(*(ncclComm_t*)user);
@@ -128,7 +171,7 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * The same, and the library may end the communicator: when an all-gather of the optimizer fails on a rank, abort calls
+ * The same, and the library may end the communicator: when a collective of the optimizer fails on a rank, abort calls
  * ncclCommAbort() and sets *comm to NULL, so that the caller sees that it is gone. Peers learn of it as NCCL lets them:
  * by ncclRemoteError where they are connected over a network; within a machine they may have to be watched by the
  * clock.
@@ -148,6 +191,9 @@ static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_
   ops->all_gather = shampoo_nccl_abortable_all_gather;
   ops->async_error = shampoo_nccl_abortable_async_error;
   ops->abort = shampoo_nccl_abort;
+#if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
+  ops->all_to_all = shampoo_nccl_abortable_all_to_all;
+#endif
   return ncclSuccess;
 }
 

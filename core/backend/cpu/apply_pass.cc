@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/backend/cpu/strided.h"
 #include "core/base/convert.h"
 #include "core/base/kernels/kernels.h"
 
@@ -18,14 +17,12 @@ constexpr unsigned char kStoodStill = 0xff;
 
 bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
 
-// Reads what was exchanged for a block and writes its outputs, in the arithmetic of the block's owner.
+// Reads what was exchanged and writes the outputs, in the arithmetic of the block's owner.
 template <typename Real>
-void ApplyReceivedAs(const StepItem& item, const Range& part) {
+void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, const Range& part) {
   const ParamDesc& desc = item.param->desc;
-  const Block& block = *item.block;
   const Buffers& buffers = *item.buffers;
-  const BlockView view = BlockView::Of(block);
-  Operand<Real> received(item.exchange, block.exchange_dtype);
+  Operand<Real> received(exchange, item.block->exchange_dtype);
   StridedOperand<Real> parameter(buffers.param, desc.param_dtype, view);
   StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
   StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
@@ -139,8 +136,10 @@ bool CanApply(const StepItem& item, const Real* p, double scale_down, double sca
 void StandStill(const StepItem& item) {
   *item.stood_still = 1;
   if (item.exchange == nullptr) return WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
-  std::memset(item.exchange, kStoodStill, SizeOf(item.block->exchange_dtype));
+  MarkAsStanding(item.exchange, SizeOf(item.block->exchange_dtype));
 }
+
+void MarkAsStanding(void* exchange, size_t element_bytes) { std::memset(exchange, kStoodStill, element_bytes); }
 
 bool StoodStill(const StepItem& item) {
   const auto is_word = [](char byte) { return static_cast<unsigned char>(byte) == kStoodStill; };
@@ -148,10 +147,14 @@ bool StoodStill(const StepItem& item) {
 }
 
 void ApplyReceived(const StepItem& item, const Range& part) {
+  ApplyReceived(item, item.exchange, BlockView::Of(*item.block), part);
+}
+
+void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part) {
   if (item.block->computation == Dtype::kF64) {
-    ApplyReceivedAs<double>(item, part);
+    ApplyReceivedAs<double>(item, received, view, part);
   } else {
-    ApplyReceivedAs<float>(item, part);
+    ApplyReceivedAs<float>(item, received, view, part);
   }
 }
 
@@ -180,7 +183,7 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   });
 }
 
-void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output) {
+void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output, int64_t begin, int64_t count) {
   const ParamDesc& desc = param.desc;
   const bool updates = output == Output::kUpdates;
   const bool write_out = buffers.out != nullptr && (updates || buffers.out != buffers.param);
@@ -188,17 +191,17 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
   // float64 holds every value of every dtype, so each is rounded once.
   Operand<double> parameter(buffers.param, desc.param_dtype);
   const double zeros[kStretch] = {};
-  const auto write = [&](int64_t first, int64_t n) {
+  ForEachStretch({begin, begin + count}, [&](int64_t first, int64_t n) {
     const double* const value = parameter.Read(first, n);
     if (buffers.copy != nullptr) Narrow(value, ElementAt(buffers.copy, desc.copy_dtype, first), desc.copy_dtype, n);
     if (write_out) Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);
-  };
-  if (block == nullptr) {
-    ForEachStretch({0, param.elements}, write);
-    return;
-  }
+  });
+}
+
+void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output) {
+  if (block == nullptr) return WriteUnchangedRun(param, buffers, output, 0, param.elements);
   ForEachRun(block->shape, block->stride, 0, block->elements, [&](int64_t from, int64_t, int64_t length) {
-    ForEachStretch({0, length}, [&](int64_t first, int64_t n) { write(block->offset + from + first, n); });
+    WriteUnchangedRun(param, buffers, output, block->offset + from, length);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/cpu/stretch.h"
+#include "core/backend/cpu/strided.h"
 
 namespace shampoo {
 
@@ -24,9 +25,14 @@ bool CanApply(const StepItem& item, const Real* p, double scale_down, double sca
 // The step of a block that stands still: its outputs, or the word to the other ranks.
 void StandStill(const StepItem& item);
 
+// The word to the other ranks, in the place of a first element of so many bytes.
+void MarkAsStanding(void* exchange, size_t element_bytes);
+
 // From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
 bool StoodStill(const StepItem& item);
 void ApplyReceived(const StepItem& item, const Range& part);
+// The same for elements of the caller's buffers that are told by a view, from what was received for them.
+void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);
 
 // G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.
 template <typename Real>
@@ -36,5 +42,7 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
 // The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: out is the parameter
 // itself, or updates of zero; copy is the parameter.
 void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output);
+// The same for elements [first, first + count) of the buffers.
+void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output, int64_t first, int64_t count);
 
 }  // namespace shampoo

@@ -7,6 +7,7 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
 #include "core/backend/cpu/magnitude.h"
+#include "core/backend/cpu/part_pass.h"
 #include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"
@@ -30,7 +31,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   std::vector<const Block*> pointers;
   int64_t largest_dim = 0;
   for (const Block& block : plan.blocks) {
-    if (block.owner == plan.placement.replica_rank) pointers.push_back(&block);
+    if (plan.Owns(block)) pointers.push_back(&block);
     for (int k = 0; k < block.order(); ++k) largest_dim = std::max(largest_dim, block.shape[k]);
   }
   WorkspaceLayout& layout = backend->layout_;
@@ -53,12 +54,11 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   return {};
 }
 
-void CpuBackend::InitializeState(std::span<const Block> blocks, int owner, std::span<const Settings> groups,
-                                 char* arena) {
-  executor_->ForEach(static_cast<int64_t>(blocks.size()), [&](int, int64_t i) {
-    const Block& block = blocks[static_cast<size_t>(i)];
-    if (block.owner != owner) return;
-    const Settings& settings = groups[static_cast<size_t>(block.group)];
+void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
+  executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), [&](int, int64_t i) {
+    const Block& block = plan.blocks[static_cast<size_t>(i)];
+    if (!plan.Owns(block)) return;
+    const Settings& settings = plan.groups[static_cast<size_t>(block.group)];
     std::fill_n(arena + block.factor[0].offset, block.state_bytes, char{0});  // factor[0] is a block's first state
     for (int k = 0; k < block.order(); ++k) {
       if (settings.initial_inverse == InitialInverse::kIdentity) {
@@ -98,26 +98,53 @@ void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
   });
 }
 
-void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
-  const auto apply = [this](const StepItem& item, const Range& part) {
+// Large ones in parts, one after another; small ones whole, side by side. elements(i) may be divided, or 0: nothing.
+template <typename Elements, typename Work>
+void CpuBackend::ForEachPart(int64_t count, Elements&& elements, Work&& work) {
+  const auto timed = [&](int64_t i, const Range& range) {
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
-    ApplyReceived(item, part);
+    work(i, range);
   };
-  // Large blocks in parts, one after another; small ones whole, side by side.
-  for (const StepItem& item : items) {
-    const int64_t elements = item.block->elements;
-    if (StoodStill(item)) {
-      *item.stood_still = 1;
-      WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
-    } else if (PartCount(elements) > 1) {
-      executor_->ForEach(PartCount(elements), [&](int, int64_t i) { apply(item, PartAt(elements, i)); });
-    }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t n = elements(i);
+    if (PartCount(n) == 1) continue;
+    executor_->ForEach(PartCount(n), [&](int, int64_t part) { timed(i, PartAt(n, part)); });
   }
-  executor_->ForEach(static_cast<int64_t>(items.size()), [&](int, int64_t i) {
-    const StepItem& item = items[static_cast<size_t>(i)];
-    const int64_t elements = item.block->elements;
-    if (PartCount(elements) == 1 && *item.stood_still == 0) apply(item, {0, elements});
+  executor_->ForEach(count, [&](int, int64_t i) {
+    const int64_t n = elements(i);
+    if (n > 0 && PartCount(n) == 1) timed(i, {0, n});
   });
+}
+
+void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
+  for (const StepItem& item : items) {
+    if (!StoodStill(item)) continue;
+    *item.stood_still = 1;
+    WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
+  }
+  const auto elements = [&](int64_t i) {
+    const StepItem& item = items[static_cast<size_t>(i)];
+    return *item.stood_still != 0 ? 0 : item.block->elements;
+  };
+  ForEachPart(static_cast<int64_t>(items.size()), elements,
+              [&](int64_t i, const Range& range) { ApplyReceived(items[static_cast<size_t>(i)], range); });
+}
+
+void CpuBackend::CopyParts(std::span<const PartCopy> copies) {
+  ForEachPart(
+      static_cast<int64_t>(copies.size()),
+      [&](int64_t i) { return DividedElements(copies[static_cast<size_t>(i)].part); },
+      [&](int64_t i, const Range& range) { CopyPart(copies[static_cast<size_t>(i)], range); });
+}
+
+void CpuBackend::ApplyParts(std::span<const PartItem> parts) {
+  for (const PartItem& part : parts) {
+    if (StoodStill(part.item)) *part.item.stood_still = 1;
+  }
+  ForEachPart(
+      static_cast<int64_t>(parts.size()),
+      [&](int64_t i) { return DividedElements(parts[static_cast<size_t>(i)].part); },
+      [&](int64_t i, const Range& range) { ApplyPart(parts[static_cast<size_t>(i)], range); });
 }
 
 void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {

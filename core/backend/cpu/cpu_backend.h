@@ -24,19 +24,22 @@ class CpuBackend : public Backend {
   static Status Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
                        std::unique_ptr<Backend>* out);
 
-  void InitializeState(std::span<const Block> blocks, int owner, std::span<const Settings> groups,
-                       char* arena) override;
+  void InitializeState(const PlanData& plan, char* arena) override;
   void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) override;
   GradientInspection Inspect(const StepItem& item) override;
   double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) override;
   void Hash(std::span<const Stretch> stretches, uint64_t* hashes) override;
   void Step(std::span<const StepItem> items, char* arena) override;
   void ApplyExchanged(std::span<const StepItem> items) override;
+  void CopyParts(std::span<const PartCopy> copies) override;
+  void ApplyParts(std::span<const PartItem> parts) override;
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) override;
   double Seconds(StepPart part) const override { return times_.Seconds(part); }
 
  private:
   CpuBackend() = default;
+  template <typename Elements, typename Work>
+  void ForEachPart(int64_t count, Elements&& elements, Work&& work);
 
   std::unique_ptr<Executor> executor_;
   WorkspaceLayout layout_;

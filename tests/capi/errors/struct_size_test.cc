@@ -23,15 +23,16 @@ struct Newer {
 };
 
 // Structs that the library reads. call says how; it is called with good fields and must succeed as often as it is.
+// first: size of the struct before fields were appended.
 template <typename Struct>
-void CheckRead(const Struct& fields, const std::string& name,
-               const std::function<shampoo_status(const Struct*)>& call) {
+void CheckRead(const Struct& fields, const std::string& name, const std::function<shampoo_status(const Struct*)>& call,
+               size_t first = sizeof(Struct)) {
   CAPTURE(name);
   Newer<Struct> given(fields);
-  for (const size_t size : {size_t{0}, size_t{8}, sizeof(Struct) - 1}) {
+  for (const size_t size : {size_t{0}, size_t{8}, first - 1}) {
     given.SetSize(size);
     CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
-                {name + ".struct_size is " + Text(size), "at least " + Text(sizeof(Struct)), "_INIT"});
+                {name + ".struct_size is " + Text(size), "at least " + Text(first), "_INIT"});
   }
   given.SetSize(sizeof(Struct) + kMore);
   for (const size_t at : {sizeof(Struct), sizeof(Struct) + 9, sizeof(Struct) + kMore - 1}) {
@@ -48,15 +49,16 @@ void CheckRead(const Struct& fields, const std::string& name,
 
 // Structs that the library fills: those that are too small stay untouched, and of larger ones the end does.
 template <typename Struct>
-void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call) {
+void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call,
+                  size_t first = sizeof(Struct)) {
   CAPTURE(name);
   Newer<Struct> given(init);
-  for (const size_t size : {size_t{0}, size_t{8}, sizeof(Struct) - 1}) {
+  for (const size_t size : {size_t{0}, size_t{8}, first - 1}) {
     std::memset(given.bytes, 0x5a, sizeof given.bytes);
     given.SetSize(size);
     const Newer<Struct> before = given;
     CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
-                {name + ".struct_size is " + Text(size), "at least " + Text(sizeof(Struct)), "_INIT"});
+                {name + ".struct_size is " + Text(size), "at least " + Text(first), "_INIT"});
     CHECK(std::memcmp(given.bytes, before.bytes, sizeof given.bytes) == 0);
   }
   Struct exact = init;
@@ -122,6 +124,21 @@ TEST_CASE("structs of optimizers are read by their size") {
   });
 }
 
+TEST_CASE("functions of a communicator are read by their size, also without those that were appended") {
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
+  const auto make = [](const shampoo_comm_ops* given) {
+    shampoo_comm* comm = nullptr;
+    const shampoo_status status = shampoo_comm_from_ops(&comm, given);
+    CHECK((status == SHAMPOO_OK) == (comm != nullptr));
+    shampoo_comm_destroy(comm);
+    return status;
+  };
+  CheckRead<shampoo_comm_ops>(ops, "ops", make, offsetof(shampoo_comm_ops, all_to_all));
+  ops.struct_size = offsetof(shampoo_comm_ops, all_to_all);
+  CHECK(make(&ops) == SHAMPOO_OK);
+}
+
 TEST_CASE("buffers are read by their size, which is the distance of the elements") {
   SmallModel model;
   CheckRead<shampoo_buffers>(model.Buffers(0), "buffers", [&](const shampoo_buffers* buffers) {
@@ -151,9 +168,10 @@ TEST_CASE("structs that the library fills are filled as far as they go") {
   CheckWritten<shampoo_block_info>(SHAMPOO_BLOCK_INFO_INIT, "info", [&](shampoo_block_info* info) {
     return shampoo_plan_block(model.plan.get(), 0, info);
   });
-  CheckWritten<shampoo_state_entry>(SHAMPOO_STATE_ENTRY_INIT, "entry", [&](shampoo_state_entry* entry) {
-    return shampoo_state_describe(model.get(), 0, entry);
-  });
+  CheckWritten<shampoo_state_entry>(
+      SHAMPOO_STATE_ENTRY_INIT, "entry",
+      [&](shampoo_state_entry* entry) { return shampoo_state_describe(model.get(), 0, entry); },
+      offsetof(shampoo_state_entry, shard_owner));
   const ConfigPtr config = MakeConfig();
   CheckWritten<shampoo_root_info>(SHAMPOO_ROOT_INFO_INIT, "info", [&](shampoo_root_info* info) {
     const float a = 16;

@@ -20,6 +20,16 @@ static int rank, world;
     }                                                                                      \
   } while (0)
 
+// In place of MPI's own, to see what is sent, and to refuse it.
+static int refuse_sends;
+
+int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  REQUIRE(count > 0 && count <= SHAMPOO_MPI_LARGEST_MESSAGE);
+  if (refuse_sends) return MPI_ERR_OTHER;
+  return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
+}
+
 static char sent(int from, int round, size_t i) { return (char)(from * 41 + round * 7 + (int)i); }
 
 // The ranks of the ops are ranks first, first + 1, ... of the world.
@@ -49,6 +59,49 @@ static void gather_often(const shampoo_comm_ops* ops, int first) {
   }
 }
 
+// What the ranks of the world have for each other, 0 among it; below, at and above the size of a message.
+static size_t bytes_between(int from, int to, int round) {
+  const int number = from * 5 + to * 3 + round;
+  return number % 4 == 0 ? 0 : number % 4 == 1 ? (size_t)(number % 3) * 23 : (size_t)(number * 37 % 91);
+}
+
+static void exchange(const shampoo_comm_ops* ops, int first, int round) {
+  size_t* send_bytes = calloc((size_t)ops->world, sizeof *send_bytes);
+  size_t* recv_bytes = calloc((size_t)ops->world, sizeof *recv_bytes);
+  size_t all_sent = 0, all_received = 0;
+  char *send, *recv, *next;
+  REQUIRE(send_bytes != NULL && recv_bytes != NULL);
+  for (int r = 0; r < ops->world; ++r) {
+    all_sent += send_bytes[r] = bytes_between(rank, first + r, round);
+    all_received += recv_bytes[r] = bytes_between(first + r, rank, round);
+  }
+  next = send = malloc(all_sent + 1);
+  recv = malloc(all_received + 1);
+  REQUIRE(send != NULL && recv != NULL);
+  memset(recv, 0x55, all_received + 1);
+  for (int r = 0; r < ops->world; ++r) {
+    for (size_t i = 0; i < send_bytes[r]; ++i) *next++ = sent(rank + 5 * r, round, i);
+  }
+  REQUIRE(ops->all_to_all(ops->user, send, send_bytes, recv, recv_bytes, NULL) == 0);
+  next = recv;
+  for (int r = 0; r < ops->world; ++r) {
+    for (size_t i = 0; i < recv_bytes[r]; ++i) REQUIRE(*next++ == sent(first + r + 5 * ops->rank, round, i));
+  }
+  REQUIRE(*next == 0x55);
+  free(recv);
+  free(send);
+  free(recv_bytes);
+  free(send_bytes);
+}
+
+// Ranks are not waited for between two exchanges, but by a gather now and then.
+static void exchange_often(const shampoo_comm_ops* ops, int first) {
+  for (int round = 0; round < 50; ++round) {
+    exchange(ops, first, round);
+    if (round % 7 == 0) gather(ops, first, round, 30, 1);
+  }
+}
+
 static void check_ops(void) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);
@@ -56,6 +109,7 @@ static void check_ops(void) {
   REQUIRE(ops.rank == rank && ops.world == world);
   REQUIRE(ops.async_error == NULL && ops.abort != NULL);
   gather_often(&ops, 0);
+  exchange_often(&ops, 0);
   ops.release(ops.user);
 }
 
@@ -68,6 +122,7 @@ static void check_duplicate(void) {
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);
   MPI_Irecv(&received, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &request);
   gather(&ops, 0, 3, 40, 1);
+  exchange(&ops, 0, 3);
   MPI_Send(&number, 1, MPI_INT, next, 9, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   REQUIRE(received == previous);
@@ -96,6 +151,7 @@ static void check_split(int group_size) {
   MPI_Comm_free(&group);
   REQUIRE(ops.world == group_size && ops.rank == rank % group_size);
   gather_often(&ops, rank - rank % group_size);
+  exchange_often(&ops, rank - rank % group_size);
   ops.release(ops.user);
 }
 
@@ -103,6 +159,40 @@ static void check_split(int group_size) {
 static int refused_gather(const shampoo_comm_ops* ops) {
   char byte = 0;
   return ops->all_gather(ops->user, &byte, MPI_IN_PLACE, 1, NULL);
+}
+
+// Rank 1 has a byte more for rank 0 than rank 0 expects, which also waits for the last rank: in vain. Fails on rank 0.
+static int failing_exchange(const shampoo_comm_ops* ops) {
+  size_t send_bytes[4] = {0, 0, 0, 0}, recv_bytes[4] = {0, 0, 0, 0};
+  const char send[2] = {1, 2};
+  char recv[2] = {0, 0};
+  REQUIRE(world > 1 && world <= 4);
+  if (rank == 0) recv_bytes[1] = recv_bytes[world - 1] = 1;
+  if (rank == 1) send_bytes[0] = 2;
+  return ops->all_to_all(ops->user, send, send_bytes, recv, recv_bytes, NULL);
+}
+
+static void check_failing_exchange(const shampoo_comm_ops* ops) {
+  int class_of_error = MPI_SUCCESS;
+  const int error = failing_exchange(ops);
+  if (rank == 0) MPI_Error_class(error, &class_of_error);
+  REQUIRE(rank == 0 ? class_of_error == MPI_ERR_TRUNCATE : error == 0);
+  // What the last rank sends later is not taken for what was waited for then.
+  gather(ops, 0, 0, 1, 1);
+  exchange_often(ops, 0);
+}
+
+// On all ranks at once, which wait for each other's byte already.
+static void check_refused_send(const shampoo_comm_ops* ops) {
+  const size_t bytes[4] = {1, 1, 1, 1};
+  const char send[4] = {1, 2, 3, 4};
+  char recv[4] = {0, 0, 0, 0};
+  REQUIRE(world <= 4);
+  refuse_sends = 1;
+  REQUIRE(ops->all_to_all(ops->user, send, bytes, recv, bytes, NULL) == (world > 1 ? MPI_ERR_OTHER : MPI_SUCCESS));
+  refuse_sends = 0;
+  gather(ops, 0, 0, 1, 1);
+  exchange_often(ops, 0);
 }
 
 // The default handler of MPI_COMM_WORLD would end the job here.
@@ -113,14 +203,20 @@ static void check_error_returned(void) {
   MPI_Error_class(refused_gather(&ops), &class_of_error);
   REQUIRE(class_of_error == MPI_ERR_ARG || class_of_error == MPI_ERR_BUFFER);
   gather(&ops, 0, 5, 40, 1);
+  check_refused_send(&ops);
+  if (world > 1) check_failing_exchange(&ops);
   ops.release(ops.user);
 }
 
-// A gather fails on the first rank, which aborts; the others wait for it.
-static void abort_job(void) {
+// A collective fails on the first rank, which aborts; the others wait for it.
+static void abort_job(const char* collective) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);
-  if (rank == 0 && refused_gather(&ops) != 0) ops.abort(ops.user);
+  if (strcmp(collective, "all-to-all") == 0) {
+    if (failing_exchange(&ops) != 0) ops.abort(ops.user);
+  } else {
+    if (rank == 0 && refused_gather(&ops) != 0) ops.abort(ops.user);
+  }
   gather(&ops, 0, 0, 1, 1);
 }
 
@@ -138,7 +234,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world);
-  if (argc > 1 && strcmp(argv[1], "abort") == 0) abort_job();
+  if (argc > 2 && strcmp(argv[1], "abort") == 0) abort_job(argv[2]);
   if (argc > 1 && strcmp(argv[1], "killed") == 0) be_killed();
   check_ops();
   check_duplicate();

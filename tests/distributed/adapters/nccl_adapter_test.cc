@@ -58,6 +58,53 @@ int GatherOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
+// What rank `from` sends to rank `to`, 0 among them, and different in both directions.
+size_t Bytes(int from, int to, int round) {
+  const int number = from * 5 + to * 3 + round;
+  return number % 4 == 0 ? 0 : static_cast<size_t>(number * 37 % 91);
+}
+
+// Exchanges Bytes; returns the number of bytes that came wrong, or were written past the end, or -1 after a failure.
+int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
+  std::vector<size_t> send_bytes, recv_bytes;
+  std::vector<char> send, expected;
+  for (int peer = 0; peer < ops.world; ++peer) {
+    send_bytes.push_back(Bytes(ops.rank, peer, round));
+    recv_bytes.push_back(Bytes(peer, ops.rank, round));
+    for (size_t i = 0; i < send_bytes.back(); ++i) send.push_back(Sent(ops.rank * 10 + peer, round, i));
+    for (size_t i = 0; i < recv_bytes.back(); ++i) expected.push_back(Sent(peer * 10 + ops.rank, round, i));
+  }
+  constexpr char kGuard = 0x55;
+  expected.push_back(kGuard);
+  std::vector<char> recv(expected.size(), kGuard);
+  if (ops.async_error(ops.user) != 0) return -1;
+  if (ops.all_to_all(ops.user, send.data(), send_bytes.data(), recv.data(), recv_bytes.data(), nullptr) != 0) return -1;
+  int wrong = 0;
+  for (size_t i = 0; i < expected.size(); ++i) wrong += recv[i] != expected[i];
+  return wrong;
+}
+
+// With a gather between two exchanges.
+int ExchangeOften(const shampoo_comm_ops& ops) {
+  int wrong = 0;
+  for (int round = 0; round < 20; ++round) {
+    wrong += ExchangeOnce(ops, round) != 0;
+    if (round % 3 == 0) wrong += GatherOnce(ops, round, true) != 0;
+  }
+  return wrong;
+}
+
+// One byte to and from each rank, or as many as are said.
+int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t recv_bytes = 1) {
+  const auto world = static_cast<size_t>(ops.world);
+  const std::vector<size_t> to(world, send_bytes), from(world, recv_bytes);
+  std::vector<char> send(world * send_bytes), recv(world * recv_bytes);
+  return ops.all_to_all(ops.user, send.data(), to.data(), recv.data(), from.data(), nullptr);
+}
+
+// Whether this thread is between ncclGroupStart and ncclGroupEnd; ends the group.
+bool GroupIsOpen() { return ncclGroupEnd() != ncclInvalidUsage; }
+
 }  // namespace
 
 TEST_CASE("ops are filled from the communicator") {
@@ -95,12 +142,29 @@ TEST_CASE("gathers, in place and out of place") {
   }
 }
 
+TEST_CASE("exchanges bytes, as many as each rank has for each other, for itself, and none") {
+  for (int world = 1; world <= 4; ++world) {
+    CAPTURE(world);
+    OnRanks(world, [](int, ncclComm_t* comm) {
+      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+      REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+      CHECK(ExchangeOften(ops) == 0);
+      REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+      CHECK(ExchangeOften(ops) == 0);
+      // Nothing for anybody, and no memory for it.
+      const std::vector<size_t> none(static_cast<size_t>(ops.world));
+      CHECK(ops.all_to_all(ops.user, nullptr, none.data(), nullptr, none.data(), nullptr) == 0);
+    });
+  }
+}
+
 TEST_CASE("a non-blocking communicator is waited for") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
     CHECK(GatherOften(ops) == 0);
+    CHECK(ExchangeOften(ops) == 0);
     ncclComm_t group = nullptr;
     CHECK(shampoo_nccl_split(*comm, 2, &group) == ncclSuccess);
     REQUIRE(group != nullptr);
@@ -145,6 +209,20 @@ TEST_CASE("a failure of NCCL is reported by the callbacks") {
     char byte = 0;
     CHECK(ops.async_error(ops.user) == ncclSystemError);
     CHECK(ops.all_gather(ops.user, &byte, &byte, 1, nullptr) == ncclSystemError);
+    CHECK(ExchangeBytes(ops) == ncclSystemError);
+    CHECK_FALSE(GroupIsOpen());
+  });
+}
+
+TEST_CASE("a receive that NCCL refuses is reported, and ends the group") {
+  OnRanks(1, [](int, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    const char byte = 0;
+    const size_t one = 1;
+    CHECK(ops.all_to_all(ops.user, &byte, &one, nullptr, &one, nullptr) == ncclInvalidArgument);
+    CHECK_FALSE(GroupIsOpen());
+    CHECK(ExchangeBytes(ops) == 0);
   });
 }
 
@@ -154,6 +232,9 @@ TEST_CASE("different sizes are an error on every rank") {
     REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
     std::vector<char> own(2), all(6);
     CHECK(ops.all_gather(ops.user, own.data(), all.data(), rank == 1 ? 2 : 1, nullptr) == ncclInvalidArgument);
+    // Rank 1 is not taken at its word by the others, nor by itself.
+    CHECK(ExchangeBytes(ops, rank == 1 ? 2 : 1, 1) == ncclInvalidArgument);
+    CHECK(ExchangeBytes(ops) == 0);
   });
 }
 
@@ -169,11 +250,29 @@ TEST_CASE("abort ends a rank that waits, and leaves NULL where the communicator 
       ops.abort(ops.user);
       CHECK(ops.async_error(ops.user) == ncclInvalidUsage);
       CHECK(GatherOnce(ops, 1, true) == -1);
+      CHECK(ExchangeBytes(ops) == ncclInvalidUsage);
+      CHECK_FALSE(GroupIsOpen());
     } else {
       if (rank == 1) ncclStandinSetNonBlocking(*comm);
       std::vector<char> all(3);
       CHECK(ops.all_gather(ops.user, &all[static_cast<size_t>(rank)], all.data(), 1, nullptr) == ncclRemoteError);
       CHECK(ops.async_error(ops.user) == ncclRemoteError);
+    }
+  });
+}
+
+TEST_CASE("abort ends a rank that waits for a message") {
+  OnRanks(3, [](int rank, ncclComm_t* comm) {
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+    CHECK(ExchangeOnce(ops, 0) == 0);
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the others wait already
+      ops.abort(ops.user);
+    } else {
+      if (rank == 1) ncclStandinSetNonBlocking(*comm);
+      CHECK(ExchangeBytes(ops) == ncclRemoteError);
+      CHECK_FALSE(GroupIsOpen());
     }
   });
 }

@@ -23,6 +23,31 @@ Function Symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
+// Rank r has r + 1 bytes for the next rank, two for itself and none for the rank before.
+void CheckExchange(const CommOps& ops) {
+  const auto rank = static_cast<size_t>(ops.rank), world = static_cast<size_t>(ops.world);
+  const size_t next = (rank + 1) % world, previous = (rank + world - 1) % world;
+  std::vector<size_t> send_bytes(world), recv_bytes(world);
+  send_bytes[rank] = recv_bytes[rank] = 2;
+  send_bytes[next] = rank + 1;
+  recv_bytes[previous] = previous + 1;
+  std::string send, expected;
+  for (size_t r = 0; r < world; ++r) {
+    send += std::string(send_bytes[r], static_cast<char>('a' + rank * world + r));
+    expected += std::string(recv_bytes[r], static_cast<char>('a' + r * world + rank));
+  }
+  std::string recv(expected.size(), '-');
+  CHECK(ops.all_to_all(ops.user, send.data(), send_bytes.data(), recv.data(), recv_bytes.data(), nullptr) == 0);
+  CHECK(recv == expected);
+}
+
+// One byte from the only rank to itself.
+int32_t ExchangeByte(const CommOps& ops, void* recv) {
+  const char byte = 1;
+  const size_t one = 1;
+  return ops.all_to_all(ops.user, &byte, &one, recv, &one, nullptr);
+}
+
 }  // namespace
 
 TEST_CASE("NCCL that is not loaded is refused, and loaded by nobody") {
@@ -79,6 +104,7 @@ TEST_CASE("a communicator of the loaded copy gathers; the copy stays as long as 
       CHECK(own.async_error(own.user) == 0);
       CHECK(own.all_gather(own.user, gathered + own.rank, gathered, sizeof(int), nullptr) == 0);
       for (int r = 0; r < kWorld; ++r) CHECK(gathered[r] == 10 + r);
+      CheckExchange(own);
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -87,6 +113,56 @@ TEST_CASE("a communicator of the loaded copy gathers; the copy stays as long as 
   CHECK(ops[1].async_error(ops[1].user) == ncclRemoteError);
   for (ncclComm_t comm : comms) destroy(comm);
   for (const CommOps& own : ops) own.release(own.user);
+}
+
+TEST_CASE("an exchange waits for a non-blocking communicator, and tells of a failure") {
+  void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");
+  ncclComm_t comms[3];
+  REQUIRE(Symbol<decltype(&ncclCommInitAll)>(library, "ncclCommInitAll")(comms, 3, nullptr) == ncclSuccess);
+  std::vector<std::thread> ranks;
+  for (ncclComm_t comm : comms) {
+    ranks.emplace_back([&, comm] {
+      CommOps ops;
+      REQUIRE(NcclOps(comm, nullptr, &ops).ok());
+      Symbol<void (*)(ncclComm_t)>(library, "ncclStandinSetNonBlocking")(comm);
+      for (int round = 0; round < 20; ++round) CheckExchange(ops);
+      ops.release(ops.user);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (ncclComm_t comm : comms) Symbol<decltype(&ncclCommDestroy)>(library, "ncclCommDestroy")(comm);
+
+  ncclComm_t alone = nullptr;
+  REQUIRE(Symbol<decltype(&ncclCommInitAll)>(library, "ncclCommInitAll")(&alone, 1, nullptr) == ncclSuccess);
+  CommOps ops;
+  REQUIRE(NcclOps(alone, nullptr, &ops).ok());
+  char received = 0;
+  CHECK(ExchangeByte(ops, nullptr) == ncclInvalidArgument);  // the receive is refused
+  CHECK(group_end() == ncclInvalidUsage);                    // no group is left open
+  CHECK(ExchangeByte(ops, &received) == 0);
+  CHECK(received == 1);
+  Symbol<void (*)(ncclComm_t, ncclResult_t)>(library, "ncclStandinBreak")(alone, ncclSystemError);
+  CHECK(ExchangeByte(ops, &received) == ncclSystemError);
+  CHECK(group_end() == ncclInvalidUsage);
+  ops.release(ops.user);
+  Symbol<decltype(&ncclCommDestroy)>(library, "ncclCommDestroy")(alone);
+  dlclose(library);
+}
+
+TEST_CASE("of an NCCL without messages there is no exchange, and that is no error") {
+  void* const library = dlopen(SHAMPOO_NCCL_OLD, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  CommOps ops;
+  int comm = 0;
+  const Status status = NcclOps(&comm, SHAMPOO_NCCL_OLD, &ops);
+  CAPTURE(status.message());
+  REQUIRE(status.ok());
+  CHECK((ops.all_gather != nullptr));
+  CHECK((ops.all_to_all == nullptr));
+  ops.release(ops.user);
+  dlclose(library);
 }
 
 TEST_CASE("what NCCL refuses is an error with its words") {

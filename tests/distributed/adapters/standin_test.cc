@@ -43,6 +43,62 @@ TEST_CASE("ranks with one id find each other") {
   for (std::thread& rank : ranks) rank.join();
 }
 
+TEST_CASE("messages of a group move at its end, in the order of the calls, whatever ranks send first") {
+  ncclComm_t comms[3];
+  REQUIRE(ncclCommInitAll(comms, 3, nullptr) == ncclSuccess);
+  const int first = 5, second[2] = {6, 7}, to_itself = 8;
+  int got_first = 0, got_second[2] = {0, 0}, got_own = 0;
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  // Rank 2 has no part in it, and is not waited for.
+  CHECK(ncclSend(&first, 1, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
+  CHECK(ncclRecv(&got_first, 1, ncclInt32, 0, comms[1], nullptr) == ncclSuccess);
+  CHECK(ncclRecv(got_second, 8, ncclUint8, 0, comms[1], nullptr) == ncclSuccess);
+  CHECK(ncclSend(second, 2, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
+  CHECK(ncclSend(&to_itself, 1, ncclInt32, 1, comms[1], nullptr) == ncclSuccess);
+  CHECK(ncclRecv(&got_own, 1, ncclInt32, 1, comms[1], nullptr) == ncclSuccess);
+  CHECK(got_first + got_second[0] + got_own == 0);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(got_first == 5);
+  CHECK(got_second[0] == 6);
+  CHECK(got_second[1] == 7);
+  CHECK(got_own == 8);
+  for (ncclComm_t comm : comms) ncclCommDestroy(comm);
+}
+
+TEST_CASE("a message alone waits for its other side, and one of another size is an error on both") {
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
+  std::thread sender([&] {
+    const char sent[2] = {3, 4};
+    CHECK(ncclSend(sent, 2, ncclInt8, 1, comms[0], nullptr) == ncclSuccess);
+    CHECK(ncclSend(sent, 2, ncclInt8, 1, comms[0], nullptr) == ncclInvalidArgument);
+  });
+  char got[3] = {0, 0, 9};
+  CHECK(ncclRecv(got, 2, ncclInt8, 0, comms[1], nullptr) == ncclSuccess);
+  CHECK(got[0] == 3);
+  CHECK(got[1] == 4);
+  CHECK(ncclRecv(got, 3, ncclInt8, 0, comms[1], nullptr) == ncclInvalidArgument);
+  CHECK(got[2] == 9);
+  sender.join();
+  for (ncclComm_t comm : comms) ncclCommDestroy(comm);
+}
+
+TEST_CASE("of a group in which a call is refused nothing is carried out") {
+  ncclComm_t comm = nullptr;
+  REQUIRE(ncclCommInitAll(&comm, 1, nullptr) == ncclSuccess);
+  const char sent = 1;
+  char got = 0;
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclSend(&sent, 1, ncclInt8, 0, comm, nullptr) == ncclSuccess);
+  CHECK(ncclRecv(&got, 1, ncclInt8, 0, comm, nullptr) == ncclSuccess);
+  CHECK(ncclSend(&sent, 1, ncclInt8, 1, comm, nullptr) == ncclInvalidArgument);
+  CHECK(ncclGroupEnd() == ncclInvalidArgument);
+  CHECK(got == 0);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  ncclCommDestroy(comm);
+}
+
 TEST_CASE("one thread manages all ranks in groups of calls") {
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);

@@ -3,22 +3,47 @@
 #include "group.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace standin {
 namespace {
 
+// What is posted together on one communicator: a collective, or all messages of a group that no collective parts.
 struct Put {
+  Put(ncclComm_t to, const Request& request)
+      : comm(to), meeting(to->meeting), rank(to->rank), non_blocking(to->non_blocking), requests{request} {}
+
+  ncclResult_t Post() const { return meeting->Post(rank, requests); }
+  ncclResult_t Wait() const { return non_blocking ? ncclInProgress : meeting->Wait(rank); }
+
   ncclComm_t comm;
-  Request request;
+  // Held here: another thread may abort, and so free, the communicator while this one waits.
+  std::shared_ptr<Meeting> meeting;
+  int rank;
+  bool non_blocking;
+  std::vector<Request> requests;
 };
 
-// Of this thread: how deep it is in groups, and what they have put off.
+// Of this thread: how deep it is in groups, what they have put off, and the first call that was refused.
 thread_local int depth = 0;
 thread_local std::vector<Put> put_off;
+thread_local ncclResult_t refused = ncclSuccess;
 
-ncclResult_t First(ncclResult_t a, ncclResult_t b) { return a != ncclSuccess ? a : b; }
+bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-// One request of each communicator at a time: all are left before the first is waited for, since ranks that this thread
+// The first error, else whether anything is in progress.
+ncclResult_t First(ncclResult_t a, ncclResult_t b) { return Failed(a) || b == ncclSuccess ? a : b; }
+
+void PutOff(ncclComm_t comm, const Request& request) {
+  const auto last = std::find_if(put_off.rbegin(), put_off.rend(), [&](const Put& put) { return put.comm == comm; });
+  if (IsMessage(request) && last != put_off.rend() && IsMessage(last->requests[0])) {
+    last->requests.push_back(request);
+  } else {
+    put_off.emplace_back(comm, request);
+  }
+}
+
+// One post of each communicator at a time: all are left before the first is waited for, since ranks that this thread
 // manages wait for each other.
 ncclResult_t RunRound(std::vector<Put>& puts) {
   std::vector<Put> round, rest;
@@ -27,9 +52,9 @@ ncclResult_t RunRound(std::vector<Put>& puts) {
     (taken ? rest : round).push_back(put);
   }
   ncclResult_t result = ncclSuccess;
-  for (const Put& put : round) result = First(result, put.comm->meeting->Post(put.comm->rank, put.request));
+  for (const Put& put : round) result = First(result, put.Post());
   if (result != ncclSuccess) return result;
-  for (const Put& put : round) result = First(result, put.comm->meeting->Wait(put.comm->rank));
+  for (const Put& put : round) result = First(result, put.Wait());
   puts = rest;
   return result;
 }
@@ -38,20 +63,22 @@ ncclResult_t RunRound(std::vector<Put>& puts) {
 
 bool InGroup() { return depth > 0; }
 
+ncclResult_t Refuse(ncclResult_t error) {
+  if (InGroup() && refused == ncclSuccess) refused = error;
+  return error;
+}
+
 ncclResult_t Submit(ncclComm_t comm, const Request& request) {
-  if (const ncclResult_t broken = comm->broken; broken != ncclSuccess) return broken;
+  if (const ncclResult_t broken = comm->broken; broken != ncclSuccess) return Refuse(broken);
   if (InGroup()) {
-    if (comm->non_blocking || request.kind == Request::kSplit) return ncclInvalidUsage;
-    put_off.push_back({comm, request});
+    if (request.kind == Request::kSplit) return Refuse(ncclInvalidUsage);
+    if (comm->non_blocking && !IsMessage(request)) return Refuse(ncclInvalidUsage);
+    PutOff(comm, request);
     return ncclSuccess;
   }
-  // Held here: another thread may abort, and so free, the communicator while this one waits.
-  const std::shared_ptr<Meeting> meeting = comm->meeting;
-  const int rank = comm->rank;
-  const bool non_blocking = comm->non_blocking;
-  const ncclResult_t posted = meeting->Post(rank, request);
-  if (posted != ncclSuccess) return posted;
-  return non_blocking ? ncclInProgress : meeting->Wait(rank);
+  const Put put(comm, request);
+  const ncclResult_t posted = put.Post();
+  return posted != ncclSuccess ? posted : put.Wait();
 }
 
 }  // namespace standin
@@ -66,7 +93,7 @@ ncclResult_t ncclGroupEnd() {
   if (--standin::depth > 0) return ncclSuccess;
   std::vector<standin::Put> puts;
   puts.swap(standin::put_off);
-  ncclResult_t result = ncclSuccess;
-  while (!puts.empty() && result == ncclSuccess) result = standin::RunRound(puts);
+  ncclResult_t result = std::exchange(standin::refused, ncclSuccess);
+  while (!puts.empty() && !standin::Failed(result)) result = standin::First(result, standin::RunRound(puts));
   return result;
 }

@@ -4,15 +4,45 @@
 
 namespace standin {
 
-ncclResult_t Meeting::Post(int rank, const Request& request) {
+ncclResult_t Meeting::Post(int rank, const std::vector<Request>& requests) {
   const std::lock_guard lock(mutex_);
   if (aborted_) return ncclRemoteError;
   Seat& seat = seats_[static_cast<size_t>(rank)];
   if (seat.waits) return ncclInvalidUsage;
-  seat.request = request;
   seat.waits = true;
-  if (++waiting_ == world()) CarryOutAll();
+  if (IsMessage(requests[0])) {
+    seat.messages = requests.size();
+    seat.result = ncclSuccess;
+    for (const Request& message : requests) Meet(rank, message);
+  } else {
+    seat.request = requests[0];
+    if (++waiting_ == world()) CarryOutAll();
+  }
   return ncclSuccess;
+}
+
+void Meeting::Meet(int rank, const Request& message) {
+  const bool sends = message.kind == Request::kSend;
+  const std::pair<int, int> ranks = sends ? std::pair(rank, message.peer) : std::pair(message.peer, rank);
+  std::deque<Request>& others = sends ? receives_[ranks] : sends_[ranks];
+  if (others.empty()) {
+    (sends ? sends_ : receives_)[ranks].push_back(message);
+    return;
+  }
+  const Request other = others.front();
+  others.pop_front();
+  const ncclResult_t result = sends ? CarryOver(message, other) : CarryOver(other, message);
+  End(rank, result);
+  End(message.peer, result);
+}
+
+// One message of the rank is over.
+void Meeting::End(int rank, ncclResult_t result) {
+  Seat& seat = seats_[static_cast<size_t>(rank)];
+  if (seat.result == ncclSuccess) seat.result = result;
+  if (--seat.messages > 0) return;
+  seat.waits = false;
+  changed_.notify_all();
 }
 
 // The memory of all ranks is touched under the lock, by one thread, while their owners wait for it.

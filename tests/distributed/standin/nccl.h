@@ -4,8 +4,7 @@
  *
  * What the stand-in knows of the interface of NCCL 2.18: names and values are NCCL's, so that a program which compiles
  * with this header compiles with NVIDIA's, too. Ranks are threads of one process, memory is that of the host, and
- * streams are not looked at: a collective is done when its call returns. nccl_standin.h has what only tests may ask
- * for.
+ * streams are not looked at: a call is carried out when it returns. nccl_standin.h has what only tests may ask for.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -88,7 +87,14 @@ ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, n
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
-/* Collectives between the two are carried out by the end. Initialisation and splits are not taken in a group. */
+/* Messages from rank to rank, of as many bytes on both sides. Between two ranks they meet in the order of the calls. */
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+
+/* What is called between the two is carried out by the end: all of it, or nothing where a call was refused.
+ * Initialisation and splits are not taken in a group. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

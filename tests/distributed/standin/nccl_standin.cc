@@ -27,8 +27,19 @@ std::condition_variable arrivals_changed;
 std::map<std::string, std::shared_ptr<Arrival>> arrivals;
 
 ncclResult_t Collective(ncclComm_t comm, const Request& request) {
-  if (comm == nullptr) return ncclInvalidArgument;
-  if (request.count > 0 && (request.send == nullptr || request.recv == nullptr)) return ncclInvalidArgument;
+  if (comm == nullptr) return standin::Refuse(ncclInvalidArgument);
+  if (request.count > 0 && (request.send == nullptr || request.recv == nullptr)) {
+    return standin::Refuse(ncclInvalidArgument);
+  }
+  return standin::Submit(comm, request);
+}
+
+ncclResult_t Message(ncclComm_t comm, const Request& request) {
+  if (comm == nullptr || request.peer < 0 || request.peer >= comm->meeting->world()) {
+    return standin::Refuse(ncclInvalidArgument);
+  }
+  const void* const buffer = request.kind == Request::kSend ? request.send : request.recv;
+  if (request.count > 0 && buffer == nullptr) return standin::Refuse(ncclInvalidArgument);
   return standin::Submit(comm, request);
 }
 
@@ -140,6 +151,19 @@ ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, n
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
   return Collective(comm, {Request::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op});
+}
+
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t) {
+  Request request{Request::kSend, sendbuff, nullptr, count, datatype};
+  request.peer = peer;
+  return Message(comm, request);
+}
+
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm, cudaStream_t) {
+  Request request{Request::kReceive, nullptr, recvbuff, count, datatype};
+  request.peer = peer;
+  return Message(comm, request);
 }
 
 void ncclStandinSetNonBlocking(ncclComm_t comm) { comm->non_blocking = true; }

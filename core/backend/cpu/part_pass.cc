@@ -1,0 +1,76 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cpu/part_pass.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/backend/cpu/apply_pass.h"
+#include "core/base/convert.h"
+
+namespace shampoo {
+namespace {
+
+// visit(where in the dense block, where in the holder's buffer, where in the packed part, how many)
+template <typename Visit>
+void ForEachRunOf(const PartOfBlock& part, const Range& range, Visit&& visit) {
+  int64_t packed = range.begin;
+  ForEachRunIn(*part.block, *part.region, range.begin, range.end - range.begin,
+               [&](int64_t dense, int64_t local, int64_t count) {
+                 visit(dense, local, packed, count);
+                 packed += count;
+               });
+}
+
+}  // namespace
+
+int64_t DividedElements(const PartOfBlock& part) {
+  if (part.region->is_stretch()) return part.elements;
+  // Where the elements of another rectangle are is known only by going through it from the start.
+  constexpr int64_t kWhole = (1 << 16) - 1;
+  static_assert(kWhole >> 16 == 0);
+  return std::min(part.elements, kWhole);
+}
+
+void CopyPart(const PartCopy& copy, const Range& range) {
+  const PartOfBlock& part = copy.part;
+  const size_t size = copy.element_bytes;
+  const auto* const from = static_cast<const char*>(copy.from);
+  auto* const to = static_cast<char*>(copy.to);
+  const auto move = [&](int64_t source, int64_t target, int64_t count) {
+    std::memcpy(to + static_cast<size_t>(target) * size, from + static_cast<size_t>(source) * size,
+                static_cast<size_t>(count) * size);
+  };
+  switch (copy.way) {
+    case PartCopy::Way::kHeldToPacked:
+      ForEachRunOf(part, range, [&](int64_t, int64_t local, int64_t packed, int64_t n) { move(local, packed, n); });
+      break;
+    case PartCopy::Way::kPackedToBlock:
+      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(packed, dense, n); });
+      break;
+    case PartCopy::Way::kBlockToPacked:
+      if (from == nullptr) {
+        MarkAsStanding(to, size);
+        break;
+      }
+      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
+      break;
+  }
+}
+
+void ApplyPart(const PartItem& part, const Range& range) {
+  const StepItem& item = part.item;
+  const bool stands = StoodStill(item);
+  ForEachRunOf(part.part, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
+    if (stands) {
+      WriteUnchangedRun(*item.param, *item.buffers, item.program->output, local, count);
+    } else {
+      const Shape shape = Shape::Of({count});
+      const std::array<int64_t, kMaxDims> stride{1};
+      ApplyReceived(item, ElementAt(item.exchange, item.block->exchange_dtype, packed), {&shape, &stride, local},
+                    {0, count});
+    }
+  });
+}
+
+}  // namespace shampoo

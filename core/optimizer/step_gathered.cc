@@ -1,0 +1,228 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step of an optimizer whose blocks are brought together from the shards of several ranks (shard_mode gather): for
+// each bucket gradients and parameters are collected by the owners of the blocks, and updates are delivered to the
+// holders of the parameters, over all replicas where there are several.
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/convert.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/optimizer/check_phase.h"
+#include "core/optimizer/optimizer.h"
+
+namespace shampoo {
+
+void Optimizer::PrepareGathering() {
+  takes_part_.resize(plan_->params.size());
+  whole_buffers_.resize(plan_->blocks.size());
+  int64_t parts = 0;
+  for (size_t i = 0; i < gathering_->rounds(); ++i) {
+    for (const WholeBlock& whole : gathering_->RoundAt(i).whole) {
+      Buffers& buffers = whole_buffers_[static_cast<size_t>(whole.block)];
+      buffers.param = gathering_->ParamOf(whole);
+      buffers.grad = gathering_->GradientOf(whole);
+      buffers.out = gathering_->GradientOf(whole);
+    }
+    parts += static_cast<int64_t>(gathering_->RoundAt(i).held.size());
+  }
+  part_items_.reserve(static_cast<size_t>(parts));
+  block_bound_.resize(plan_->blocks.size());
+}
+
+// Before it is known what other ranks have: of a parameter of which this rank holds nothing others may.
+void Optimizer::AssumeGradients() {
+  for (size_t p = 0; p < takes_part_.size(); ++p) {
+    const Param& param = plan_->params[p];
+    takes_part_[p] = param.block_count > 0 && (param.elements == 0 || HasGradient(param)) ? 1 : 0;
+  }
+}
+
+void Optimizer::TakeAgreedGradients() {
+  for (size_t p = 0; p < takes_part_.size(); ++p) {
+    const Param& param = plan_->params[p];
+    takes_part_[p] = ShardStatus::IsGiven(shard_gradients_[p]) ? 1 : 0;
+    // An owner may hold nothing of a parameter, and must know whether a copy is written of it.
+    const bool copied = shard_gradients_[p] == ShardStatus::kGivenWithCopy;
+    for (int64_t i = param.first_block; i < param.first_block + param.block_count; ++i) {
+      Buffers& buffers = whole_buffers_[static_cast<size_t>(i)];
+      buffers.copy = copied ? buffers.out : nullptr;
+    }
+  }
+}
+
+// Whether a gradient of this rank's shards may be refused, whatever the state: then owners look at all of them before
+// anything is written. What only an owner's state refuses is found when the blocks are there.
+bool Optimizer::DoubtsGradients() {
+  bad_items_.clear();
+  ScanGradients();
+  for (const StepItem& item : items_) {
+    const double bound = gradient_bound_[static_cast<size_t>(item.block->param)];
+    if (!IsHarmless(backend_.get(), item, bound, nullptr)) return true;
+  }
+  return false;
+}
+
+// Every copy of the parameters looks at all of its blocks, those of other replicas' owners too, so that all copies come
+// to the same verdict.
+Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
+  if (!checked.ok() || !doubts_) return checked;
+  std::vector<std::string> messages;
+  Status verdict;
+  for (size_t round = 0; round < gathering_->rounds(); ++round) {
+    Status lost = gathering_->Collect(round, backend_.get(), buffers_, takes_part_);
+    if (!lost.ok()) {
+      if (round + 1 < gathering_->rounds()) {
+        gathering_->TellInCollect(round + 1, lost);
+      } else {
+        shards_->Tell(lost);
+      }
+      return lost;
+    }
+    for (const WholeBlock& whole : gathering_->RoundAt(round).whole) {
+      const auto i = static_cast<size_t>(whole.block);
+      if (!TakesPart(plan_->params[static_cast<size_t>(plan_->blocks[i].param)]) || !verdict.ok()) continue;
+      verdict = CheckBlock(&items_[item_of_block_[i]], nullptr, &messages, skip_step);
+    }
+  }
+  SHAMPOO_RETURN_IF_ERROR(AgreeOnVerdict(std::move(verdict), skip_step));
+  for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
+  return {};
+}
+
+Status Optimizer::StepGathered(const Status& checked, bool skip_step) {
+  const bool go = checked.ok() && !skip_step;
+  if (go) BeginStep();
+  const auto buckets = static_cast<int64_t>(plan_->bucket_count);
+  for (int64_t bucket = 0; bucket < buckets; ++bucket) {
+    if (go) {
+      SHAMPOO_RETURN_IF_ERROR(CollectBucket(bucket));
+      CheckOwned(bucket);
+      ComputeBucket(bucket);
+      if (bucket + 1 == buckets) EnterRoots();
+      SHAMPOO_RETURN_IF_ERROR(DeliverBucket(bucket));
+    }
+    if (exchange_) {
+      Status verdict = GatherBucket(bucket, checked, skip_step);
+      bool skip = false;
+      if (bucket == 0) {
+        verdict = AgreeOnVerdict(std::move(verdict), &skip);
+      } else if (!verdict.ok() && bucket + 1 < buckets) {
+        gathering_->TellInCollect(OwnRound(bucket + 1), verdict);
+      }
+      SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
+    } else if (!checked.ok()) {
+      return Status(checked.code(), checked.message());
+    }
+    if (!go) break;
+    ApplyDelivered(bucket);
+  }
+  return FinishStep(go);
+}
+
+Status Optimizer::CollectBucket(int64_t bucket) {
+  Status status = gathering_->Collect(OwnRound(bucket), backend_.get(), buffers_, takes_part_);
+  return status.ok() ? Status{} : Lose(std::move(status), bucket, false);
+}
+
+Status Optimizer::DeliverBucket(int64_t bucket) {
+  Status status = gathering_->Deliver(OwnRound(bucket), backend_.get(), takes_part_, stood_still_,
+                                      Arrived(bucket, plan_->placement.replica_rank));
+  return status.ok() ? Status{} : Lose(std::move(status), bucket, true);
+}
+
+// A collective between shards has failed: the ranks that cannot know are told in the exchanges that they go on to. What
+// is left of those when the step ends is told by the next step.
+Status Optimizer::Lose(Status failure, int64_t bucket, bool delivering) {
+  if (!delivering) {
+    gathering_->TellInDeliver(OwnRound(bucket), failure, Arrived(bucket, plan_->placement.replica_rank));
+  }
+  if (exchange_) {
+    exchange_->Tell(bucket, failure);
+    if (bucket == 0) shards_->Tell(failure);
+  }
+  if (bucket + 1 < static_cast<int64_t>(plan_->bucket_count)) {
+    gathering_->TellInCollect(OwnRound(bucket + 1), failure);
+  }
+  return failure;
+}
+
+// Where updates of a replica's blocks arrive for this rank's shards; nullptr: in the buffer of the exchange itself.
+char* Optimizer::Arrived(int64_t bucket, int replica) const {
+  return exchange_ ? exchange_->PayloadOf(bucket, replica) : nullptr;
+}
+
+// What gradients would do to the state is known to its owner alone: such a block stands still, which the holders see.
+void Optimizer::CheckOwned(int64_t bucket) {
+  const std::vector<WholeBlock>& blocks = gathering_->RoundAt(OwnRound(bucket)).whole;
+  const auto item_of = [&](size_t i) -> StepItem* {
+    const auto index = static_cast<size_t>(blocks[i].block);
+    const Param& param = plan_->params[static_cast<size_t>(plan_->blocks[index].param)];
+    StepItem* const item = TakesPart(param) ? &items_[item_of_block_[index]] : nullptr;
+    return item != nullptr && !item->stand ? item : nullptr;
+  };
+  stretches_.clear();
+  stretch_param_.clear();
+  const auto add = [&](size_t i, const StepItem& item, const void* data, Dtype dtype) {
+    for (int64_t first = 0; first < item.block->elements; first += kScanStretch) {
+      const int64_t count = std::min(kScanStretch, item.block->elements - first);
+      stretches_.push_back({ElementAt(data, dtype, first), dtype, count});
+      stretch_param_.push_back(static_cast<int>(i));
+    }
+  };
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const StepItem* const item = item_of(i);
+    if (item != nullptr) add(i, *item, item->buffers->grad, item->param->desc.grad_dtype);
+  }
+  const size_t of_gradients = stretches_.size();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const StepItem* const item = item_of(i);
+    if (item == nullptr || item->program->coupled_decay == 0) continue;
+    add(i, *item, item->buffers->param, item->param->desc.param_dtype);
+  }
+  backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
+
+  // A sum of the two is a bound, if not the least.
+  std::fill(block_bound_.begin(), block_bound_.end(), 0.0);
+  double largest = 0;
+  for (size_t k = 0; k < stretches_.size(); ++k) {
+    const auto i = static_cast<size_t>(stretch_param_[k]);
+    largest = LargestOf(largest, stretch_largest_[k]);
+    const bool last = k + 1 == stretches_.size() || k + 1 == of_gradients || stretch_param_[k + 1] != stretch_param_[k];
+    if (!last) continue;
+    const StepProgram& program = *item_of(i)->program;
+    block_bound_[i] += (k < of_gradients ? std::fabs(program.gradient_scale) : program.coupled_decay) * largest;
+    largest = 0;
+  }
+  std::vector<std::string> messages;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    StepItem* const item = item_of(i);
+    if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[i], state_in_)) continue;
+    bool skip = false;
+    // A gradient that is at fault by itself has been looked at before.
+    if (!CheckBlock(item, state_in_, &messages, &skip).ok()) item->stand = true;
+  }
+  for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
+}
+
+void Optimizer::ApplyDelivered(int64_t bucket) {
+  part_items_.clear();
+  for (int replica = 0; replica < plan_->placement.replica_world; ++replica) {
+    const GatherRound& round = gathering_->RoundAt(gathering_->RoundIndex(bucket, replica));
+    char* const arrived = exchange_ ? exchange_->PayloadOf(bucket, replica) : gathering_->arrived();
+    for (const BlockPart& part : round.held) {
+      const auto index = static_cast<size_t>(part.block);
+      const Block& block = plan_->blocks[index];
+      if (!TakesPart(plan_->params[static_cast<size_t>(block.param)])) continue;
+      PartItem applied{items_[item_of_block_[index]], {&block, &part.region, part.elements}};
+      applied.item.buffers = &buffers_[static_cast<size_t>(block.param)];
+      applied.item.exchange = arrived + part.update_at;
+      part_items_.push_back(applied);
+    }
+  }
+  backend_->ApplyParts(part_items_);
+}
+
+}  // namespace shampoo

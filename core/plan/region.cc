@@ -1,0 +1,60 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/region.h"
+
+namespace shampoo {
+
+Region Region::Stretch(int64_t first, int64_t count, int64_t elements) {
+  return {Shape::Of({elements}), Shape::Of({first}), Shape::Of({count})};
+}
+
+Region Region::Rectangle(const Shape& shape, const Shape& offset, const Shape& extent) {
+  if (shape.ndim == 0) return Stretch(0, 1, 1);
+  Region region{Shape::Of({shape[0]}), Shape::Of({offset[0]}), Shape::Of({extent[0]})};
+  for (int k = 1; k < shape.ndim; ++k) {
+    const int last = region.shape.ndim - 1;
+    if (extent[k] == shape[k]) {
+      region.shape[last] *= shape[k];
+      region.offset[last] *= shape[k];
+      region.extent[last] *= shape[k];
+    } else {
+      region.shape.Append(shape[k]);
+      region.offset.Append(offset[k]);
+      region.extent.Append(extent[k]);
+    }
+  }
+  return region;
+}
+
+Region Region::Of(const ParamDesc& desc) {
+  if (desc.form == ShardForm::kRectangle) return Rectangle(desc.shape, desc.local_offset, desc.local_shape);
+  const int64_t elements = desc.shape.Product();
+  return desc.form == ShardForm::kFlat ? Stretch(desc.flat_offset, desc.flat_count, elements)
+                                       : Stretch(0, elements, elements);
+}
+
+int64_t CountBefore(const Block& block, int64_t position) {
+  int64_t rest = position - block.tensor_offset;
+  int64_t count = 0;
+  int64_t inner = block.elements;
+  for (int k = 0; k < block.order() && rest > 0; ++k) {
+    inner /= block.shape[k];
+    const int64_t stride = block.tensor_stride[static_cast<size_t>(k)];
+    const int64_t whole = std::min(rest / stride, block.shape[k]);
+    count += whole * inner;
+    if (whole == block.shape[k]) break;
+    rest -= whole * stride;
+  }
+  return count;
+}
+
+int64_t CountIn(const Block& block, const Region& region) {
+  if (region.is_stretch()) {
+    return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
+  }
+  int64_t sum = 0;
+  ForEachRunIn(block, region, 0, block.elements, [&sum](int64_t, int64_t, int64_t count) { sum += count; });
+  return sum;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,14 @@
+/*
+ * Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Against the header of NCCL 2.6, which has no messages.
+ */
+#include <nccl.h>
+
+#undef NCCL_VERSION_CODE
+#define NCCL_VERSION_CODE 2604
+#pragma GCC poison ncclSend ncclRecv ncclCommSplit
+#include <shampoo/shampoo_nccl.h>
+
+int main(void) { return 0; }

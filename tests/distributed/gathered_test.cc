@@ -1,0 +1,334 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that hold shards whose blocks are brought together (shard_mode gather): the bits of one rank that holds all.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+const Keys kGather = {{"shard_mode", "gather"}};
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys =
+      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
+           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
+      kGather + more;
+  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
+  // The last ones are too small for every rank to have a part.
+  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
+  return spec;
+}
+
+// The whole of it on one rank.
+RankSpec Whole(RankSpec spec) {
+  spec.told.clear();
+  return spec;
+}
+
+// Elements of whole parameters, from those of the shards.
+void CheckSame(Grid* grid, const Rank& one) {
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    CHECK(SameBits((*grid)[rank].w, PartOf(grid->spec(rank).params, one.w)));
+  }
+}
+
+void Start(Grid* grid, Rank* one) {
+  grid->SetPatience(std::chrono::seconds(20));
+  grid->Create();
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  REQUIRE_MESSAGE(one->status == SHAMPOO_OK, one->error);
+  grid->FillParams(1);
+  Fill(1, &one->w);
+}
+
+void RunSteps(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
+  for (uint64_t t = first; t <= last; ++t) {
+    grid->FillGradients(100 + t);
+    Fill(100 + t, &one->g);
+    for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = t % 3 != 0;
+    one->has_grad[1] = t % 3 != 0;
+    grid->Step();
+    REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+    one->Step();
+    REQUIRE_MESSAGE(one->status == SHAMPOO_OK, one->error);
+  }
+}
+
+struct Kind {
+  int copies, shards;
+};
+
+TEST_CASE("shards and copies of shards have the bits of one rank, with every way to communicate") {
+  for (const Division division : {Division::kFlat, Division::kRows}) {
+    for (const Kind kind : {Kind{1, 2}, Kind{1, 3}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}, Kind{4, 2}}) {
+      for (const char* const balance : {"bytes", "cost"}) {
+        for (const char* const communicate : {"updates", "params"}) {
+          for (const char* const bucket : {"0", "600"}) {
+            for (const bool all_to_all : {true, false}) {
+              CAPTURE(static_cast<int>(division));
+              CAPTURE(kind.copies);
+              CAPTURE(kind.shards);
+              CAPTURE(std::string(balance));
+              CAPTURE(std::string(communicate));
+              CAPTURE(std::string(bucket));
+              CAPTURE(all_to_all);
+              const RankSpec spec =
+                  Spec({{"balance", balance}, {"communicate", communicate}, {"comm_bucket_bytes", bucket}});
+              Rank one(Whole(spec));
+              Grid grid(spec, kind.copies, Divide(spec.params, division, kind.shards));
+              grid.SetAllToAll(all_to_all);
+              Start(&grid, &one);
+              RunSteps(&grid, &one, 1, 5);
+              CheckSame(&grid, one);
+              for (int rank = 0; rank < grid.world(); ++rank) {
+                CHECK(StepsOf(grid[rank], 0) == 5);
+                CHECK(StepsOf(grid[rank], 1) == 5);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("threads, coupled decay, gradient scale, and parameters that every rank holds whole") {
+  for (const int shards : {2, 4}) {
+    RankSpec spec = Spec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
+    spec.threads = 3;
+    Shards cut = Divide(spec.params, Division::kFlat, shards);
+    // Norms and biases are often left whole.
+    for (auto& shard : cut) {
+      for (const size_t p : {1, 3, 4}) shard[p] = spec.params[p];
+    }
+    Rank one(Whole(spec));
+    Grid grid(spec, 1, cut);
+    Start(&grid, &one);
+    RunSteps(&grid, &one, 1, 5);
+    CheckSame(&grid, one);
+  }
+}
+
+// A random model, and random shards of it.
+class Case {
+ public:
+  explicit Case(uint64_t seed) : random_(seed) {
+    spec.keys = Keys{{"grafting", Draw(0, 1) == 0 ? "adagrad" : "none"},
+                     {"momentum", Draw(0, 1) == 0 ? "0.5" : "0"},
+                     {"weight_decay", Draw(0, 1) == 0 ? "0.1" : "0"},
+                     {"communicate", Draw(0, 1) == 0 ? "updates" : "params"},
+                     {"comm_bucket_bytes", Draw(0, 1) == 0 ? "0" : "200"},
+                     {"epsilon", "1e-3"},
+                     {"use_merge_dims", Draw(0, 1) == 0 ? "true" : "false"},
+                     {"max_preconditioner_dim", std::to_string(Draw(1, 9))}} +
+                kGather;
+    const int64_t params = Draw(1, 3);
+    for (int64_t p = 0; p < params; ++p) {
+      Shape shape(static_cast<size_t>(seed % 5 + 1));
+      for (int64_t& dim : shape) dim = Draw(1, shape.size() <= 2 ? 9 : 4);
+      spec.params.push_back({"p" + std::to_string(p), shape});
+    }
+  }
+
+  int64_t Draw(int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
+  }
+  // Flat or along any dim, in uneven parts of which some may be empty, on ranks in any order.
+  Shards Cut(int64_t ranks) {
+    Shards shards(static_cast<size_t>(ranks), spec.params);
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      const Shape& shape = spec.params[p].shape;
+      const bool flat = Draw(0, 1) == 0;
+      const auto dim = static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
+      const int64_t count =
+          flat ? std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()) : shape[dim];
+      std::vector<int64_t> cuts = {0, count};
+      while (static_cast<int64_t>(cuts.size()) <= ranks) cuts.push_back(Draw(0, count));
+      std::sort(cuts.begin(), cuts.end());
+      std::vector<size_t> order(shards.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::shuffle(order.begin(), order.end(), random_);
+      for (size_t i = 0; i < shards.size(); ++i) {
+        ParamSpec& param = shards[order[i]][p];
+        if (flat) {
+          param.shard_form = 1;
+          param.flat_offset = cuts[i];
+          param.flat_count = cuts[i + 1] - cuts[i];
+        } else {
+          param.shard_form = 2;
+          param.local_offset.assign(shape.size(), 0);
+          param.local_shape = shape;
+          param.local_offset[dim] = cuts[i];
+          param.local_shape[dim] = cuts[i + 1] - cuts[i];
+        }
+      }
+    }
+    return shards;
+  }
+
+  RankSpec spec;
+
+ private:
+  std::mt19937_64 random_;
+};
+
+TEST_CASE("random shapes in random shards have the bits of one rank") {
+  int empty = 0;
+  int rectangles = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    CAPTURE(seed);
+    Case one(seed);
+    const Shards shards = one.Cut(one.Draw(2, 6));
+    for (const auto& shard : shards) {
+      empty += shard[0].Elements() == 0 ? 1 : 0;
+      rectangles += shard[0].shard_form == 2 ? 1 : 0;
+    }
+    one.spec.told = shards;
+    Rank whole(Whole(one.spec));
+    Grid grid(one.spec, one.Draw(0, 9) == 0 ? 2 : 1, shards);
+    grid.SetAllToAll(one.Draw(0, 3) != 0);
+    Start(&grid, &whole);
+    const auto steps = static_cast<uint64_t>(one.Draw(1, 2));
+    for (uint64_t t = 1; t <= steps; ++t) {
+      grid.FillGradients(100 + t);
+      Fill(100 + t, &whole.g);
+      grid.Step();
+      whole.Step();
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    }
+    CheckSame(&grid, whole);
+  }
+  CHECK(empty > 100);
+  CHECK(rectangles > 1000);
+}
+
+TEST_CASE("rectangles of two dims, as tensor parallelism within data parallelism makes them") {
+  RankSpec spec = Spec();
+  spec.params = {{"matrix", {9, 7}}, {"tensor", {4, 6, 5}}};
+  spec.groups.clear();
+  Shards shards(4, spec.params);
+  for (int64_t r = 0; r < 4; ++r) {
+    for (ParamSpec& param : shards[static_cast<size_t>(r)]) {
+      param.shard_form = 2;
+      param.local_offset.assign(param.shape.size(), 0);
+      param.local_shape = param.shape;
+      for (size_t k = 0; k < 2; ++k) {
+        const int64_t half = (param.shape[k] + 1) / 2;
+        const bool second = (k == 0 ? r / 2 : r % 2) != 0;
+        param.local_offset[k] = second ? half : 0;
+        param.local_shape[k] = second ? param.shape[k] - half : half;
+      }
+    }
+  }
+  spec.told = shards;
+  Rank one(Whole(spec));
+  Grid grid(spec, 2, shards);
+  Start(&grid, &one);
+  for (uint64_t t = 1; t <= 4; ++t) {
+    grid.FillGradients(t);
+    Fill(t, &one.g);
+    grid.Step();
+    one.Step();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  CheckSame(&grid, one);
+}
+
+TEST_CASE("a plan tells that blocks are whole, and who has them") {
+  for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
+    const RankSpec spec = Spec();
+    Rank one(Whole(spec));
+    Grid grid(spec, kind.copies, Divide(spec.params, Division::kFlat, kind.shards));
+    Start(&grid, &one);
+    int64_t blocks = 0;
+    REQUIRE(shampoo_plan_block_count(one.plan, &blocks) == SHAMPOO_OK);
+    std::vector<int64_t> entries(static_cast<size_t>(blocks));
+    std::vector<int> owned(static_cast<size_t>(grid.world()));
+    for (int64_t i = 0; i < blocks; ++i) {
+      shampoo_block_info expected = SHAMPOO_BLOCK_INFO_INIT;
+      REQUIRE(shampoo_plan_block(one.plan, i, &expected) == SHAMPOO_OK);
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+        REQUIRE(shampoo_plan_block(grid[rank].plan, i, &info) == SHAMPOO_OK);
+        CHECK(info.form == 0);
+        CHECK(info.flat_offset == expected.flat_offset);
+        CHECK(std::equal(info.shape, info.shape + 8, expected.shape));
+        CHECK(std::equal(info.stride, info.stride + 8, expected.stride));
+        CHECK(info.owner < kind.copies);
+        CHECK(info.shard_owner < kind.shards);
+        if (info.owner * kind.shards + info.shard_owner == rank) ++owned[static_cast<size_t>(rank)];
+      }
+    }
+    int64_t sum = 0;
+    int64_t of_all = 0;
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      CHECK(owned[static_cast<size_t>(rank)] > 0);
+      int64_t count = 0;
+      REQUIRE(shampoo_state_count(grid[rank].optimizer, &count) == SHAMPOO_OK);
+      for (int64_t i = 0; i < count; ++i) {
+        shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+        REQUIRE(shampoo_state_describe(grid[rank].optimizer, i, &entry) == SHAMPOO_OK);
+        CHECK(entry.form == 0);
+        CHECK(entry.owner == rank / kind.shards);
+        CHECK(entry.shard_owner == rank % kind.shards);
+        sum += std::string(entry.key).starts_with("group.") ? 0 : 1;
+      }
+    }
+    REQUIRE(shampoo_state_count(one.optimizer, &of_all) == SHAMPOO_OK);
+    CHECK(sum == of_all - 2);
+  }
+  // What the other mode makes of the same shards.
+  RankSpec local = Spec({{"shard_mode", "local"}});
+  Grid grid(local, 1, 3);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
+  REQUIRE(shampoo_plan_block(grid[1].plan, 0, &info) == SHAMPOO_OK);
+  CHECK(info.form == 1);
+  CHECK(info.shard_owner == 1);
+}
+
+// Every rank's peak of memory and bytes are those of its plan.
+TEST_CASE("bytes that are sent are those of the plan") {
+  for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}}) {
+    for (const bool all_to_all : {true, false}) {
+      for (const char* const bucket : {"0", "600"}) {
+        const RankSpec spec = Spec({{"comm_bucket_bytes", bucket}});
+        Rank one(Whole(spec));
+        Grid grid(spec, kind.copies, Divide(spec.params, Division::kFlat, kind.shards));
+        grid.SetAllToAll(all_to_all);
+        Start(&grid, &one);
+        RunSteps(&grid, &one, 1, 1);
+        for (const auto& comm : grid.comms()) comm->ResetCounts();
+        RunSteps(&grid, &one, 2, 2);
+        for (int rank = 0; rank < grid.world(); ++rank) {
+          const int copy = rank / kind.shards;
+          const int shard = rank % kind.shards;
+          // Beside the status of shards: of a step, and with copies also of what they found.
+          const int64_t status = kind.copies > 1 ? 2 * 64 : 64;
+          int64_t sent = grid.copy(copy).bytes_sent(shard) - status;
+          if (kind.copies > 1) sent += grid.replicas(shard).bytes_sent(copy);
+          const char* const what = all_to_all ? "comm" : "comm.all_gather";
+          for (int asked = 0; asked < grid.world(); ++asked) {
+            CHECK(grid[asked].PlanBytes(what, rank) == sent);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
