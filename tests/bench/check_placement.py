@@ -17,6 +17,8 @@ import tempfile
 import xml.etree.ElementTree
 from typing import Dict, List, Tuple
 
+import placement_exchange
+
 SHAPES = {"first": (64, 48), "conv": (5, 9, 45), "long": (300, 40), "bias": (100,), "one": (1,)}
 BLOCK = 40
 RANKS = 8
@@ -48,10 +50,10 @@ def seconds_of(block: Tuple[int, ...]) -> float:
     return (20 * n + 3 * n * sum(block)) / SHAMPOO_FLOPS + 10 * sum(d**3 for d in block) / FREQUENCY / ROOT_FLOPS
 
 
-def owners_by_bytes(blocks: List[Tuple[int, ...]]) -> List[int]:
+def owners_by_bytes(blocks: List[Tuple[int, ...]], ranks: int = RANKS) -> List[int]:
     """Greedy, the largest first, over the bytes of float32 updates rounded up to 64."""
     sizes = [aligned_bytes(block) for block in blocks]
-    loads = [(0, rank) for rank in range(RANKS)]
+    loads = [(0, rank) for rank in range(ranks)]
     owners = [0] * len(blocks)
     for block in sorted(range(len(blocks)), key=lambda i: -sizes[i]):
         load, rank = heapq.heappop(loads)
@@ -102,6 +104,52 @@ def check_row(row: Dict, train_seconds: float) -> None:
         require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: ranks without a block")
 
 
+def check_shards(row: Dict, by_replicas: Dict) -> None:
+    """With shard_mode gather; the blocks have the owners that they have over as many replicas."""
+    ranks = row["world"]
+    where = f"{ranks} shards"
+    blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
+    holders = [block for shape in SHAPES.values() for block in placement_exchange.holders_of(shape, BLOCK, ranks)]
+    expected = placement_exchange.Exchange(holders, owners_by_bytes(blocks, ranks), ranks)
+    by_all_to_all, by_all_gather = row["all_to_all"], row["all_gather"]
+    require(row["blocks"] == len(blocks), f"{where}: {row['blocks']} blocks, not {len(blocks)}")
+    for own in ("state", "ranks_without_block"):
+        require(row[own] == by_replicas[own], f"{where}: {own} is {row[own]}, not {by_replicas[own]}")
+    require(by_all_to_all["sent"]["largest"] == max(expected.sent), f"{where}: largest bytes sent")
+    require_near(by_all_to_all["sent"]["mean"], sum(expected.sent) / ranks, f"{where}: mean bytes sent")
+    segments = sum(expected.segments)
+    require(by_all_gather["sent"] == {"largest": segments, "mean": segments}, f"{where}: segments of the all-gathers")
+    require(row["gathered"] == ranks * segments, f"{where}: gathered is not that of {ranks} segments")
+    for load in ("workspace", "total"):
+        more = by_all_gather[load]["mean"] - by_all_to_all[load]["mean"]
+        require_near(more, expected.gathered, f"{where}: what {load} is larger by all-gather")
+    for mode in (by_all_to_all, by_all_gather):
+        require_near(mode["total"]["mean"], row["state"]["mean"] + mode["workspace"]["mean"], f"{where}: total")
+        for load in mode.values():
+            require(load["largest"] >= load["mean"] * (1 - 1e-12), f"{where}: a mean above the largest")
+    require_near(row["even"]["sent"], 12 * row["elements"] / ranks, f"{where}: bytes sent if spread evenly")
+    require_near(row["even"]["total"], sum(row["alone"].values()) / ranks, f"{where}: memory if spread evenly")
+
+
+def check_shards_plot(path: str, rows: List[Dict]) -> None:
+    namespace = "{http://www.w3.org/2000/svg}"
+    root = xml.etree.ElementTree.parse(path).getroot()
+    lines = list(root.iter(namespace + "polyline"))
+    require(len(lines) == 6, f"{len(lines)} lines in the plot of shards")
+    even = [line for line in lines if "stroke-dasharray" in line.attrib]
+    require(len(even) == 2, f"{len(even)} of them dashed")
+    for line in even:
+        y = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
+        require(len(y) == len(rows), f"a line of {len(y)} points for {len(rows)} numbers of ranks")
+        require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "1 / ranks is no falling straight line")
+    names = [text.text for text in root.iter(namespace + "text")]
+    last = rows[-1]
+    for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),
+                        ("all-to-all", last["all_to_all"]["total"]["largest"]),
+                        ("all-gather", last["all_gather"]["total"]["largest"])):
+        require(f"{name}: {value / 1e6:.3g}" in names, f"{name} does not end at {value / 1e6:.3g} MB in {names}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -147,8 +195,23 @@ def main() -> None:
         for model in report["models"]:
             check_consistent(model["rows"][0], RANKS, model["model"])
 
+        worlds = (*small, "--world", "2,4,8", "--balance", "bytes")
+        by_replicas = run(*worlds)[0]["models"][0]["rows"]
+        report, text = run(*worlds, "--shard-mode", "gather", "--svg", svg)
+        rows = report["models"][0]["rows"]
+        require([row["world"] for row in rows] == [2, 4, 8], "numbers of shards")
+        for row, same in zip(rows, by_replicas):
+            check_shards(row, same)
+        sent = [row["all_to_all"]["sent"]["largest"] for row in rows]
+        require(sent[2] < sent[1], f"8 ranks send {sent[2]} bytes, not less than the {sent[1]} of 4")
+        require("| sent, most" in text and "|---" in text, "the printed table of shards has no head")
+        check_shards_plot(svg, rows)
+
         wrong = subprocess.run([program, "--world", "0"], stderr=subprocess.PIPE, text=True, check=False)
         require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr, "a world of 0 is not refused")
+        wrong = subprocess.run([program, "--shard-mode", "gather", "--shards", "2"], stderr=subprocess.PIPE, text=True,
+                               check=False)
+        require(wrong.returncode == 1 and "shards of one copy" in wrong.stderr, "gather with --shards is not refused")
 
 
 if __name__ == "__main__":

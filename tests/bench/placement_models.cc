@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/placement_models.h"
 
+#include "tests/bench/arguments.h"
+#include "tests/bench/fail.h"
+
 namespace bench {
 namespace {
 
@@ -82,8 +85,9 @@ std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t 
 
 Case CaseOf(const std::string& name, const std::vector<Tensor>& tensors) { return {name, "", tensors, {}}; }
 
-}  // namespace
+Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""}; }
 
+// In the order of the tables.
 std::vector<Model> AllModels() {
   return {
       // Their steps are not counted in flops: convolutions of this size and lookups in embedding tables are far from
@@ -97,6 +101,35 @@ std::vector<Model> AllModels() {
   };
 }
 
-Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""}; }
+Model FindModel(const std::string& name) {
+  for (const Model& model : AllModels()) {
+    if (model.name == name) return model;
+  }
+  Fail("--model: there is no model " + name + "; --help names them");
+}
+
+}  // namespace
+
+std::vector<Model> ChooseModels(const ModelChoice& given) {
+  if (!given.names.empty() + !given.shapes.empty() + !given.shapes_file.empty() > 1) {
+    Fail("--model, --shapes and --shapes-file exclude each other");
+  }
+  if (given.tokens != 0 && given.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
+  std::vector<Model> models;
+  if (!given.shapes.empty()) {
+    models = {ModelOf(CaseOfShapes(given.shapes))};
+  } else if (!given.shapes_file.empty()) {
+    models = {ModelOf(CaseOfFile(given.shapes_file))};
+  } else if (given.names.empty() || given.names == "all") {
+    models = AllModels();
+  } else {
+    for (const std::string& name : SplitList(given.names, "--model")) models.push_back(FindModel(name));
+  }
+  for (Model& model : models) {
+    if (given.tokens != 0) model.tokens = given.tokens, model.step_seconds = 0, model.batch = "";
+    if (given.step_seconds != 0) model.tokens = 0, model.step_seconds = given.step_seconds, model.batch = "";
+  }
+  return models;
+}
 
 }  // namespace bench

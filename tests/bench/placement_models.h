@@ -20,10 +20,17 @@ struct Model {
   std::string batch;        // of one rank, in words
 };
 
-// All that this program knows, in the order of its tables.
-std::vector<Model> AllModels();
+// What the command line says of models; what is left out is empty or 0.
+struct ModelChoice {
+  std::string names;
+  std::string shapes;
+  std::string shapes_file;
+  int tokens = 0;
+  double step_seconds = 0;
+};
 
-// Parameters that the user gives, counted as a transformer with 8192 tokens for each rank.
-Model ModelOf(const Case& of);
+// The models named; all that this program knows, if nothing is; or parameters that the user gives, counted as a
+// transformer with 8192 tokens for each rank. Ends the program at a mistake.
+std::vector<Model> ChooseModels(const ModelChoice& given);
 
 }  // namespace bench

@@ -26,8 +26,11 @@ what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
   --shapes 4096x1024,...  parameters of these shapes instead
   --shapes-file FILE      the same from lines "name d0 d1 ..."
-  --world 8,16,...        ranks; default: the powers of two from 8 to 4096
+  --world 8,16,...        ranks; default: the powers of two from 8 to 4096, with gather from 2
   --balance bytes,cost    values of the key balance; default: both
+  --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
+                          of each flattened parameter, and whole blocks are brought together. Bytes sent and memory
+                          are printed, by all-to-all and by all-gather; rates, --shards and --group are not used
   --shards N              N ranks hold the shards of one copy, cut along the first dim, and world / N ranks hold each
                           of them (HSDP); worlds that N does not divide are left out; default: 1
   --group N               of the ranks that hold the same parameters, groups of at most N share the work, while other
@@ -49,7 +52,8 @@ rates, of one rank
                           recommendation 0.01
 output
   --json FILE             everything, for programs
-  --svg FILE              a plot of overhead and state over the number of ranks
+  --svg FILE              a plot of overhead and state over the number of ranks; with gather of bytes sent and memory,
+                          of the first --model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -72,58 +76,26 @@ double ReadRate(const std::string& text, const std::string& option) {
 
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
-  for (const char* const own : {"max_preconditioner_dim", "precondition_frequency", "grafting", "balance"}) {
+  for (const char* const own :
+       {"max_preconditioner_dim", "precondition_frequency", "grafting", "balance", "shard_mode"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": it has an option of its own; see --help");
   }
   return pair;
 }
 
-Model FindModel(const std::string& name) {
-  for (const Model& model : AllModels()) {
-    if (model.name == name) return model;
-  }
-  Fail("--model: there is no model " + name + "; --help names them");
-}
-
-// Options that may be left out, and what they change in the models.
-struct Given {
-  std::string names;
-  std::string shapes;
-  std::string shapes_file;
-  int tokens = 0;
-  double step_seconds = 0;
-};
-
-std::vector<Model> ChooseModels(const Given& given) {
-  if (!given.names.empty() + !given.shapes.empty() + !given.shapes_file.empty() > 1) {
-    Fail("--model, --shapes and --shapes-file exclude each other");
-  }
-  if (given.tokens != 0 && given.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
-  std::vector<Model> models;
-  if (!given.shapes.empty()) {
-    models = {ModelOf(CaseOfShapes(given.shapes))};
-  } else if (!given.shapes_file.empty()) {
-    models = {ModelOf(CaseOfFile(given.shapes_file))};
-  } else if (given.names.empty() || given.names == "all") {
-    models = AllModels();
-  } else {
-    for (const std::string& name : SplitList(given.names, "--model")) models.push_back(FindModel(name));
-  }
-  for (Model& model : models) {
-    if (given.tokens != 0) model.tokens = given.tokens, model.step_seconds = 0, model.batch = "";
-    if (given.step_seconds != 0) model.tokens = 0, model.step_seconds = given.step_seconds, model.batch = "";
-  }
-  return models;
+// Whether it is gather.
+bool ReadShardMode(const std::string& text) {
+  if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
+  return text == "gather";
 }
 
 }  // namespace
 
 PlacementOptions ReadPlacementOptions(int argc, char** argv) {
   PlacementOptions options;
-  Given given;
+  ModelChoice given;
   Rates& rates = options.rates;
   std::vector<int> worlds;
-  for (int world = 8; world <= 4096; world *= 2) worlds.push_back(world);
   std::string name;
   const auto into = [&name](auto* to) {
     return [&name, to](const std::string& value) {
@@ -144,6 +116,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
          for (const std::string& one : SplitList(value, name)) worlds.push_back(ReadInt(one, name));
        }},
       {"--balance", into(&options.balances)},
+      {"--shard-mode", [&](const std::string& value) { options.gather = ReadShardMode(value); }},
       {"--shards", into(&options.shards)},
       {"--group", into(&options.group)},
       {"--block", into(&options.block)},
@@ -172,11 +145,18 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     reader->second(argv[++i]);
   }
   options.models = ChooseModels(given);
+  if (options.gather && (options.shards != 1 || options.group != 0)) {
+    Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group do not go with it");
+  }
+  if (worlds.empty()) {
+    for (int world = options.gather ? 2 : 8; world <= 4096; world *= 2) worlds.push_back(world);
+  }
   for (const int world : worlds) {
     if (world % options.shards == 0) options.worlds.push_back(world);
   }
   std::sort(options.worlds.begin(), options.worlds.end());
   if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + " divides none of the --world");
+  if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
   return options;
 }
 

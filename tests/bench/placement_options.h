@@ -24,6 +24,7 @@ struct PlacementOptions {
   std::vector<Model> models;
   std::vector<int> worlds;
   std::vector<std::string> balances = {"bytes", "cost"};
+  bool gather = false;  // shard_mode
   int shards = 1;
   int group = 0;  // 0: all replicas
   int block = 1024;

@@ -5,16 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/bench/placement_load.h"
 #include "tests/bench/placement_options.h"
 
 namespace bench {
-
-// A load over the ranks.
-struct Load {
-  double largest = 0;
-  double mean = 0;
-  double Imbalance() const { return mean > 0 ? largest / mean : 1; }
-};
 
 // A model on so many ranks: what its plan says, and what docs/scaling.md makes of it. Where there are shards, of the
 // ranks that hold the first shard of each parameter, of which none is larger.
