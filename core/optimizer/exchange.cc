@@ -26,16 +26,28 @@ Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm
 }
 
 Status Exchange::Gather(int64_t bucket, SegmentHeader own) {
+  Status status = GatherOnce(bucket, own);
+  // The others may be at the next exchange of this step already.
+  if (!status.ok() && bucket + 1 < buckets()) Tell(bucket + 1, status);
+  return status;
+}
+
+Status Exchange::Pass(const Status& verdict) {
+  constexpr int64_t kNext = 1;  // it is in the first that a step may end early
+  if (buckets() <= kNext || comm_->failed()) return {};
+  SegmentHeader header{};
+  header.code = static_cast<int64_t>(verdict.code() == Code::kComm ? verdict.code() : Code::kOk);
+  header.overdue_root = -1;
+  SHAMPOO_RETURN_IF_ERROR(GatherOnce(kNext, header));
+  return CheckFailures(verdict);
+}
+
+Status Exchange::GatherOnce(int64_t bucket, SegmentHeader own) {
   own.place = PlaceInOrder(bucket);
   const int64_t bytes = segment_bytes_[static_cast<size_t>(bucket)];
   char* const buffer = buffer_.data();
   std::memcpy(buffer + comm_->rank() * bytes, &own, sizeof own);
-  Status status = comm_->GatherInPlace(buffer, bytes);
-  if (!status.ok()) {
-    // The others may be at the next exchange of this step already.
-    if (bucket + 1 < buckets()) Tell(bucket + 1, status);
-    return status;
-  }
+  SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer, bytes));
   for (size_t rank = 0; rank < headers_.size(); ++rank) {
     std::memcpy(&headers_[rank], buffer + static_cast<int64_t>(rank) * bytes, sizeof own);
   }
@@ -55,7 +67,7 @@ void Exchange::Tell(int64_t bucket, const Status& failure) {
   header.code = static_cast<int64_t>(failure.code());
   header.overdue_root = -1;
   // This rank has its failure already, whatever comes of it.
-  if (Gather(bucket, header).ok()) (void)CheckFailures(failure).ok();
+  if (GatherOnce(bucket, header).ok()) (void)CheckFailures(failure).ok();
 }
 
 Status Exchange::CheckFailures(const Status& own) {

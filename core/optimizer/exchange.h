@@ -32,8 +32,12 @@ class Exchange {
     return buffer_.data() + rank * segment_bytes_[static_cast<size_t>(bucket)] + kSegmentHeaderBytes;
   }
 
-  // Sends this rank's segment, with the header, and brings those of all.
+  // Sends this rank's segment, with the header, and brings those of all. A failure is told in the next exchange of the
+  // step.
   Status Gather(int64_t bucket, SegmentHeader own);
+  // Takes part in the exchange after the one that has ended the step for the ranks that could take part in that: a rank
+  // that could not goes on to this one to tell of it. verdict: how the step has ended.
+  Status Pass(const Status& verdict);
 
   // After an exchange: the failure of a rank becomes that of all, with its text. own: of this rank's checks.
   Status CheckFailures(const Status& own);
@@ -49,6 +53,7 @@ class Exchange {
   const SegmentHeader& HeaderOf(int rank) const { return headers_[static_cast<size_t>(rank)]; }
 
  private:
+  Status GatherOnce(int64_t bucket, SegmentHeader own);
   // Of this optimizer and this exchange of a step: what header.place must be.
   int64_t PlaceInOrder(int64_t bucket) const { return int64_t{number_} << 32 | bucket; }
 

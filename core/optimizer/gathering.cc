@@ -73,6 +73,10 @@ Status Gathering::Collect(size_t index, Backend* backend, std::span<const Buffer
   return {};
 }
 
+Status Gathering::PassCollect(size_t round) {
+  return Exchange(rounds_[round].collect, {0, PlaceOfCollect(round)}, held_.data(), owned_.data(), {});
+}
+
 void Gathering::UnpackCollected(const GatherRound& round, Backend* backend, std::span<const char> takes_part) {
   copies_.clear();
   size_t whole = 0;

@@ -36,6 +36,8 @@ class Gathering {
 
   // Brings gradients and parameters of a round's blocks to their owners. takes_part: by parameter; others are left out.
   Status Collect(size_t round, Backend* backend, std::span<const Buffers> buffers, std::span<const char> takes_part);
+  // Takes part in the collecting of a round, and sends nothing that means anything.
+  Status PassCollect(size_t round);
   // Brings updates of a round's blocks to the holders, into `arrived`: nullptr is a buffer of this object. stood_still:
   // by block.
   Status Deliver(size_t round, Backend* backend, std::span<const char> takes_part, std::span<const char> stood_still,

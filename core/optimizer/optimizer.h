@@ -114,6 +114,7 @@ class Optimizer {
   Status StepTogether(const Status& checked, bool skip_step);
   Status GatherBucket(int64_t bucket, const Status& checked, bool skip_step);
   Status AgreeOnVerdict(Status own, bool* skip_step);
+  Status EndEarly(Status verdict);
   Status FinishStep(bool go);
   std::span<const StepItem> ItemsOf(int64_t bucket, bool own);
   void ComputeBucket(int64_t bucket);
@@ -131,7 +132,7 @@ class Optimizer {
   void TakeAgreedGradients();
   bool DoubtsGradients();
   Status InspectTogether(Status checked, bool* skip_step);
-  Status StepGathered(const Status& checked, bool skip_step);
+  Status StepGathered(Status checked, bool skip_step);
   Status CollectBucket(int64_t bucket);
   Status DeliverBucket(int64_t bucket);
   void CheckOwned(int64_t bucket);

@@ -27,7 +27,7 @@ Status Optimizer::Step(Status given) {
   if (shards_) checked = CheckWithShards(checked, &skip_step);
   if (gathering_) {
     checked = InspectTogether(std::move(checked), &skip_step);
-    return StepGathered(checked, skip_step);
+    return StepGathered(std::move(checked), skip_step);
   }
   if (exchange_) return StepTogether(checked, skip_step);
 

@@ -71,20 +71,23 @@ Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
   if (!checked.ok() || !doubts_) return checked;
   std::vector<std::string> messages;
   Status verdict;
-  for (size_t round = 0; round < gathering_->rounds(); ++round) {
+  const size_t rounds = gathering_->rounds();
+  for (size_t i = 0; i < rounds; ++i) {
+    // The first is that of the step itself: to it goes whoever does not know whether there is an inspection.
+    const size_t round = (OwnRound(0) + i) % rounds;
     Status lost = gathering_->Collect(round, backend_.get(), buffers_, takes_part_);
     if (!lost.ok()) {
-      if (round + 1 < gathering_->rounds()) {
-        gathering_->TellInCollect(round + 1, lost);
+      if (i + 1 < rounds) {
+        gathering_->TellInCollect((round + 1) % rounds, lost);
       } else {
         shards_->Tell(lost);
       }
       return lost;
     }
     for (const WholeBlock& whole : gathering_->RoundAt(round).whole) {
-      const auto i = static_cast<size_t>(whole.block);
-      if (!TakesPart(plan_->params[static_cast<size_t>(plan_->blocks[i].param)]) || !verdict.ok()) continue;
-      verdict = CheckBlock(&items_[item_of_block_[i]], nullptr, &messages, skip_step);
+      const auto index = static_cast<size_t>(whole.block);
+      if (!TakesPart(plan_->params[static_cast<size_t>(plan_->blocks[index].param)]) || !verdict.ok()) continue;
+      verdict = CheckBlock(&items_[item_of_block_[index]], nullptr, &messages, skip_step);
     }
   }
   SHAMPOO_RETURN_IF_ERROR(AgreeOnVerdict(std::move(verdict), skip_step));
@@ -92,9 +95,17 @@ Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
   return {};
 }
 
-Status Optimizer::StepGathered(const Status& checked, bool skip_step) {
+Status Optimizer::StepGathered(Status checked, bool skip_step) {
   const bool go = checked.ok() && !skip_step;
-  if (go) BeginStep();
+  if (go) {
+    BeginStep();
+  } else if (shards_->comm()->failed()) {
+    gathering_->TellInCollect(OwnRound(0), checked);
+  } else {
+    // A rank whose communicator has just failed cannot know of the verdict, and tells of its failure here.
+    Status lost = gathering_->PassCollect(OwnRound(0));
+    if (!lost.ok()) checked = std::move(lost);
+  }
   const auto buckets = static_cast<int64_t>(plan_->bucket_count);
   for (int64_t bucket = 0; bucket < buckets; ++bucket) {
     if (go) {
@@ -109,12 +120,14 @@ Status Optimizer::StepGathered(const Status& checked, bool skip_step) {
       bool skip = false;
       if (bucket == 0) {
         verdict = AgreeOnVerdict(std::move(verdict), &skip);
+        if (!go || !verdict.ok()) verdict = EndEarly(std::move(verdict));
+        if (shards_->comm()->failed() && buckets > 1) gathering_->TellInCollect(OwnRound(1), verdict);
       } else if (!verdict.ok() && bucket + 1 < buckets) {
         gathering_->TellInCollect(OwnRound(bucket + 1), verdict);
       }
       SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
     } else if (!checked.ok()) {
-      return Status(checked.code(), checked.message());
+      return checked;
     }
     if (!go) break;
     ApplyDelivered(bucket);

@@ -27,11 +27,18 @@ Status Optimizer::StepTogether(const Status& checked, bool skip_step) {
     // What copies of one shard find must stop the other shards, too, before they apply anything.
     bool skip = false;
     if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict), &skip);
+    if (bucket == 0 && !(go && verdict.ok())) verdict = EndEarly(std::move(verdict));
     SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
     if (!go) break;
     ApplyBucket(bucket);
   }
   return FinishStep(go);
+}
+
+// After the first exchange of a step that goes no further.
+Status Optimizer::EndEarly(Status verdict) {
+  Status lost = exchange_->Pass(verdict);
+  return lost.ok() ? std::move(verdict) : std::move(lost);
 }
 
 // go: false where the step is skipped.

@@ -4,6 +4,8 @@
 // Communicators that fail: every rank gets SHAMPOO_E_COMM, and none waits for ever.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/distributed/grid.h"
 
 namespace shampoo_test {
@@ -11,8 +13,10 @@ namespace {
 
 struct Kind {
   int copies, shards;
+  const char* shard_mode = "local";
+  bool all_to_all = true;
 };
-constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
+constexpr Kind kKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {1, 2, "gather"}, {1, 4, "gather"}, {1, 3, "gather", false}};
 constexpr int64_t kCallsOfCreate = 2;  // of each communicator
 
 RankSpec Spec(const Keys& more = {}) {
@@ -21,6 +25,16 @@ RankSpec Spec(const Keys& more = {}) {
   spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
   return spec;
 }
+
+// Whether a step has several exchanges even if there is one bucket.
+bool Gathers(const Kind& kind) { return kind.shard_mode == std::string("gather"); }
+
+struct KindGrid : Grid {
+  KindGrid(const Kind& kind, const Keys& more = {}, bool with_abort = false)
+      : Grid(Spec(Keys{{"shard_mode", kind.shard_mode}} + more), kind.copies, kind.shards, with_abort) {
+    SetAllToAll(kind.all_to_all);
+  }
+};
 
 void Start(Grid* grid) {
   grid->SetPatience(std::chrono::seconds(5));
@@ -56,10 +70,12 @@ TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all
         for (int64_t k = 1; k <= 20; ++k) {
           CAPTURE(kind.copies);
           CAPTURE(kind.shards);
+          CAPTURE(std::string(kind.shard_mode));
+          CAPTURE(kind.all_to_all);
           CAPTURE(bucket);
           CAPTURE(dead);
           CAPTURE(k);
-          Grid grid(Spec({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+          KindGrid grid(kind, {{"comm_bucket_bytes", bucket}});
           grid.comm().before = [&](int, int64_t call) { return call == k || (dead && call > k) ? 7 : 0; };
           Start(&grid);
           CHECK(grid.All(SHAMPOO_E_COMM) == (k <= kCallsOfCreate));
@@ -68,11 +84,11 @@ TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all
           }
           CHECK(grid.All(SHAMPOO_E_COMM));
           for (int rank = 0; rank < grid.world(); ++rank) {
-            CHECK_MESSAGE(Has(grid[rank].error, "all_gather of the communicator returned 7"), grid[rank].error);
+            CHECK_MESSAGE(Has(grid[rank].error, " of the communicator returned 7"), grid[rank].error);
             CHECK(Has(grid[rank].error, "rank " + std::to_string(rank)));
             // In a step of several exchanges ranks may use the next one to tell of it.
             CHECK(grid.comm().calls(rank) >= k);
-            CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") ? 0 : 2));
+            CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") && !Gathers(kind) ? 0 : 2));
           }
           if (k > kCallsOfCreate) {
             grid.Step();  // in which ranks may tell of it
@@ -90,13 +106,16 @@ TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all
 TEST_CASE("ranks learn in the next step of one that took part in a collective that failed for it") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
+    if (Gathers(kind)) continue;  // they may learn in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
         CAPTURE(kind.copies);
         CAPTURE(kind.shards);
+        CAPTURE(std::string(kind.shard_mode));
+        CAPTURE(kind.all_to_all);
         CAPTURE(faulty);
         CAPTURE(k);
-        Grid grid(Spec(), kind.copies, kind.shards);
+        KindGrid grid(kind);
         grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
         Start(&grid);
         REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
@@ -116,27 +135,45 @@ TEST_CASE("ranks learn in the next step of one that took part in a collective th
 }
 
 TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
-  for (const int world : {2, 4}) {
-    for (const int faulty : {0, world - 1}) {
-      for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 8; ++k) {
-        CAPTURE(world);
-        CAPTURE(faulty);
-        CAPTURE(k);
-        Grid grid(Spec({{"comm_bucket_bytes", "600"}}), world, 1);
-        grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
-        Start(&grid);
-        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-        OnEveryRank(world, [&](int rank) {
-          for (int t = 0; t < 10 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
-          if (rank == faulty) grid[rank].Step();
-        });
-        CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-        for (int rank = 0; rank < world; ++rank) {
-          CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
+  for (const Kind kind : kKinds) {
+    const int world = kind.copies * kind.shards;
+    for (const char* const bucket : {"0", "600"}) {
+      if (kind.copies == 1 && !Gathers(kind)) continue;  // of one exchange
+      for (const int faulty : {0, world - 1}) {
+        for (const char* const bad : {"nothing", "nan", "large"}) {
+          for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
+            CAPTURE(kind.copies);
+            CAPTURE(kind.shards);
+            CAPTURE(std::string(kind.shard_mode));
+            CAPTURE(kind.all_to_all);
+            CAPTURE(std::string(bucket));
+            CAPTURE(faulty);
+            CAPTURE(std::string(bad));
+            CAPTURE(k);
+            // Gradients that are looked at, and perhaps skipped.
+            KindGrid grid(kind, {{"comm_bucket_bytes", bucket}, {"on_nonfinite", "skip_step"}});
+            grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
+            Start(&grid);
+            REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+            if (bad != std::string("nothing")) {
+              for (int rank = 0; rank < world; ++rank) {
+                if (kind.copies == 1 && rank != 0) continue;
+                grid[rank].g[0][1] = bad == std::string("nan") ? NAN : 2e18F;
+              }
+            }
+            OnEveryRank(world, [&](int rank) {
+              for (int t = 0; t < 14 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
+              if (rank == faulty) grid[rank].Step();
+            });
+            CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+            for (int rank = 0; rank < world; ++rank) {
+              CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
+            }
+            // Nobody has waited in vain, or been sent segments of other sizes.
+            CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
+            CheckOver(&grid);
+          }
         }
-        // Nobody has waited in vain, or been sent segments of other sizes.
-        CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
-        CheckOver(&grid);
       }
     }
   }
@@ -150,10 +187,12 @@ TEST_CASE("abort ends the waiting for a rank that does not take part, and for on
         for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {
           CAPTURE(kind.copies);
           CAPTURE(kind.shards);
+          CAPTURE(std::string(kind.shard_mode));
+          CAPTURE(kind.all_to_all);
           CAPTURE(faulty);
           CAPTURE(takes_part);
           CAPTURE(k);
-          Grid grid(Spec(), kind.copies, kind.shards, true);
+          KindGrid grid(kind, {}, true);
           (takes_part ? grid.comm().after : grid.comm().before) = [&](int rank, int64_t call) {
             return rank == faulty && call == k ? 7 : 0;
           };
@@ -180,9 +219,11 @@ TEST_CASE("a failure that a communicator tells of later ends a step before its e
       for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {
         CAPTURE(kind.copies);
         CAPTURE(kind.shards);
+        CAPTURE(std::string(kind.shard_mode));
+        CAPTURE(kind.all_to_all);
         CAPTURE(all);
         CAPTURE(k);
-        Grid grid(Spec(), kind.copies, kind.shards, !all);
+        KindGrid grid(kind, {}, !all);
         grid.comm().async = [&](int rank, int64_t call) { return (all || rank == 1) && call == k ? 5 : 0; };
         Start(&grid);
         CHECK(grid.All(SHAMPOO_OK) == (k > kCallsOfCreate));

@@ -228,30 +228,38 @@ TEST_CASE("copies that are divided differently are refused on all ranks") {
 }
 
 TEST_CASE("a communicator that fails ends the job on all ranks, whichever communicator it is") {
-  for (const bool with_abort : {false, true}) {
-    for (const bool of_shards : {false, true}) {
-      for (const bool on_one : {true, false}) {
-        for (int64_t k = 1; k <= 2; ++k) {
-          CAPTURE(with_abort);
-          CAPTURE(of_shards);
-          CAPTURE(on_one);
-          CAPTURE(k);
-          Grid grid(Spec(), 2, 2, with_abort);
-          Start(&grid);
-          ThreadComm* const faulty = of_shards ? &grid.copy(0) : &grid.replicas(0);
-          faulty->ResetCounts();
-          (on_one ? faulty->after : faulty->before) = [&](int rank, int64_t call) {
-            return call == k && (!on_one || rank == 0) ? 7 : 0;
-          };
-          grid.FillGradients(2);
-          // Whoever gets the error steps once or twice more, as a caller may that has not seen it yet.
-          grid.StepUntilFailure(2);
-          CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-          CHECK(grid.timeouts() == 0);
-          // It is over: nobody waits any more.
-          grid.Step();
-          CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-          CHECK(grid.timeouts() == 0);
+  struct Mode {
+    const char *shard_mode, *bucket;
+    int64_t calls;  // to be made to fail, one after the other
+  };
+  for (const Mode mode : {Mode{"local", "0", 2}, Mode{"gather", "0", 5}, Mode{"gather", "600", 12}}) {
+    for (const bool with_abort : {false, true}) {
+      for (const bool of_shards : {false, true}) {
+        for (const bool on_one : {true, false}) {
+          for (int64_t k = 1; k <= mode.calls; ++k) {
+            CAPTURE(std::string(mode.shard_mode));
+            CAPTURE(std::string(mode.bucket));
+            CAPTURE(with_abort);
+            CAPTURE(of_shards);
+            CAPTURE(on_one);
+            CAPTURE(k);
+            Grid grid(Spec({{"shard_mode", mode.shard_mode}, {"comm_bucket_bytes", mode.bucket}}), 2, 2, with_abort);
+            Start(&grid);
+            ThreadComm* const faulty = of_shards ? &grid.copy(0) : &grid.replicas(0);
+            faulty->ResetCounts();
+            (on_one ? faulty->after : faulty->before) = [&](int rank, int64_t call) {
+              return call == k && (!on_one || rank == 0) ? 7 : 0;
+            };
+            grid.FillGradients(2);
+            // Whoever gets the error steps once or twice more, as a caller may that has not seen it yet.
+            grid.StepUntilFailure(2);
+            CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+            CHECK(grid.timeouts() == 0);
+            // It is over: nobody waits any more.
+            grid.Step();
+            CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+            CHECK(grid.timeouts() == 0);
+          }
         }
       }
     }
