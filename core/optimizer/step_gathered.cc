@@ -90,7 +90,9 @@ Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
       verdict = CheckBlock(&items_[item_of_block_[index]], nullptr, &messages, skip_step);
     }
   }
-  SHAMPOO_RETURN_IF_ERROR(AgreeOnVerdict(std::move(verdict), skip_step));
+  ShardStatus::Flags flags{.skip = *skip_step};
+  SHAMPOO_RETURN_IF_ERROR(shards_->Agree(verdict, HashOfScalars(), &flags, shard_steps_, shard_gradients_));
+  *skip_step = flags.skip;
   for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
   return {};
 }

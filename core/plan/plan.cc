@@ -173,8 +173,9 @@ Status Plan::AddShard(int index, int shard_rank, ParamDesc desc) {
 // What each shard rank holds, where that is brought together.
 Status Plan::FindCuts(PlanData* made) const {
   const Placement& placement = made->placement;
-  made->gathers = made->groups[0].shard_mode == ShardMode::kGather && placement.shard_world > 1;
-  if (!made->gathers) return {};
+  if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
+  // One rank holds all, or else what is not what was asked for would be made of it.
+  made->gathers = placement.shard_world > 1;
   made->cuts.resize(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {
     const ParamDesc& desc = made->params[p].desc;

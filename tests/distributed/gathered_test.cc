@@ -246,6 +246,36 @@ TEST_CASE("rectangles of two dims, as tensor parallelism within data parallelism
   CheckSame(&grid, one);
 }
 
+TEST_CASE("parameters without a gradient, on one rank or on all, and a group that stands still") {
+  Rank one(Whole(Spec()));
+  Grid grid(Spec(), 1, 4);
+  Start(&grid, &one);
+  for (uint64_t t = 1; t <= 6; ++t) {
+    grid.FillGradients(t);
+    Fill(t, &one.g);
+    // Group 1 has two parameters, of which the ranks at the end hold nothing.
+    for (size_t p = 0; p < 5; ++p) {
+      const bool has = p == 1 || p == 3 ? t % 3 != 0 : (t + p) % 4 != 0;
+      one.has_grad[p] = has;
+      for (int rank = 0; rank < 4; ++rank) grid[rank].has_grad[p] = has || (grid[rank].w[p].empty() && rank == 3);
+    }
+    grid.Step();
+    one.Step();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    CHECK(StepsOf(grid[0], 1) == StepsOf(one, 1));
+    CHECK(StepsOf(grid[3], 0) == StepsOf(one, 0));
+  }
+  CheckSame(&grid, one);
+  grid[2].has_grad[0] = !grid[2].has_grad[0];
+  const auto before = Everything(&grid);
+  grid.Step();
+  CHECK_MESSAGE(grid.All(SHAMPOO_E_INVALID), grid.Errors());
+  for (const char* const word : {"shard rank", "gradient for parameter \"matrix\"", "nothing has changed"}) {
+    CHECK_MESSAGE(Has(grid[0].error, word), grid[0].error);
+  }
+  CHECK(Everything(&grid) == before);
+}
+
 TEST_CASE("a plan tells that blocks are whole, and who has them") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = Spec();
@@ -300,7 +330,44 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
   CHECK(info.shard_owner == 1);
 }
 
-// Every rank's peak of memory and bytes are those of its plan.
+TEST_CASE("what ranks are told of each other's shards must be the same, and so must be what communicators can do") {
+  for (int odd = 0; odd < 3; ++odd) {
+    RankSpec spec = Spec();
+    const Shards shards = Divide(spec.params, Division::kFlat, 3);
+    spec.told = shards;
+    Grid cuts(spec, 1, shards);
+    cuts.SetPatience(std::chrono::seconds(5));
+    // One of 63 elements more for rank 0, as one rank believes.
+    auto& told = cuts.spec(odd).told;
+    told[0][0].flat_count += 1;
+    told[1][0].flat_offset += 1;
+    told[1][0].flat_count -= 1;
+    if (odd < 2) cuts.spec(odd).params[0] = told[static_cast<size_t>(odd)][0];
+    cuts.Create();
+    CHECK_MESSAGE(cuts.All(SHAMPOO_E_INVALID), cuts.Errors());
+    CHECK_MESSAGE(cuts.SameError(), cuts.Errors());
+    for (const char* const word : {"shard rank ", "parameter 0: \"matrix\"", "shards with the checksum"}) {
+      CHECK_MESSAGE(Has(cuts[0].error, word), cuts[0].error);
+    }
+
+    Grid functions(Spec(), 1, 3);
+    functions.SetPatience(std::chrono::seconds(5));
+    shampoo_comm_ops without = *functions.spec(odd).shard_ops;
+    without.all_to_all = nullptr;
+    functions.spec(odd).shard_ops = &without;
+    functions.Create();
+    CHECK_MESSAGE(functions.All(SHAMPOO_E_INVALID), functions.Errors());
+    CHECK_MESSAGE(Has(functions[0].error, "a communicator without all_to_all"), functions[0].error);
+  }
+  // The rule and what it stands for are the same.
+  RankSpec spec = Spec();
+  const Shards shards = Divide(spec.params, Division::kRows, 3);
+  Grid grid(spec, 1, shards);
+  grid.spec(1).told = shards;
+  grid.Create();
+  CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+}
+
 TEST_CASE("bytes that are sent are those of the plan") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}}) {
     for (const bool all_to_all : {true, false}) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "tests/distributed/grid.h"
 
@@ -38,8 +39,9 @@ struct Counter {
 
 // Ranks with a counter each.
 struct CountedGrid {
-  CountedGrid(const RankSpec& spec, int copies, int shards)
+  CountedGrid(const RankSpec& spec, int copies, int shards, bool all_to_all = true)
       : counters(static_cast<size_t>(copies * shards)), grid(spec, copies, shards) {
+    grid.SetAllToAll(all_to_all);
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
     for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
     grid.Create();
@@ -61,15 +63,16 @@ int64_t Scratch(int64_t extent) {
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
 }
 
-// The largest dim of the blocks that a replica rank owns; 0: it owns none.
-int64_t LargestDim(const Rank& rank, int replica) {
+// The largest dim of the blocks that a rank owns; 0: it owns none.
+int64_t LargestDim(const Rank& rank, int replica, int shard) {
   int64_t blocks = 0;
   int64_t largest = 0;
   REQUIRE(shampoo_plan_block_count(rank.plan, &blocks) == SHAMPOO_OK);
   for (int64_t i = 0; i < blocks; ++i) {
     shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
     REQUIRE(shampoo_plan_block(rank.plan, i, &block) == SHAMPOO_OK);
-    if (block.owner == replica) largest = std::max(largest, *std::max_element(block.shape, block.shape + block.ndim));
+    if (block.owner == replica && block.shard_owner == shard)
+      largest = std::max(largest, *std::max_element(block.shape, block.shape + block.ndim));
   }
   return largest;
 }
@@ -94,24 +97,34 @@ RankSpec Transformer() {
 TEST_CASE("every rank allocates what the plan says of it, in create alone, and gives it back") {
   struct Kind {
     int copies, shards;
+    const char* shard_mode = "local";
+    bool all_to_all = true;
   };
-  for (const Kind kind : {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}}) {
+  for (const Kind kind :
+       {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 2, "gather"},
+        Kind{1, 8, "gather"}, Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}, Kind{2, 2, "gather", false}}) {
     for (const char* const bucket : {"0", "2000"}) {
       CAPTURE(kind.copies);
       CAPTURE(kind.shards);
+      CAPTURE(std::string(kind.shard_mode));
+      CAPTURE(kind.all_to_all);
       CAPTURE(bucket);
-      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}}), kind.copies, kind.shards);
+      const bool gathers = kind.shard_mode == std::string("gather");
+      const std::string suffix = kind.all_to_all ? "" : ".all_gather";
+      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}, {"shard_mode", kind.shard_mode}}), kind.copies,
+                          kind.shards, kind.all_to_all);
       Grid& grid = counted.grid;
       std::vector<int64_t> calls;
       int idle = 0;
       for (int rank = 0; rank < grid.world(); ++rank) {
         const Counter& counter = counted.Of(rank);
         const int replica = rank / kind.shards;
-        const int64_t state = grid[rank].PlanBytes("state", replica);
-        const int64_t planned = grid[rank].PlanBytes("total", replica);
-        CHECK(planned == state + grid[rank].PlanBytes("workspace", replica));
+        const int asked = gathers ? rank : replica;
+        const int64_t state = grid[rank].PlanBytes("state", asked);
+        const int64_t planned = grid[rank].PlanBytes(("total" + suffix).c_str(), asked);
+        CHECK(planned == state + grid[rank].PlanBytes(("workspace" + suffix).c_str(), asked));
         CHECK(std::count(counter.sizes.begin(), counter.sizes.end(), state) == 1);
-        const int64_t largest = LargestDim(grid[rank], replica);
+        const int64_t largest = LargestDim(grid[rank], replica, rank % kind.shards);
         idle += largest == 0 ? 1 : 0;
         CHECK(counter.bytes == planned - (largest == 0 ? 0 : Scratch(largest)));
         calls.push_back(counter.calls);
@@ -167,6 +180,38 @@ TEST_CASE("at 4 ranks a rank holds at most 27 % of one rank's state, and all ran
     }
     constexpr int64_t kCounterBytes = sizeof(int64_t);  // each rank has its own step counter
     CHECK(stored == StoredBytes(one) + 3 * kCounterBytes);
+  }
+}
+
+TEST_CASE("with all-to-all the memory of gathered shards and what is sent fall as 1 / ranks, and as the plan says") {
+  constexpr int64_t kTravels = 12;    // bytes for each element: gradient, parameter, update
+  constexpr int64_t kKept = 3 * 8;    // what goes out, what comes in, and whole blocks
+  constexpr int64_t kHeader = 16;     // to each rank
+  constexpr int64_t kAlignment = 64;  // of each buffer
+  const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;
+  RankSpec spec = Transformer();
+  spec.keys.emplace_back("shard_mode", "gather");
+  CountedGrid one(spec, 1, 1);
+  const int64_t step_memory = one.Of(0).bytes - one.grid[0].PlanBytes("state", 0);
+  for (const int ranks : {2, 4, 8}) {
+    CAPTURE(ranks);
+    CountedGrid counted(spec, 1, ranks);
+    Grid& grid = counted.grid;
+    grid.FillParams(1);
+    grid.FillGradients(2);
+    grid.comm().ResetCounts();
+    grid.Step();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // the status
+      CHECK(sent == grid[rank].PlanBytes("comm", rank));
+      CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
+      // All blocks are of one shape, so that a rank needs for its steps what one rank does.
+      const int64_t buffers = counted.Of(rank).bytes - grid[rank].PlanBytes("state", rank) - step_memory;
+      CHECK(buffers == grid[rank].PlanBytes("workspace", rank) - one.grid[0].PlanBytes("workspace", 0));
+      CHECK(buffers >= kKept * elements / ranks);
+      CHECK(buffers <= kKept * elements / ranks + 2 * kHeader * ranks + 3 * kAlignment);
+    }
   }
 }
 

@@ -18,7 +18,8 @@ struct How {
   int shards = 1;       // of one copy of the parameters; of each there are so many ranks
   bool rectangles = false;
   std::vector<std::pair<std::string, std::string>> keys;  // beside those of the case
-  const shampoo_comm_ops* process = nullptr;              // this process is one of its ranks, and has no other
+  const shampoo_comm_ops* process = nullptr;  // this process is one of its ranks, and has no other: with shards
+                                              // above 1 it holds one of as many shards as there are ranks
 };
 
 }  // namespace shampoo::golden

@@ -3,6 +3,7 @@
 #include "tests/golden/replay_ranks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 
@@ -11,26 +12,30 @@
 namespace shampoo::golden {
 
 ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const How& how) : how_(how) {
-  const int world = how.ranks * how.shards;
+  // A process is one rank of one copy.
+  process_is_shard_ = how.process != nullptr && how.shards > 1;
+  if (how.process != nullptr) how_.shards = 1;
+  const int world = how.ranks * how_.shards;
   std::vector<Place> places(static_cast<size_t>(world));
   replica_ops_.resize(places.size());
   shard_ops_.resize(places.size());
-  const auto index = [&how](int replica, int shard) { return static_cast<size_t>(replica * how.shards + shard); };
-  for (int shard = 0; how.ranks > 1 && shard < how.shards; ++shard) {
+  const int shards = how_.shards;
+  const auto index = [shards](int replica, int shard) { return static_cast<size_t>(replica * shards + shard); };
+  for (int shard = 0; how.ranks > 1 && shard < shards; ++shard) {
     comms_.push_back(MakeRankComms(how.ranks));
     for (int replica = 0; replica < how.ranks; ++replica) {
       replica_ops_[index(replica, shard)] = comms_.back()->OpsOf(replica);
       places[index(replica, shard)].replica_ops = &replica_ops_[index(replica, shard)];
     }
   }
-  for (int replica = 0; how.shards > 1 && replica < how.ranks; ++replica) {
-    comms_.push_back(MakeRankComms(how.shards));
-    for (int shard = 0; shard < how.shards; ++shard) {
+  for (int replica = 0; shards > 1 && replica < how.ranks; ++replica) {
+    comms_.push_back(MakeRankComms(shards));
+    for (int shard = 0; shard < shards; ++shard) {
       shard_ops_[index(replica, shard)] = comms_.back()->OpsOf(shard);
       places[index(replica, shard)].shard_ops = &shard_ops_[index(replica, shard)];
     }
   }
-  if (how.process != nullptr) places[0].replica_ops = how.process;
+  if (how.process != nullptr) (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = how.process;
   for (Place& place : places) place.rectangles = how.rectangles;
   ranks_.resize(places.size());
   OnEvery([&](size_t rank) {
@@ -71,11 +76,36 @@ void ReplayRanks::Step(const std::vector<const void*>& gradients) {
   Collect();
 }
 
+// The shards that processes hold, padded to equal segments.
+std::vector<std::byte> ReplayRanks::GatherShards(size_t p) {
+  const shampoo_comm_ops& ops = *how_.process;
+  const auto world = static_cast<size_t>(ops.world);
+  const std::vector<std::byte>& own = At(0, 0).Params()[p].bytes;
+  const size_t all = params_[p].bytes.size();
+  std::vector<std::byte> segments(world * (sizeof(size_t) + all));
+  const auto segment_of = [&](size_t rank) { return segments.data() + rank * (sizeof(size_t) + all); };
+  std::byte* const mine = segment_of(static_cast<size_t>(ops.rank));
+  const size_t count = own.size();
+  std::memcpy(mine, &count, sizeof count);
+  std::copy(own.begin(), own.end(), mine + sizeof count);
+  if (ops.all_gather(ops.user, mine, segments.data(), sizeof count + all, nullptr) != 0) {
+    throw std::runtime_error("the shards of parameter " + std::to_string(p) + " cannot be gathered");
+  }
+  std::vector<std::byte> whole;
+  for (size_t rank = 0; rank < world; ++rank) {
+    size_t bytes = 0;
+    std::memcpy(&bytes, segment_of(rank), sizeof bytes);
+    whole.insert(whole.end(), segment_of(rank) + sizeof bytes, segment_of(rank) + sizeof bytes + bytes);
+  }
+  return whole;
+}
+
 void ReplayRanks::Collect() {
   for (int replica = 0; replica < how_.ranks; ++replica) {
     for (size_t p = 0; p < params_.size(); ++p) {
       std::vector<std::byte> bytes;
-      for (int shard = 0; shard < how_.shards; ++shard) {
+      if (process_is_shard_) bytes = GatherShards(p);
+      for (int shard = 0; shard < how_.shards && !process_is_shard_; ++shard) {
         const std::vector<std::byte>& piece = At(replica, shard).Params()[p].bytes;
         bytes.insert(bytes.end(), piece.begin(), piece.end());
       }

@@ -29,8 +29,10 @@ class ReplayRanks {
   template <typename Work>
   void OnEvery(Work&& work);
   void Collect();
+  std::vector<std::byte> GatherShards(size_t p);
 
   How how_;
+  bool process_is_shard_ = false;
   std::vector<std::unique_ptr<RankComms>> comms_;
   std::vector<shampoo_comm_ops> replica_ops_;  // by rank
   std::vector<shampoo_comm_ops> shard_ops_;

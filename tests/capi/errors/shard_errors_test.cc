@@ -1,0 +1,154 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "errors_test_util.h"
+
+namespace shampoo_test {
+namespace {
+
+// Rank 1 of three shard ranks, whose blocks are brought together.
+PlanPtr MakeShardPlan(const char* shard_mode = "gather") {
+  const ConfigPtr config = MakeConfig({{"shard_mode", shard_mode}});
+  shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  desc.shard_rank = 1;
+  desc.shard_world = 3;
+  shampoo_plan* plan = nullptr;
+  REQUIRE_OK(shampoo_plan_create(&plan, config.get(), &desc));
+  return PlanPtr(plan);
+}
+
+shampoo_param_desc Flat(int64_t offset, int64_t count) {
+  shampoo_param_desc desc = ParamDesc("p", {6, 4});
+  desc.shard_form = 1;
+  desc.flat_offset = offset;
+  desc.flat_count = count;
+  return desc;
+}
+
+shampoo_param_desc Rectangle(int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  shampoo_param_desc desc = ParamDesc("p", {6, 4});
+  desc.shard_form = 2;
+  desc.local_offset[0] = row;
+  desc.local_shape[0] = rows;
+  desc.local_offset[1] = column;
+  desc.local_shape[1] = columns;
+  return desc;
+}
+
+void Add(const PlanPtr& plan, const shampoo_param_desc& desc) {
+  REQUIRE_OK(shampoo_plan_add_param(plan.get(), &desc, nullptr));
+}
+
+TEST_CASE("what another shard rank holds is refused where it cannot be, and nothing is changed") {
+  const PlanPtr plan = MakeShardPlan();
+  Add(plan, Flat(10, 4));
+  const auto refused = [&](int32_t param, int32_t rank, const shampoo_param_desc& desc,
+                           std::initializer_list<std::string> words) {
+    CHECK_ERROR(shampoo_plan_add_shard(plan.get(), param, rank, &desc), SHAMPOO_E_INVALID, words);
+  };
+  refused(1, 0, Flat(0, 10), {"param is 1", "0 to 0", "shampoo_plan_add_param"});
+  refused(-1, 0, Flat(0, 10), {"param is -1"});
+  refused(0, 3, Flat(0, 10), {"\"p\"", "shard_rank is 3", "0 to 2"});
+  refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
+  refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
+  refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
+  refused(0, 1, Flat(10, 5), {"shard rank 1", "another shard before"});  // this rank itself
+  shampoo_param_desc odd = Flat(0, 10);
+  odd.shard_form = 0;
+  refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
+  odd.shard_form = 3;
+  refused(0, 0, odd, {"shard_form is 3"});
+  const shampoo_param_desc first = Flat(0, 10);
+  CHECK_ERROR(shampoo_plan_add_shard(nullptr, 0, 0, &first), SHAMPOO_E_INVALID, {"plan is NULL"});
+  CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, nullptr), SHAMPOO_E_INVALID, {"desc is NULL"});
+
+  CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);
+  CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same again
+  refused(0, 0, Flat(0, 9), {"shard rank 0", "another shard before"});
+  const shampoo_param_desc last = Flat(14, 10);
+  CHECK(shampoo_plan_add_shard(plan.get(), 0, 2, &last) == SHAMPOO_OK);
+  CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_OK);
+  CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
+}
+
+// own, and what is told of ranks 0 and 2 where it is not null.
+void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
+                 std::initializer_list<std::string> words) {
+  const PlanPtr plan = MakeShardPlan();
+  Add(plan, own);
+  if (zero != nullptr) REQUIRE_OK(shampoo_plan_add_shard(plan.get(), 0, 0, zero));
+  if (two != nullptr) REQUIRE_OK(shampoo_plan_add_shard(plan.get(), 0, 2, two));
+  if (words.size() == 0) {
+    CHECK_MESSAGE(shampoo_plan_finish(plan.get()) == SHAMPOO_OK, shampoo_last_error());
+  } else {
+    CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID, words);
+  }
+}
+
+TEST_CASE("shards to be brought together must be known and hold each element once") {
+  // By rule: equal chunks of elements, equal chunks of rows, the whole.
+  CheckFinish(Flat(8, 8), nullptr, nullptr, {});
+  CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
+  CheckFinish(ParamDesc("p", {6, 4}), nullptr, nullptr, {});
+  CheckFinish(Flat(8, 7), nullptr, nullptr, {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "equal chunks"});
+  CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
+
+  const shampoo_param_desc to_10 = Flat(0, 10);
+  const shampoo_param_desc from_14 = Flat(14, 10);
+  const shampoo_param_desc from_15 = Flat(15, 9);
+  const shampoo_param_desc none = Flat(24, 0);
+  const shampoo_param_desc all = Flat(0, 24);
+  CheckFinish(Flat(10, 4), &to_10, &from_14, {});
+  CheckFinish(none, &all, &none, {});
+  CheckFinish(Flat(10, 4), &to_10, nullptr, {"nothing is known of shard rank 2", "shampoo_plan_add_shard"});
+  CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of 24 elements"});
+  CheckFinish(Flat(9, 5), &to_10, &from_14, {"shard ranks 0 and 1 hold the same elements"});
+  CheckFinish(Flat(8, 8), &to_10, nullptr, {"nothing is known of shard rank 2"});
+
+  const shampoo_param_desc left = Rectangle(0, 6, 0, 1);
+  const shampoo_param_desc right = Rectangle(0, 6, 3, 1);
+  const shampoo_param_desc no_rows = Rectangle(0, 0, 0, 4);
+  CheckFinish(Rectangle(0, 6, 1, 2), &left, &right, {});
+  CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of 24 elements"});
+  CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"shard ranks 1 and 2 hold the same elements"});
+  CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
+  CheckFinish(Flat(10, 4), &left, &from_14, {"another form"});
+}
+
+TEST_CASE("gathered shards need a communicator; without shards and in other modes nothing is needed") {
+  const auto create = [](const PlanPtr& plan) {
+    REQUIRE_OK(shampoo_plan_finish(plan.get()));
+    shampoo_optimizer* optimizer = nullptr;
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    const shampoo_status status = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
+    shampoo_optimizer_destroy(optimizer);
+    return status;
+  };
+  const PlanPtr gather = MakeShardPlan();
+  Add(gather, Flat(8, 8));
+  CHECK_ERROR(create(gather), SHAMPOO_E_INVALID, {"shard_comm is NULL", "shard_mode is gather", "shard_world is 3"});
+  const PlanPtr local = MakeShardPlan("local");
+  Add(local, Flat(8, 8));
+  CHECK(create(local) == SHAMPOO_OK);
+  const PlanPtr one = MakePlan({{"shard_mode", "gather"}});
+  Add(one, Flat(0, 24));
+  CHECK(create(one) == SHAMPOO_OK);
+  const PlanPtr part = MakePlan({{"shard_mode", "gather"}});
+  Add(part, Flat(8, 8));
+  CHECK_ERROR(shampoo_plan_finish(part.get()), SHAMPOO_E_INVALID, {"\"p\"", "8 of 24 elements"});
+}
+
+TEST_CASE("bytes are asked for a rank of all, by names that are known") {
+  const PlanPtr plan = MakeShardPlan();
+  Add(plan, Flat(8, 8));
+  REQUIRE_OK(shampoo_plan_finish(plan.get()));
+  int64_t bytes = -5;
+  CHECK(shampoo_plan_bytes(plan.get(), 2, "comm.all_gather", &bytes) == SHAMPOO_OK);
+  CHECK_ERROR(shampoo_plan_bytes(plan.get(), 3, "comm", &bytes), SHAMPOO_E_INVALID, {"rank is 3", "0 to 2"});
+  CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, "state.all_gather", &bytes), SHAMPOO_E_INVALID,
+              {"\"state.all_gather\"", ".all_gather"});
+}
+
+}  // namespace
+}  // namespace shampoo_test

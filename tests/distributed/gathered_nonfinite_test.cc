@@ -1,0 +1,236 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers that cannot be used, where blocks are brought together from shards: what all ranks make of them is what one
+// rank makes of them that holds all.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  int copies, shards;
+};
+constexpr Kind kKinds[] = {{1, 2}, {1, 4}, {2, 2}, {2, 3}};
+
+// Ranks that hold shards, and one that holds all.
+struct Pair {
+  Pair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind.copies, kind.shards) {
+    grid.SetPatience(std::chrono::seconds(10));
+    grid.Create();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    grid.FillParams(1);
+    Fill(1, &one.w);
+  }
+  // Of the whole parameters.
+  void SetGradients(const Tensors& whole) {
+    one.g = whole;
+    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].g = PartOf(grid.spec(rank).params, whole);
+  }
+  void SetRandomGradients(uint64_t seed, size_t param, const float* bad) {
+    Tensors whole = one.g;
+    Fill(seed, &whole);
+    if (bad != nullptr) whole[param][2] = *bad;
+    SetGradients(whole);
+  }
+  void StepBoth() {
+    grid.Step();
+    one.Step();
+  }
+  void CheckSame() {
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one.w)));
+    }
+  }
+
+  Rank one;
+  Grid grid;
+};
+
+RankSpec Spec(const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys = Keys{{"shard_mode", "gather"}, {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}} + more;
+  spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
+  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
+  return spec;
+}
+
+TEST_CASE("NaN, infinity and too large gradients in gathered shards: as one rank takes them, whatever is chosen") {
+  const float bad[] = {NAN, INFINITY, 1e30F};
+  for (const char* const choice : {"error", "skip_block", "skip_step"}) {
+    for (const Kind kind : kKinds) {
+      for (const char* const bucket : {"0", "600"}) {
+        for (const char* const grafting : {"adam", "none"}) {
+          CAPTURE(std::string(choice));
+          CAPTURE(kind.copies);
+          CAPTURE(kind.shards);
+          CAPTURE(std::string(bucket));
+          CAPTURE(std::string(grafting));
+          Pair pair(Spec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", choice}, {"grafting", grafting}}), kind);
+          for (uint64_t t = 1; t <= 9; ++t) {
+            pair.SetRandomGradients(t, t % 2, t % 3 == 0 ? &bad[t / 3 - 1] : nullptr);
+            const auto before = Everything(&pair.grid);
+            pair.StepBoth();
+            CHECK_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
+            if (pair.one.status == SHAMPOO_OK) continue;
+            CHECK(Everything(&pair.grid) == before);
+            CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
+            // The same words, and the element is that of the whole parameter.
+            CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error, pair.one.error);
+            CHECK_FALSE(Has(pair.grid[0].error, "Other ranks"));
+          }
+          pair.CheckSame();
+          const double skipped = pair.one.Stat("skipped_steps");
+          for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("skipped_steps") == skipped);
+          CHECK((skipped > 0) == (choice == std::string("skip_step")));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("NaN in a parameter whose decay is part of the gradient, seen by the rank that holds it") {
+  for (const Kind kind : kKinds) {
+    Pair pair(Spec({{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), kind);
+    pair.SetRandomGradients(1, 0, nullptr);
+    pair.StepBoth();
+    pair.CheckSame();
+    pair.one.w[0][40] = NAN;
+    for (int rank = 0; rank < pair.grid.world(); ++rank) {
+      pair.grid[rank].w = PartOf(pair.grid.spec(rank).params, pair.one.w);
+    }
+    pair.StepBoth();
+    CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+    CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error);
+    CHECK_MESSAGE(Has(pair.grid[0].error, "parameter \"matrix\" has NaN at element 40"), pair.grid[0].error);
+  }
+}
+
+TEST_CASE("one rank of a shard has NaN where its replica has none: the verdict is found to differ on all ranks") {
+  Pair pair(Spec({{"on_nonfinite", "skip_block"}}), {2, 2});
+  pair.SetRandomGradients(1, 0, nullptr);
+  pair.StepBoth();
+  pair.grid[3].g[0][1] = NAN;
+  std::vector<Tensors> before;
+  for (int rank = 0; rank < 4; ++rank) before.push_back(pair.grid[rank].w);
+  pair.grid.Step();
+  CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+  CHECK_MESSAGE(Has(pair.grid.Errors(), "Gradients must be the same on all ranks"), pair.grid.Errors());
+  for (int rank = 0; rank < 4; ++rank) CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
+}
+
+// A vector whose factor matrix, kept in f16, takes one such gradient and no second; beside it sound ones.
+TEST_CASE("a state that would overflow, which its owner alone can know: the block stands still on all ranks") {
+  for (const char* const choice : {"error", "skip_block"}) {
+    for (const Kind kind : kKinds) {
+      CAPTURE(std::string(choice));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      RankSpec spec;
+      spec.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"shard_mode", "gather"}, {"on_nonfinite", choice}};
+      spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
+      Pair pair(spec, kind);
+      Tensors whole = pair.one.g;
+      for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
+      whole[0].assign(8, 200.0F);
+      pair.SetGradients(whole);
+      pair.grid.Step();
+      REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      std::vector<Tensors> before;
+      for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
+      pair.grid.Step();
+      CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      for (int rank = 0; rank < pair.grid.world(); ++rank) {
+        const Tensors& w = pair.grid[rank].w;
+        CHECK(w[0] == before[static_cast<size_t>(rank)][0]);
+        if (!w[1].empty()) CHECK(w[1] != before[static_cast<size_t>(rank)][1]);
+      }
+      pair.grid.Step();
+      if (choice == std::string("error")) {
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+        CHECK_MESSAGE(Has(pair.grid[0].error, "block large/0"), pair.grid[0].error);
+      } else {
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      }
+    }
+  }
+}
+
+TEST_CASE("roots that fail too often are known to the owner alone, and raised by all ranks at the same step") {
+  for (const Kind kind : kKinds) {
+    for (const char* const bucket : {"0", "200"}) {
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(std::string(bucket));
+      RankSpec spec;
+      spec.keys = {{"exponent_multiplier", "10"},
+                   {"root_failure_tolerance", "2"},
+                   {"max_preconditioner_dim", "1"},
+                   {"shard_mode", "gather"},
+                   {"comm_bucket_bytes", bucket}};
+      spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
+      Pair pair(spec, kind);
+      Tensors whole = pair.one.g;
+      for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
+      whole[1][0] = 0;
+      pair.SetGradients(whole);
+      for (int refresh = 1; refresh <= 4; ++refresh) {
+        pair.StepBoth();
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        if (refresh < 3) continue;
+        const auto untouched = Everything(&pair.grid);
+        pair.grid.Step();
+        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+        CHECK_MESSAGE(Has(pair.grid[0].error, "the inverse root of second/0/factor.0 could not be computed at " +
+                                                  std::to_string(refresh) + " refreshes in a row"),
+                      pair.grid[0].error);
+        CHECK(Everything(&pair.grid) == untouched);
+        pair.one.Step();
+        CHECK(pair.one.status == SHAMPOO_E_NUMERIC);
+      }
+      pair.CheckSame();
+    }
+  }
+}
+
+TEST_CASE("an update that the communication dtype cannot hold stays out, and else it is what replicas would send") {
+  for (const char* const communicate : {"updates", "params"}) {
+    for (const char* const lr : {"0.01", "1e6"}) {
+      for (const Kind kind : kKinds) {
+        CAPTURE(std::string(communicate));
+        CAPTURE(std::string(lr));
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        const RankSpec spec = Spec({{"communication_dtype", "f16"},
+                                    {"communicate", communicate},
+                                    {"on_nonfinite", "skip_block"},
+                                    {"lr", lr},
+                                    {"grafting", "adam"}});
+        Pair pair(spec, kind);
+        Grid replicas(spec, 2, 1);
+        replicas.Create();
+        replicas.FillParams(1);
+        for (uint64_t t = 1; t <= 3; ++t) {
+          pair.SetRandomGradients(t, 0, nullptr);
+          for (int rank = 0; rank < 2; ++rank) replicas[rank].g = pair.one.g;
+          pair.grid.Step();
+          replicas.Step();
+          REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        }
+        for (int rank = 0; rank < pair.grid.world(); ++rank) {
+          CHECK(SameBits(pair.grid[rank].w, PartOf(pair.grid.spec(rank).params, replicas[0].w)));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
