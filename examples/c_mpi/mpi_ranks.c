@@ -15,10 +15,6 @@ void ranks_sum(const Ranks* ranks, real* values, int count) {
   MPI_Allreduce(MPI_IN_PLACE, values, count, real_type(), MPI_SUM, comm_of(ranks));
 }
 
-void ranks_sum_scatter(const Ranks* ranks, const real* values, real* part, int count) {
-  MPI_Reduce_scatter_block(values, part, count, real_type(), MPI_SUM, comm_of(ranks));
-}
-
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
   MPI_Allgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, comm_of(ranks));
 }

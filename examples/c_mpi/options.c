@@ -13,7 +13,9 @@
 static const char kHelp[] =
     "Trains a 64-128-64-10 network on handwritten digits with Shampoo, on all ranks together.\n"
     "\n"
-    "  --fsdp               each rank holds a chunk of every parameter; otherwise each holds all parameters\n"
+    "  --shards MODE        none: each rank holds all parameters; otherwise each holds a chunk of every one: local\n"
+    "                       steps chunks as tensors of their own, gather brings whole blocks together (none)\n"
+    "  --fsdp               the same as --shards local\n"
     "  --epochs N           passes over the training images (25)\n"
     "  --batch N            images per step, of all ranks together (64)\n"
     "  --seed N             of the first weights and of the order of the images (1)\n"
@@ -40,6 +42,14 @@ static void set_defaults(Options* options) {
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; ++i) settings_add(&options->settings, settings[i]);
 }
 
+// Whether there are chunks is the trainer's business; what becomes of them is a key of libshampoo.
+static void set_shards(Options* options, const char* mode) {
+  options->shards = strcmp(mode, "none") != 0;
+  if (!options->shards) return;
+  if (strcmp(mode, "local") != 0 && strcmp(mode, "gather") != 0) fail("--shards %s: it is none, local or gather", mode);
+  settings_add_pair(&options->settings, "shard_mode", mode);
+}
+
 void options_parse(Options* options, int argc, char** argv) {
   set_defaults(options);
   for (int i = 1; i < argc; ++i) {
@@ -49,7 +59,7 @@ void options_parse(Options* options, int argc, char** argv) {
       exit(0);
     }
     if (strcmp(name, "--fsdp") == 0) {
-      options->fsdp = 1;
+      set_shards(options, "local");
       continue;
     }
     const char* value = argv[++i];  // NULL after the last argument
@@ -60,6 +70,8 @@ void options_parse(Options* options, int argc, char** argv) {
       options->batch = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--seed") == 0) {
       options->seed = to_integer(name, value, 0, INT_MAX);
+    } else if (strcmp(name, "--shards") == 0) {
+      set_shards(options, value);
     } else if (strcmp(name, "--set") == 0) {
       settings_add(&options->settings, value);
     } else if (strcmp(name, "--data") == 0) {

@@ -9,8 +9,8 @@
 
 typedef struct {
   int epochs;
-  int batch;  // images per step, of all ranks together
-  int fsdp;   // 0: each rank holds all parameters; 1: each holds a chunk of every parameter
+  int batch;   // images per step, of all ranks together
+  int shards;  // 0: each rank holds all parameters; 1: each holds a chunk of every parameter
   int seed;
   const char* data;
   Settings settings;

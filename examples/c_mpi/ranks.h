@@ -21,9 +21,6 @@ typedef struct {
 // values [count] becomes the sum of the values of all ranks, on all ranks.
 void ranks_sum(const Ranks* ranks, real* values, int count);
 
-// values [world][count], of which each rank has all: part [count] becomes the sum of the rows of number `rank`.
-void ranks_sum_scatter(const Ranks* ranks, const real* values, real* part, int count);
-
 // all [world][bytes] receives own [bytes] of every rank.
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes);
 

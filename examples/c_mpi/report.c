@@ -7,15 +7,31 @@
 
 #include "check.h"
 
-void report_head(const Options* options, const Ranks* ranks, const Digits* digits, int steps_per_epoch) {
+// The parameters that libshampoo sees in one form, if there are any.
+static void report_form(const WithShampoo* shampoo, int form, const char* what) {
+  int named = 0;
+  for (int t = 0; t < kTensors; ++t) {
+    if (shampoo->forms[t] != form) continue;
+    if (!named) printf("shampoo     %s", what);
+    printf(" %s", mlp_tensors[t].name);
+    named = 1;
+  }
+  if (named) printf("\n");
+}
+
+void report_head(const Options* options, const Ranks* ranks, const WithShampoo* shampoo, const Digits* digits,
+                 int steps_per_epoch) {
   const int bits = 8 * (int)sizeof(real), version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float%d, ranks of %s: %d\n", version / 10000, version / 100 % 100, version % 100, bits,
          ranks->how, ranks->world);
   printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options->epochs, steps_per_epoch, options->batch);
-  printf("ranks       %s\n", options->fsdp ? "fully sharded: each holds a chunk of every parameter, and its state"
-                                           : "data parallel: each holds all parameters, and the state of its blocks");
+  printf("ranks       %s\n", options->shards
+                                 ? "fully sharded: each holds a chunk of every parameter, and a part of the state"
+                                 : "data parallel: each holds all parameters, and the state of its blocks");
+  report_form(shampoo, 0, "on blocks of the whole parameter:");
+  report_form(shampoo, 1, "on pieces of the own chunk:");
   printf("\nepoch   training loss   test accuracy\n");
 }
 
@@ -51,7 +67,8 @@ int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net)
     state += (double)rows[r].state_bytes;
   }
   if (ranks->rank == 0) {
-    printf("\n rank   blocks       state   updates sent a step   hash of the parameters\n");
+    printf("\n rank   blocks       state   %s sent a step   hash of the parameters\n",
+           shampoo->gathers ? "  total" : "updates");
     for (int r = 0; r < ranks->world; ++r) {
       printf("%5d   %6d   %5.0f KiB        %8d bytes   %016llx\n", r, (int)rows[r].blocks,
              (double)rows[r].state_bytes / 1024, (int)rows[r].sent_bytes, (unsigned long long)rows[r].hash);

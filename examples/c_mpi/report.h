@@ -11,7 +11,8 @@
 #include "ranks.h"
 #include "with_shampoo.h"
 
-void report_head(const Options* options, const Ranks* ranks, const Digits* digits, int steps_per_epoch);
+void report_head(const Options* options, const Ranks* ranks, const WithShampoo* shampoo, const Digits* digits,
+                 int steps_per_epoch);
 void report_epoch(int epoch, double loss, double accuracy);
 
 // A row for each rank. Returns whether the parameters are the same bits on all of them. Collective.

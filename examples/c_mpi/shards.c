@@ -53,8 +53,12 @@ static void unpack(real* whole, const real* buffer, int rank, int world) {
   }
 }
 
-void shards_take(Shards* shards, const Ranks* ranks, const Mlp* net) {
+void shards_take_params(Shards* shards, const Ranks* ranks, const Mlp* net) {
   pack(shards->params, net->params, ranks->rank, ranks->world);
+}
+
+void shards_take_grads(Shards* shards, const Ranks* ranks, const Mlp* net) {
+  pack(shards->grads, net->grads, ranks->rank, ranks->world);
 }
 
 void shards_gather(Shards* shards, const Ranks* ranks, Mlp* net) {
@@ -62,11 +66,4 @@ void shards_gather(Shards* shards, const Ranks* ranks, Mlp* net) {
   for (int r = 0; r < ranks->world; ++r) {
     unpack(net->params, shards->all + (size_t)r * (size_t)shards->size, r, ranks->world);
   }
-}
-
-void shards_sum_scatter(Shards* shards, const Ranks* ranks, const Mlp* net) {
-  for (int r = 0; r < ranks->world; ++r) {
-    pack(shards->all + (size_t)r * (size_t)shards->size, net->grads, r, ranks->world);
-  }
-  ranks_sum_scatter(ranks, shards->all, shards->grads, shards->size);
 }

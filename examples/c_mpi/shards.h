@@ -3,7 +3,7 @@
 //
 // Fully sharded parameters: of each parameter, flattened, every rank holds one chunk of equal size; the last may be
 // short, or empty. The chunks of a rank lie one after the other in one buffer, short ones filled up, so that the
-// buffers of all ranks have one size and one collective moves them all.
+// buffers of all ranks have one size and one all-gather moves them all.
 #ifndef C_MPI_SHARDS_H
 #define C_MPI_SHARDS_H
 
@@ -21,7 +21,7 @@ typedef struct {
   int size;      // of the buffer of a rank, in elements
   real* params;  // [size], this rank's own
   real* grads;   // [size]
-  real* all;     // [world][size], for the collectives
+  real* all;     // [world][size], for the gather
 } Shards;
 
 void shards_create(Shards* shards, const Ranks* ranks);
@@ -29,13 +29,11 @@ void shards_free(Shards* shards);
 
 Chunk shards_chunk(int tensor, int rank, int world);
 
-// Keeps this rank's chunks of the whole parameters of the network.
-void shards_take(Shards* shards, const Ranks* ranks, const Mlp* net);
+// Keeps this rank's chunks of the whole parameters of the network, or of its whole gradients.
+void shards_take_params(Shards* shards, const Ranks* ranks, const Mlp* net);
+void shards_take_grads(Shards* shards, const Ranks* ranks, const Mlp* net);
 
 // Whole parameters from the chunks of all ranks, for forward and backward.
 void shards_gather(Shards* shards, const Ranks* ranks, Mlp* net);
-
-// The sum over the ranks of their whole gradients: of it, this rank's chunks.
-void shards_sum_scatter(Shards* shards, const Ranks* ranks, const Mlp* net);
 
 #endif

@@ -63,15 +63,15 @@ int train(const Options* options, const Ranks* ranks) {
   mlp_create(&net, options->batch);
   mlp_init(&net, &random_state);
   shards_create(&shards, ranks);
-  shards_take(&shards, ranks, &net);
-  with_shampoo_create(&shampoo, ranks, &net, options->fsdp ? &shards : NULL, &options->settings);
+  shards_take_params(&shards, ranks, &net);
+  with_shampoo_create(&shampoo, ranks, &net, options->shards ? &shards : NULL, &options->settings);
 
   int* rows = allocate((size_t)digits.train_count, sizeof(int));
   real* x = allocate((size_t)options->batch * kInputs, sizeof(real));
   int* labels = allocate((size_t)options->batch, sizeof(int));
   for (int i = 0; i < digits.train_count; ++i) rows[i] = i;
   if (ranks->rank == 0) {
-    report_head(options, ranks, &digits, steps_per_epoch);
+    report_head(options, ranks, &shampoo, &digits, steps_per_epoch);
     evaluate(&net, &digits, 0);
   }
 
@@ -80,14 +80,12 @@ int train(const Options* options, const Ranks* ranks) {
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
       gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);
-      if (options->fsdp) {
-        shards_sum_scatter(&shards, ranks, &net);
-        with_shampoo_step(&shampoo);
-        shards_gather(&shards, ranks, &net);
-      } else {
-        ranks_sum(ranks, net.grads, kValues);
-        with_shampoo_step(&shampoo);
-      }
+      // A reduce-scatter would send less where each keeps a chunk, but round otherwise: so all modes have the same
+      // bits.
+      ranks_sum(ranks, net.grads, kValues);
+      if (options->shards) shards_take_grads(&shards, ranks, &net);
+      with_shampoo_step(&shampoo);
+      if (options->shards) shards_gather(&shards, ranks, &net);  // for the next forward pass
     }
     if (ranks->rank == 0) evaluate(&net, &digits, epoch);
   }

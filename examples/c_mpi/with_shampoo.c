@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "with_shampoo.h"
 
+#include <string.h>
+
 #include "status.h"
 
 static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shards* shards) {
@@ -20,16 +22,20 @@ static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shard
   check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
 }
 
-static void measure(WithShampoo* shampoo, const shampoo_plan* plan, int replica_rank) {
+static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampoo_plan_desc* place) {
+  // Gathered, blocks are dealt out over the shard ranks, and the plan tells bytes of each; otherwise of replicas alone.
+  const int rank = shampoo->gathers ? place->shard_rank : place->replica_rank;
   int64_t count;
-  check(shampoo_plan_bytes(plan, replica_rank, "state", &shampoo->state_bytes), "plan");
-  check(shampoo_plan_bytes(plan, replica_rank, "comm", &shampoo->sent_bytes), "plan");
+  check(shampoo_plan_bytes(plan, rank, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_bytes(plan, rank, "comm", &shampoo->sent_bytes), "plan");
   check(shampoo_plan_block_count(plan, &count), "plan");
   shampoo->blocks = 0;
+  for (int t = 0; t < kTensors; ++t) shampoo->forms[t] = -1;
   for (int64_t b = 0; b < count; ++b) {
     shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
     check(shampoo_plan_block(plan, b, &block), "plan");
-    shampoo->blocks += block.owner == replica_rank;
+    shampoo->blocks += block.owner == place->replica_rank && block.shard_owner == place->shard_rank;
+    shampoo->forms[block.param] = block.form;
   }
 }
 
@@ -39,6 +45,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
+  shampoo->gathers = shards != NULL && strcmp(shampoo_config_get(config, "shard_mode"), "gather") == 0;
 
   // 2. Where this rank stands, the shapes of the parameters, and what of them it holds.
   shampoo_plan* plan;
@@ -53,7 +60,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   check(shampoo_plan_create(&plan, config, &place), "plan");
   for (int t = 0; t < kTensors; ++t) add_param(plan, t, ranks, shards);
   check(shampoo_plan_finish(plan), "plan");
-  measure(shampoo, plan, place.replica_rank);
+  measure(shampoo, plan, &place);
 
   // 3. The communicator. The optimizer keeps a hold of its own.
   shampoo_comm_ops ops;

@@ -19,11 +19,6 @@ void ranks_sum(const Ranks* ranks, real* values, int count) {
              "ncclAllReduce");
 }
 
-void ranks_sum_scatter(const Ranks* ranks, const real* values, real* part, int count) {
-  check_nccl(ncclReduceScatter(values, part, (size_t)count, real_type(), ncclSum, of(ranks)->comm, of(ranks)->stream),
-             "ncclReduceScatter");
-}
-
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
   check_nccl(ncclAllGather(own, all, (size_t)bytes, ncclUint8, of(ranks)->comm, of(ranks)->stream), "ncclAllGather");
 }
