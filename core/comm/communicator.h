@@ -48,6 +48,8 @@ class Communicator {
   // A failed collective is for good: ranks may be at different points of the job. Others that are not told would wait.
   bool failed() const { return failed_; }
   Status FailedBefore() const;
+  // Whether the other ranks know of it, or have been made to fail.
+  bool failure_is_known() const { return failed_ && told_; }
   // Whether to take part in one more exchange, to tell of the failure; true at most once.
   bool TakeFailureToTell();
   // A failure of which every rank knows.

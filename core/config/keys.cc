@@ -134,7 +134,8 @@ const Key kKeys[] = {
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does when a gradient has NaN or infinity, or would overflow a state. error: it fails, and has "
             "changed nothing. skip_block: the blocks concerned stay as they are, the others go on. skip_step: all stays "
-            "as it is, and the step succeeds. What was skipped is counted, and told in the log.",
+            "as it is, and the step succeeds. What was skipped is counted, and told in the log. What the owner of a block "
+            "finds alone among several ranks, that its state would overflow, skips the block, with skip_step, too.",
      .choices = kNonFiniteNames},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Type of the arithmetic of a step. auto: f64 for f64 parameters, else f32.",

@@ -271,9 +271,8 @@ Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std:
   Status status = CheckGradient(backend_.get(), *item, state, &by_state);
   if (status.ok()) return {};
   const OnNonFinite choice = groups_[static_cast<size_t>(item->block->group)].settings.on_nonfinite;
-  // Other ranks cannot know what the owner's state would do, and are told in the exchange. Where they see the gradient
-  // only when the step has begun that holds for errors, too.
-  const bool stand = by_state && (gathering_ || (exchange_ && choice != OnNonFinite::kError));
+  // Other ranks cannot know what the owner's state would do, and are told in the exchange.
+  const bool stand = by_state && exchange_ != nullptr && choice != OnNonFinite::kError;
   if (stand) {
     item->stand = true;
   } else if (choice == OnNonFinite::kError) {
@@ -286,6 +285,19 @@ Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std:
       choice == OnNonFinite::kSkipStep && !stand ? "a step is skipped: " : "a block is skipped: ";
   if (LogEnabled(LogLevel::kWarning)) messages->push_back(Cat(skipped, status.message()));
   return {};
+}
+
+// Of a block that was gathered, so that the step has begun: whether its states take the gradient. What does not is
+// told.
+bool Optimizer::CheckState(const StepItem& item) {
+  bool by_state = false;
+  const Status status = CheckGradient(backend_.get(), item, state_in_, &by_state);
+  if (status.ok()) return true;
+  LogText(LogLevel::kWarning, [&] {
+    const std::string& text = status.message();
+    return Cat("a block is left where it is: ", text.substr(0, text.find(kNothingChanged)));
+  });
+  return false;
 }
 
 Status Optimizer::CheckGradients(bool* skip_step) {

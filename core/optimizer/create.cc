@@ -55,6 +55,9 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
   if (desc.shard_comm) desc.shard_comm->Call("shard rank");
+  // Taken even by a rank that fails here, as all others do.
+  const Numbers numbers{desc.replica_comm ? desc.replica_comm->TakeNumber() : 0,
+                        desc.shard_comm ? desc.shard_comm->TakeNumber() : 0};
   // A rank that cannot go on takes part all the same: the others would wait for it.
   Status status = std::move(given);
   std::unique_ptr<Optimizer> optimizer;
@@ -70,7 +73,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                                                                 : "a communicator without all_to_all");
       }
       if (desc.replica_comm) replica_lines = PlanLines(*plan, true);
-      return optimizer->Build(desc);
+      return optimizer->Build(desc, numbers);
     });
   }
   struct Ranks {
@@ -123,7 +126,7 @@ Status Optimizer::CheckCommunicators(const OptimizerDesc& desc) const {
 }
 
 // All that one rank makes by itself.
-Status Optimizer::Build(const OptimizerDesc& desc) {
+Status Optimizer::Build(const OptimizerDesc& desc, const Numbers& numbers) {
   const PlanData& data = *plan_;
   replica_comm_ = desc.replica_comm;
   SHAMPOO_RETURN_IF_ERROR(AllocateState(desc));
@@ -138,11 +141,11 @@ Status Optimizer::Build(const OptimizerDesc& desc) {
   bound_.resize(data.params.size(), false);
   entries_ = ListEntries(data);
   if (data.placement.replica_world > 1) {
-    SHAMPOO_RETURN_IF_ERROR(Exchange::Create(data, desc.replica_comm, desc.allocator, &exchange_));
+    SHAMPOO_RETURN_IF_ERROR(Exchange::Create(data, desc.replica_comm, numbers.of_replicas, desc.allocator, &exchange_));
   }
-  if (desc.shard_comm != nullptr) shards_ = std::make_unique<ShardStatus>(data, desc.shard_comm);
+  if (desc.shard_comm != nullptr) shards_ = std::make_unique<ShardStatus>(data, desc.shard_comm, numbers.of_shards);
   if (data.gathers) {
-    SHAMPOO_RETURN_IF_ERROR(Gathering::Create(data, desc.shard_comm, shards_->number(), desc.allocator, &gathering_));
+    SHAMPOO_RETURN_IF_ERROR(Gathering::Create(data, desc.shard_comm, numbers.of_shards, desc.allocator, &gathering_));
   }
   PrepareStep();
   return CpuBackend::Create(data, desc.executor, desc.allocator, &backend_);

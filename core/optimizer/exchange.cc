@@ -9,15 +9,15 @@
 
 namespace shampoo {
 
-Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm)
+Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number)
     : comm_(std::move(comm)),
-      number_(comm_->TakeNumber()),
+      number_(number),
       segment_bytes_(plan.bucket_segment_bytes),
       headers_(static_cast<size_t>(plan.placement.replica_world)) {}
 
-Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, const HostAllocator& allocator,
-                        std::unique_ptr<Exchange>* out) {
-  std::unique_ptr<Exchange> made(new Exchange(plan, std::move(comm)));
+Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number,
+                        const HostAllocator& allocator, std::unique_ptr<Exchange>* out) {
+  std::unique_ptr<Exchange> made(new Exchange(plan, std::move(comm), number));
   const int64_t bytes = plan.GatherBufferBytes();
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
   std::fill_n(made->buffer_.data(), bytes, char{0});  // no page fault in a step, and no padding of unknown content

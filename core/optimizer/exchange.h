@@ -16,8 +16,9 @@ namespace shampoo {
 // The gather buffer of an optimizer of several ranks, and what is said in it. Every rank makes the same calls.
 class Exchange {
  public:
-  static Status Create(const PlanData& plan, std::shared_ptr<Communicator> comm, const HostAllocator& allocator,
-                       std::unique_ptr<Exchange>* out);
+  // number: of this optimizer among those of the communicator.
+  static Status Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number,
+                       const HostAllocator& allocator, std::unique_ptr<Exchange>* out);
 
   Communicator* comm() const { return comm_.get(); }
   int64_t buckets() const { return static_cast<int64_t>(segment_bytes_.size()); }
@@ -57,10 +58,10 @@ class Exchange {
   // Of this optimizer and this exchange of a step: what header.place must be.
   int64_t PlaceInOrder(int64_t bucket) const { return int64_t{number_} << 32 | bucket; }
 
-  Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm);
+  Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number);
 
   std::shared_ptr<Communicator> comm_;
-  int32_t number_;  // among the optimizers of the communicator
+  int32_t number_;
   std::vector<int64_t> segment_bytes_;
   Allocation buffer_;
   std::vector<SegmentHeader> headers_;  // of the last exchange, by rank

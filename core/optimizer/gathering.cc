@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// begin(rank, where that rank's bytes begin)
+// visit(rank, where that rank's bytes begin)
 template <typename Visit>
 void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
   size_t at = 0;

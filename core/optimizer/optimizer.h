@@ -73,7 +73,12 @@ class Optimizer {
   };
 
   explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
-  Status Build(const OptimizerDesc& desc);
+  // The number of this optimizer among those of each communicator, the same on all ranks.
+  struct Numbers {
+    int32_t of_replicas = 0;
+    int32_t of_shards = 0;
+  };
+  Status Build(const OptimizerDesc& desc, const Numbers& numbers);
   Status CheckCommunicators(const OptimizerDesc& desc) const;
   Status AllocateState(const OptimizerDesc& desc);
   void PrepareStep();
@@ -136,6 +141,9 @@ class Optimizer {
   Status CollectBucket(int64_t bucket);
   Status DeliverBucket(int64_t bucket);
   void CheckOwned(int64_t bucket);
+  StepItem* WholeItem(size_t round, size_t k);
+  void BoundWholeBlocks(size_t round);
+  bool CheckState(const StepItem& item);
   void ApplyDelivered(int64_t bucket);
   Status Lose(Status failure, int64_t bucket, bool delivering);
   size_t OwnRound(int64_t bucket) const { return gathering_->RoundIndex(bucket, plan_->placement.replica_rank); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/round_up.h"
 #include "core/comm/agreement.h"
@@ -11,8 +12,8 @@
 
 namespace shampoo {
 
-ShardStatus::ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm)
-    : comm_(std::move(comm)), number_(comm_->TakeNumber()) {
+ShardStatus::ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number)
+    : comm_(std::move(comm)), number_(number) {
   for (const Param& param : plan.params) names_.push_back(param.desc.name);
   const size_t bytes = sizeof(Head) + plan.groups.size() * sizeof(int64_t) + plan.params.size();
   segment_bytes_ = RoundUp(static_cast<int64_t>(bytes), kSegmentAlignment);
@@ -32,8 +33,18 @@ void ShardStatus::Tell(const Status& failure) {
   (void)Agree(failure, 0, &none, {}, {}).ok();
 }
 
+Status ShardStatus::FetchText() {
+  const int cause = std::exchange(cause_, -1);
+  const auto code = static_cast<Code>(HeadOf(cause).code);
+  std::vector<std::string> texts;
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text_, &texts));
+  const std::string& text = texts[static_cast<size_t>(cause)];
+  if (code == Code::kComm) return comm_->FailTogether(Status(code, text));  // which names the rank
+  return Status(code, Cat("shard rank ", cause, ": ", text));
+}
+
 Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std::span<int64_t> step_of_group,
-                          std::span<char> gradients) {
+                          std::span<char> gradients, bool text_later) {
   const Head head{static_cast<int64_t>(own.code()), scalars, number_, *flags, {}};
   char* const segment = SegmentOf(comm_->rank());
   std::memcpy(segment, &head, sizeof head);
@@ -49,22 +60,25 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std
                    ", counted from 0 in the order of create: optimizers that share ranks must be "
                    "stepped in the same order on all of them"));
   }
-  int cause = -1;  // the lowest rank that failed; rather one that is no echo
+  cause_ = -1;
+  int cause = -1;  // the lowest rank that failed; rather one that has lost a collective, and rather one that is no echo
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const Head of_rank = HeadOf(rank);
     flags->skip = flags->skip || of_rank.flags.skip;
     flags->doubt = flags->doubt || of_rank.flags.doubt;
     if (of_rank.code == 0) continue;
-    if (cause < 0 || (HeadOf(cause).flags.echo && !of_rank.flags.echo)) cause = rank;
+    const auto weight = [](const Head& of) {
+      return of.code == static_cast<int64_t>(Code::kComm) ? 2 : of.flags.echo ? 0 : 1;
+    };
+    if (cause < 0 || weight(of_rank) > weight(HeadOf(cause))) cause = rank;
   }
   if (cause >= 0) {
-    std::vector<std::string> texts;
-    SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));
     flags->echo = HeadOf(cause).flags.echo;
+    cause_ = cause;
+    own_text_ = own.message();
     const auto code = static_cast<Code>(HeadOf(cause).code);
-    const std::string& text = texts[static_cast<size_t>(cause)];
-    if (code == Code::kComm) return comm_->FailTogether(Status(code, text));  // which names the rank
-    return Status(code, Cat("shard rank ", cause, ": ", text));
+    // A rank that tells of a lost collective makes no other exchange.
+    return text_later && code != Code::kComm ? Status(code, "") : FetchText();
   }
   for (int rank = 1; rank < comm_->world(); ++rank) {
     if (HeadOf(rank).scalars == HeadOf(0).scalars) continue;

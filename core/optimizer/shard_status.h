@@ -16,14 +16,12 @@ namespace shampoo {
 // before anything is written: if one refuses its gradients none goes on, and steps are counted alike.
 class ShardStatus {
  public:
-  ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm);
+  // number: of this optimizer among those of the communicator.
+  ShardStatus(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number);
 
   Communicator* comm() const { return comm_.get(); }
-  int32_t number() const { return number_; }
 
-  // own: of this rank's checks.
-  // step_of_group: the step that is about to be made in each group, 0 where this rank has no gradient for it; then that
-  // of the other ranks. gradients: of each parameter one of these, then the last of them that any rank has.
+  // What a rank has of a parameter's gradient.
   enum Gradient : char { kNothing = 0 /* of it on this rank */, kMissing = 1, kGiven = 2, kGivenWithCopy = 3 };
   // Whether some rank has it.
   static bool IsGiven(char gradient) { return gradient >= kGiven; }
@@ -32,9 +30,15 @@ class ShardStatus {
     bool skip = false;   // this rank, then any, wants to skip the step
     bool doubt = false;  // this rank, then any, has seen a gradient that an owner must look at
   };
-  // scalars: hash of the hyper-parameters of now.
+  // own: of this rank's checks. scalars: hash of the hyper-parameters of now. step_of_group: the step that is about to
+  // be made in each group, 0 where this rank has no gradient for it; then that of the other ranks. gradients: of each
+  // parameter one of the above, then the last of them that any rank has. text_later: the failure of another rank comes
+  // without its text, and text_is_due(): ranks have another exchange to make before, to which one that has lost this
+  // one goes.
   Status Agree(const Status& own, uint64_t scalars, Flags* flags, std::span<int64_t> step_of_group,
-               std::span<char> gradients);
+               std::span<char> gradients, bool text_later = false);
+  bool text_is_due() const { return cause_ >= 0 && !comm_->failure_is_known(); }
+  Status FetchText();
   // Takes part to tell of a failed collective, unless that has been done.
   void Tell(const Status& failure);
 
@@ -54,6 +58,8 @@ class ShardStatus {
   std::shared_ptr<Communicator> comm_;
   int32_t number_;
   std::vector<std::string> names_;
+  int cause_ = -1;  // the rank whose failure is that of all, and this rank's own text, while texts are due
+  std::string own_text_;
   int64_t segment_bytes_;
   std::vector<char> buffer_;
 };

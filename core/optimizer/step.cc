@@ -89,7 +89,8 @@ Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
     shard_steps_[g] = checked.ok() && groups_[g].active ? groups_[g].program.t : 0;
   }
   ShardStatus::Flags flags{.echo = failure_is_echo_, .skip = *skip_step, .doubt = doubts_};
-  Status verdict = shards_->Agree(checked, HashOfScalars(), &flags, shard_steps_, shard_gradients_);
+  const bool text_later = gathering_ != nullptr;
+  Status verdict = shards_->Agree(checked, HashOfScalars(), &flags, shard_steps_, shard_gradients_, text_later);
   failure_is_echo_ = flags.echo;
   *skip_step = flags.skip;
   doubts_ = flags.doubt;
@@ -139,6 +140,8 @@ void Optimizer::EnterStanding() {
     ++nonfinite_blocks_;
     const OnNonFinite choice = groups_[static_cast<size_t>(item.block->group)].settings.on_nonfinite;
     if (choice == OnNonFinite::kError && standing_block_ < 0) standing_block_ = static_cast<int64_t>(at);
+    if (gathering_ && !Owns(*item.block)) continue;  // its owner tells why
+    if (item.stand) continue;                        // and has done so
     LogText(LogLevel::kWarning, [&] {
       return Cat("the direction of block ", BlockName(*item.param, *item.block),
                  " is not finite, or would overflow a dtype: the block is left where it is");

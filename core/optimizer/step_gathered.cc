@@ -19,7 +19,9 @@ void Optimizer::PrepareGathering() {
   takes_part_.resize(plan_->params.size());
   whole_buffers_.resize(plan_->blocks.size());
   int64_t parts = 0;
+  size_t largest_round = 0;
   for (size_t i = 0; i < gathering_->rounds(); ++i) {
+    largest_round = std::max(largest_round, gathering_->RoundAt(i).whole.size());
     for (const WholeBlock& whole : gathering_->RoundAt(i).whole) {
       Buffers& buffers = whole_buffers_[static_cast<size_t>(whole.block)];
       buffers.param = gathering_->ParamOf(whole);
@@ -29,7 +31,7 @@ void Optimizer::PrepareGathering() {
     parts += static_cast<int64_t>(gathering_->RoundAt(i).held.size());
   }
   part_items_.reserve(static_cast<size_t>(parts));
-  block_bound_.resize(plan_->blocks.size());
+  block_bound_.resize(largest_round);
 }
 
 // Before it is known what other ranks have: of a parameter of which this rank holds nothing others may.
@@ -84,14 +86,16 @@ Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
       }
       return lost;
     }
-    for (const WholeBlock& whole : gathering_->RoundAt(round).whole) {
-      const auto index = static_cast<size_t>(whole.block);
-      if (!TakesPart(plan_->params[static_cast<size_t>(plan_->blocks[index].param)]) || !verdict.ok()) continue;
-      verdict = CheckBlock(&items_[item_of_block_[index]], nullptr, &messages, skip_step);
+    BoundWholeBlocks(round);
+    const size_t blocks = gathering_->RoundAt(round).whole.size();
+    for (size_t k = 0; k < blocks && verdict.ok(); ++k) {
+      StepItem* const item = WholeItem(round, k);
+      if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[k], nullptr)) continue;
+      verdict = CheckBlock(item, nullptr, &messages, skip_step);
     }
   }
   ShardStatus::Flags flags{.skip = *skip_step};
-  SHAMPOO_RETURN_IF_ERROR(shards_->Agree(verdict, HashOfScalars(), &flags, shard_steps_, shard_gradients_));
+  SHAMPOO_RETURN_IF_ERROR(shards_->Agree(verdict, HashOfScalars(), &flags, shard_steps_, shard_gradients_, true));
   *skip_step = flags.skip;
   for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
   return {};
@@ -106,6 +110,11 @@ Status Optimizer::StepGathered(Status checked, bool skip_step) {
   } else {
     // A rank whose communicator has just failed cannot know of the verdict, and tells of its failure here.
     Status lost = gathering_->PassCollect(OwnRound(0));
+    // Texts come after it, and even a rank that has lost the exchange takes part in theirs, as all others do.
+    if (shards_->text_is_due()) {
+      Status of_all = shards_->FetchText();
+      if (lost.ok()) lost = std::move(of_all);
+    }
     if (!lost.ok()) checked = std::move(lost);
   }
   const auto buckets = static_cast<int64_t>(plan_->bucket_count);
@@ -123,7 +132,7 @@ Status Optimizer::StepGathered(Status checked, bool skip_step) {
       if (bucket == 0) {
         verdict = AgreeOnVerdict(std::move(verdict), &skip);
         if (!go || !verdict.ok()) verdict = EndEarly(std::move(verdict));
-        if (shards_->comm()->failed() && buckets > 1) gathering_->TellInCollect(OwnRound(1), verdict);
+        if (go && shards_->comm()->failed() && buckets > 1) gathering_->TellInCollect(OwnRound(1), verdict);
       } else if (!verdict.ok() && bucket + 1 < buckets) {
         gathering_->TellInCollect(OwnRound(bucket + 1), verdict);
       }
@@ -169,57 +178,61 @@ char* Optimizer::Arrived(int64_t bucket, int replica) const {
   return exchange_ ? exchange_->PayloadOf(bucket, replica) : nullptr;
 }
 
-// What gradients would do to the state is known to its owner alone: such a block stands still, which the holders see.
-void Optimizer::CheckOwned(int64_t bucket) {
-  const std::vector<WholeBlock>& blocks = gathering_->RoundAt(OwnRound(bucket)).whole;
-  const auto item_of = [&](size_t i) -> StepItem* {
-    const auto index = static_cast<size_t>(blocks[i].block);
-    const Param& param = plan_->params[static_cast<size_t>(plan_->blocks[index].param)];
-    StepItem* const item = TakesPart(param) ? &items_[item_of_block_[index]] : nullptr;
-    return item != nullptr && !item->stand ? item : nullptr;
-  };
+// The k-th block that came to this rank in a round; nullptr: it takes no part, or stands still already.
+StepItem* Optimizer::WholeItem(size_t round, size_t k) {
+  const auto index = static_cast<size_t>(gathering_->RoundAt(round).whole[k].block);
+  const Param& param = plan_->params[static_cast<size_t>(plan_->blocks[index].param)];
+  StepItem* const item = TakesPart(param) ? &items_[item_of_block_[index]] : nullptr;
+  return item != nullptr && !item->stand ? item : nullptr;
+}
+
+// The largest |G| of each block that came to this rank in a round, or a bound of it.
+void Optimizer::BoundWholeBlocks(size_t round) {
+  const size_t blocks = gathering_->RoundAt(round).whole.size();
   stretches_.clear();
   stretch_param_.clear();
-  const auto add = [&](size_t i, const StepItem& item, const void* data, Dtype dtype) {
+  const auto add = [&](size_t k, const StepItem& item, const void* data, Dtype dtype) {
     for (int64_t first = 0; first < item.block->elements; first += kScanStretch) {
       const int64_t count = std::min(kScanStretch, item.block->elements - first);
       stretches_.push_back({ElementAt(data, dtype, first), dtype, count});
-      stretch_param_.push_back(static_cast<int>(i));
+      stretch_param_.push_back(static_cast<int>(k));
     }
   };
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const StepItem* const item = item_of(i);
-    if (item != nullptr) add(i, *item, item->buffers->grad, item->param->desc.grad_dtype);
+  for (size_t k = 0; k < blocks; ++k) {
+    const StepItem* const item = WholeItem(round, k);
+    if (item != nullptr) add(k, *item, item->buffers->grad, item->param->desc.grad_dtype);
   }
   const size_t of_gradients = stretches_.size();
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const StepItem* const item = item_of(i);
+  for (size_t k = 0; k < blocks; ++k) {
+    const StepItem* const item = WholeItem(round, k);
     if (item == nullptr || item->program->coupled_decay == 0) continue;
-    add(i, *item, item->buffers->param, item->param->desc.param_dtype);
+    add(k, *item, item->buffers->param, item->param->desc.param_dtype);
   }
   backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
 
   // A sum of the two is a bound, if not the least.
-  std::fill(block_bound_.begin(), block_bound_.end(), 0.0);
+  std::fill_n(block_bound_.begin(), blocks, 0.0);
   double largest = 0;
-  for (size_t k = 0; k < stretches_.size(); ++k) {
-    const auto i = static_cast<size_t>(stretch_param_[k]);
-    largest = LargestOf(largest, stretch_largest_[k]);
-    const bool last = k + 1 == stretches_.size() || k + 1 == of_gradients || stretch_param_[k + 1] != stretch_param_[k];
+  for (size_t i = 0; i < stretches_.size(); ++i) {
+    const auto k = static_cast<size_t>(stretch_param_[i]);
+    largest = LargestOf(largest, stretch_largest_[i]);
+    const bool last = i + 1 == stretches_.size() || i + 1 == of_gradients || stretch_param_[i + 1] != stretch_param_[i];
     if (!last) continue;
-    const StepProgram& program = *item_of(i)->program;
-    block_bound_[i] += (k < of_gradients ? std::fabs(program.gradient_scale) : program.coupled_decay) * largest;
+    const StepProgram& program = *WholeItem(round, k)->program;
+    block_bound_[k] += (i < of_gradients ? std::fabs(program.gradient_scale) : program.coupled_decay) * largest;
     largest = 0;
   }
-  std::vector<std::string> messages;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    StepItem* const item = item_of(i);
-    if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[i], state_in_)) continue;
-    bool skip = false;
-    // A gradient that is at fault by itself has been looked at before.
-    if (!CheckBlock(item, state_in_, &messages, &skip).ok()) item->stand = true;
+}
+
+// What gradients would do to the state is known to its owner alone: such a block stands still, which the holders see.
+void Optimizer::CheckOwned(int64_t bucket) {
+  const size_t round = OwnRound(bucket);
+  BoundWholeBlocks(round);
+  for (size_t k = 0; k < gathering_->RoundAt(round).whole.size(); ++k) {
+    StepItem* const item = WholeItem(round, k);
+    if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[k], state_in_)) continue;
+    if (!CheckState(*item)) item->stand = true;
   }
-  for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
 }
 
 void Optimizer::ApplyDelivered(int64_t bucket) {

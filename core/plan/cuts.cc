@@ -20,21 +20,8 @@ Chunk ChunkOf(int64_t things, int64_t chunk, int rank) {
   return {first, std::min(chunk, things - first)};
 }
 
-bool IsChunkOfElements(const ParamDesc& desc, const Chunk& chunk) {
-  return desc.form == ShardForm::kFlat && desc.flat_count == chunk.count &&
-         (chunk.count == 0 || desc.flat_offset == chunk.first);
-}
-
-bool IsChunkOfRows(const ParamDesc& desc, const Chunk& chunk) {
-  if (desc.form != ShardForm::kRectangle || desc.shape.ndim == 0) return false;
-  if (chunk.count == 0) return desc.local_shape.Product() == 0;
-  Shape offset = desc.local_offset;
-  Shape extent = desc.local_shape;
-  if (offset[0] != chunk.first || extent[0] != chunk.count) return false;
-  for (int k = 1; k < desc.shape.ndim; ++k) {
-    if (offset[k] != 0 || extent[k] != desc.shape[k]) return false;
-  }
-  return true;
+bool Same(const Region& a, const Region& b) {
+  return a.shape == b.shape && a.offset == b.offset && a.extent == b.extent;
 }
 
 bool Intersect(const Region& a, const Region& b) {
@@ -59,25 +46,9 @@ Status Cuts::Find(const ParamDesc& own, int rank, int world, const std::map<int,
   cuts.elements_ = own.shape.Product();
   cuts.rows_ = own.shape.ndim > 0 ? own.shape[0] : 1;
   const bool nothing_told = told.empty() || (told.size() == 1 && told.begin()->first == rank);
-  if (nothing_told) {
-    const auto chunk_of = [world](int64_t things) { return (things + world - 1) / world; };
-    // A rectangle of no dims is all of a scalar.
-    if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) {
-      *out = cuts;
-      return {};
-    }
-    if (IsChunkOfElements(own, ChunkOf(cuts.elements_, chunk_of(cuts.elements_), rank))) {
-      cuts.rule_ = Rule::kChunks;
-      cuts.chunk_ = chunk_of(cuts.elements_);
-      *out = cuts;
-      return {};
-    }
-    if (IsChunkOfRows(own, ChunkOf(cuts.rows_, chunk_of(cuts.rows_), rank))) {
-      cuts.rule_ = Rule::kRows;
-      cuts.chunk_ = chunk_of(cuts.rows_);
-      *out = cuts;
-      return {};
-    }
+  if (nothing_told && cuts.FollowRule(own, rank, world)) {
+    *out = std::move(cuts);
+    return {};
   }
   std::string missing;
   int count = 0;
@@ -100,8 +71,8 @@ Status Cuts::Find(const ParamDesc& own, int rank, int world, const std::map<int,
                                 : "",
                    ": tell it by shampoo_plan_add_shard");
   }
-  const bool everywhere =
-      std::all_of(all.begin(), all.end(), [](const ParamDesc& desc) { return desc.form == ShardForm::kWhole; });
+  const bool everywhere = std::all_of(
+      all.begin(), all.end(), [&](const ParamDesc& desc) { return Region::Of(desc).elements() == cuts.elements_; });
   if (!everywhere) {
     cuts.rule_ = Rule::kTold;
     for (const ParamDesc& desc : all) cuts.told_.push_back(Unmerged(desc));
@@ -110,6 +81,20 @@ Status Cuts::Find(const ParamDesc& own, int rank, int world, const std::map<int,
   }
   *out = std::move(cuts);
   return {};
+}
+
+// Whether this rank's part is that of a rule. An empty part is one of the rule that its form suggests.
+bool Cuts::FollowRule(const ParamDesc& own, int rank, int world) {
+  if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) return true;
+  const Region region = Region::Of(own);
+  const auto follows = [&](Rule rule, int64_t things) {
+    rule_ = rule;
+    chunk_ = (things + world - 1) / world;
+    const Region expected = Of(rank);
+    return region.elements() == 0 ? expected.elements() == 0 : Same(region, expected);
+  };
+  if (own.form == ShardForm::kFlat) return follows(Rule::kChunks, elements_) || follows(Rule::kRows, rows_);
+  return follows(Rule::kRows, rows_) || follows(Rule::kChunks, elements_);
 }
 
 Status Cuts::CheckTold(const ParamDesc& own, int world) const {

@@ -22,7 +22,7 @@ class Cuts {
   // Whether every rank holds all of it.
   bool everywhere() const { return rule_ == Rule::kWhole; }
   Region Of(int rank) const;
-  // The same for equal cuts.
+  // The same for equal cuts, however they are known.
   uint64_t Hash(int world) const;
 
  private:
@@ -32,6 +32,7 @@ class Cuts {
     kRows,    // equal chunks of dim 0, as far as they go
     kTold,
   };
+  bool FollowRule(const ParamDesc& own, int rank, int world);
   Status CheckTold(const ParamDesc& own, int world) const;
 
   Rule rule_ = Rule::kWhole;

@@ -20,7 +20,12 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
             ", group ", desc.group, ", param ", NameOf(desc.param_dtype), ", grad ", NameOf(desc.grad_dtype), ", out ",
             NameOf(desc.out_dtype), ", copy ", NameOf(desc.copy_dtype));
     // Where shards are brought together all ranks must know the same of all of them.
-    if (plan.gathers) line += Cat(", shards with the checksum ", plan.cuts[p].Hash(plan.placement.shard_world));
+    if (plan.gathers && plan.cuts[p].everywhere()) {
+      line += ", held whole by every shard rank";
+    } else if (plan.gathers) {
+      line += Cat(", held in parts (shard_form, shampoo_plan_add_shard) with the checksum ",
+                  plan.cuts[p].Hash(plan.placement.shard_world));
+    }
     if (with_shards && desc.form == ShardForm::kFlat) {
       line += Cat(", elements ", desc.flat_offset, " to ", desc.flat_offset + desc.flat_count);
     } else if (with_shards && desc.form == ShardForm::kRectangle) {

@@ -60,7 +60,7 @@ struct GatherRound {
 // in for the ranks at its place there.
 std::vector<GatherRound> PlanRounds(const PlanData& plan);
 
-// Fills gather_bytes_of_shard, and bucket_segment_bytes for replicas.
+// Fills gather_bytes_of_rank, and bucket_segment_bytes for replicas.
 void PlanGatherBytes(PlanData* plan);
 
 }  // namespace shampoo

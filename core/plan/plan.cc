@@ -163,7 +163,8 @@ Status Plan::AddShard(int index, int shard_rank, ParamDesc desc) {
   const auto found = of_ranks.find(shard_rank);
   if (found != of_ranks.end()) before = &found->second;
   if (before != nullptr && !SameShard(*before, told)) {
-    return Invalid("shard rank ", shard_rank, " has been told to hold another shard before: tell each rank's once")
+    const char* const where = found == of_ranks.end() ? "this rank's own shampoo_plan_add_param" : "an earlier call";
+    return Invalid("shard rank ", shard_rank, " holds another shard by ", where, ": expected the same, told once")
         .Within(context);
   }
   of_ranks.emplace(shard_rank, std::move(told));
@@ -302,7 +303,9 @@ Status Plan::Finish() {
 Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
   SHAMPOO_RETURN_IF_ERROR(CheckFinished());
   const int world = finished_->ranks();
-  if (rank < 0 || rank >= world) return Invalid("rank is ", rank, ": expected 0 to ", world - 1);
+  if (rank == -1) rank = finished_->rank();
+  if (rank < 0 || rank >= world)
+    return Invalid("rank is ", rank, ": expected 0 to ", world - 1, ", or -1 for this rank");
   constexpr std::string_view kByAllGather = ".all_gather";
   const std::string_view asked = what;
   const bool by_all_gather = what != "state" && what.ends_with(kByAllGather);

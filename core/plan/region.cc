@@ -52,6 +52,18 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_stretch()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
+  // Where rows of the block are parts of rows of the region's tensor, one look at a row may tell that none is in it.
+  const int last = region.shape.ndim - 1;
+  const int64_t width = region.shape[last];
+  const int64_t column = block.tensor_offset % width;
+  const int64_t run = RunLength(block.shape, block.tensor_stride);
+  bool in_rows = column + run <= width;
+  for (int k = 0; k < block.order(); ++k) {
+    const int64_t stride = block.tensor_stride[static_cast<size_t>(k)];
+    in_rows = in_rows && (stride < run || stride % width == 0 || block.shape[k] == 1);
+  }
+  const int64_t from = region.offset[last];
+  if (in_rows && (column >= from + region.extent[last] || column + run <= from)) return 0;
   int64_t sum = 0;
   ForEachRunIn(block, region, 0, block.elements, [&sum](int64_t, int64_t, int64_t count) { sum += count; });
   return sum;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "tests/distributed/grid.h"
 
@@ -118,6 +119,36 @@ TEST_CASE("create fails on every rank with the same text where one has something
         CHECK(grid.comm().released() == world);
       }
     }
+  }
+}
+
+TEST_CASE("a communicator serves on after a create that failed on one rank") {
+  for (const char* const shard_mode : {"local", "gather"}) {
+    RankSpec spec = Spec();
+    spec.keys.emplace_back("shard_mode", shard_mode);
+    Grid grid(spec, 1, 2);
+    ThreadComm& ranks = grid.comm();
+    ranks.patience = std::chrono::seconds(5);
+    shampoo_comm* comms[2] = {};
+    OnEveryRank(2, [&](int rank) {
+      const shampoo_comm_ops ops = ranks.OpsOf(rank);
+      CHECK(shampoo_comm_from_ops(&comms[rank], &ops) == SHAMPOO_OK);
+    });
+    std::vector<std::unique_ptr<Rank>> made(2);
+    for (const bool fails : {true, false}) {
+      OnEveryRank(2, [&](int rank) {
+        RankSpec own = grid.spec(rank);
+        own.shard_ops = nullptr;
+        own.shard_comm = comms[rank];
+        if (fails && rank == 1) own.allocator = &kNoMemory;
+        made[static_cast<size_t>(rank)] = std::make_unique<Rank>(own);
+      });
+      for (const auto& rank : made) CHECK((rank->status == SHAMPOO_OK) == !fails);
+    }
+    OnEveryRank(2, [&](int rank) { made[static_cast<size_t>(rank)]->Step(); });
+    for (const auto& rank : made) CHECK_MESSAGE(rank->status == SHAMPOO_OK, rank->error);
+    made.clear();
+    for (shampoo_comm* const comm : comms) shampoo_comm_destroy(comm);
   }
 }
 

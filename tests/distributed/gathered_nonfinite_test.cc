@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "tests/distributed/grid.h"
@@ -110,6 +111,29 @@ TEST_CASE("NaN in a parameter whose decay is part of the gradient, seen by the r
     CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
     CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error);
     CHECK_MESSAGE(Has(pair.grid[0].error, "parameter \"matrix\" has NaN at element 40"), pair.grid[0].error);
+  }
+}
+
+TEST_CASE("a parameter that holds the NaN by which blocks say that they stand still moves as on one rank") {
+  for (const char* const communicate : {"updates", "params"}) {
+    CAPTURE(std::string(communicate));
+    RankSpec spec;
+    spec.keys = {{"shard_mode", "gather"}, {"weight_decay", "0.1"}, {"communicate", communicate}};
+    spec.params = {{"matrix", {8, 8}}};
+    Pair pair(spec, {1, 2});
+    const uint32_t all_ones = 0xffffffff;
+    for (const size_t at : {size_t{0}, size_t{40}}) std::memcpy(&pair.one.w[0][at], &all_ones, sizeof all_ones);
+    for (int rank = 0; rank < 2; ++rank) pair.grid[rank].w = PartOf(pair.grid.spec(rank).params, pair.one.w);
+    pair.SetRandomGradients(1, 0, nullptr);
+    pair.StepBoth();
+    REQUIRE_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::vector<float> expected = PartOf(pair.grid.spec(rank).params, pair.one.w)[0];
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const float w = pair.grid[rank].w[0][i];
+        CHECK((w == expected[i] || (std::isnan(w) && std::isnan(expected[i]))));
+      }
+    }
   }
 }
 

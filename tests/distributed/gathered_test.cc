@@ -346,7 +346,8 @@ TEST_CASE("what ranks are told of each other's shards must be the same, and so m
     cuts.Create();
     CHECK_MESSAGE(cuts.All(SHAMPOO_E_INVALID), cuts.Errors());
     CHECK_MESSAGE(cuts.SameError(), cuts.Errors());
-    for (const char* const word : {"shard rank ", "parameter 0: \"matrix\"", "shards with the checksum"}) {
+    for (const char* const word :
+         {"shard rank ", "parameter 0: \"matrix\"", "held in parts (shard_form, shampoo_plan_add_shard)"}) {
       CHECK_MESSAGE(Has(cuts[0].error, word), cuts[0].error);
     }
 

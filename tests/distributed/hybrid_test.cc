@@ -230,9 +230,11 @@ TEST_CASE("copies that are divided differently are refused on all ranks") {
 TEST_CASE("a communicator that fails ends the job on all ranks, whichever communicator it is") {
   struct Mode {
     const char *shard_mode, *bucket;
-    int64_t calls;  // to be made to fail, one after the other
+    int64_t calls;       // to be made to fail, one after the other
+    bool skips = false;  // every step, as its gradient has NaN
   };
-  for (const Mode mode : {Mode{"local", "0", 2}, Mode{"gather", "0", 5}, Mode{"gather", "600", 12}}) {
+  for (const Mode mode : {Mode{"local", "0", 2}, Mode{"gather", "0", 5}, Mode{"gather", "600", 12},
+                          Mode{"gather", "0", 12, true}, Mode{"gather", "600", 20, true}}) {
     for (const bool with_abort : {false, true}) {
       for (const bool of_shards : {false, true}) {
         for (const bool on_one : {true, false}) {
@@ -243,7 +245,11 @@ TEST_CASE("a communicator that fails ends the job on all ranks, whichever commun
             CAPTURE(of_shards);
             CAPTURE(on_one);
             CAPTURE(k);
-            Grid grid(Spec({{"shard_mode", mode.shard_mode}, {"comm_bucket_bytes", mode.bucket}}), 2, 2, with_abort);
+            CAPTURE(mode.skips);
+            Grid grid(Spec({{"shard_mode", mode.shard_mode},
+                            {"comm_bucket_bytes", mode.bucket},
+                            {"on_nonfinite", "skip_step"}}),
+                      2, 2, with_abort);
             Start(&grid);
             ThreadComm* const faulty = of_shards ? &grid.copy(0) : &grid.replicas(0);
             faulty->ResetCounts();
@@ -251,6 +257,7 @@ TEST_CASE("a communicator that fails ends the job on all ranks, whichever commun
               return call == k && (!on_one || rank == 0) ? 7 : 0;
             };
             grid.FillGradients(2);
+            for (int rank = 0; rank < 4 && mode.skips; rank += 2) grid[rank].g[0][1] = NAN;
             // Whoever gets the error steps once or twice more, as a caller may that has not seen it yet.
             grid.StepUntilFailure(2);
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());

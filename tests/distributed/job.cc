@@ -89,11 +89,13 @@ void Rank::Build(const RankSpec& spec) {
   if (spec.replica_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
   if (ok && spec.shard_ops != nullptr) ok = Try(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
   shampoo_comm* const own = desc.replica_comm;
+  shampoo_comm* const own_shards = desc.shard_comm;
   if (spec.replica_comm != nullptr) desc.replica_comm = spec.replica_comm;
+  if (spec.shard_comm != nullptr) desc.shard_comm = spec.shard_comm;
   if (ok) Try(shampoo_optimizer_create(&optimizer, plan, &desc));
   // The optimizer holds them by itself.
   shampoo_comm_destroy(own);
-  shampoo_comm_destroy(desc.shard_comm);
+  shampoo_comm_destroy(own_shards);
 }
 
 void Rank::Step() {

@@ -43,6 +43,7 @@ struct RankSpec {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
   shampoo_comm* replica_comm = nullptr;  // instead of replica_ops: one that several optimizers share
+  shampoo_comm* shard_comm = nullptr;    // in the same way
   const shampoo_allocator* allocator = nullptr;
 };
 

@@ -779,11 +779,12 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
  *
  * @param plan finished. Must not be NULL.
  * @param rank replica rank, in [0, replica_world); with "shard_mode" gather over several shard ranks replica rank *
- *     shard_world + shard rank, in [0, replica_world * shard_world).
+ *     shard_world + shard rank, in [0, replica_world * shard_world). -1: this rank, with whatever shards.
  * @param what "state": the arena of all state, exact, and so the size that shampoo_optimizer_desc.state and
  *     shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum of the two.
  *     "comm": what the rank sends to other ranks in a step: of each all-gather its own segment, of each all-to-all what
- *     goes to others, padding and headers included. With "shard_mode" gather these hold for a shard_comm with
+ *     goes to others, padding and headers included; not what a step sends of status (docs/many_ranks.md), or more where
+ *     it refuses gradients. With "shard_mode" gather these hold for a shard_comm with
  *     all_to_all; "workspace.all_gather", "total.all_gather" and "comm.all_gather" for one without.
  * @param bytes_out receives the number of bytes. Must not be NULL.
  * @retval SHAMPOO_OK *bytes_out is set.
@@ -820,7 +821,9 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  *
  * Rules that keep ranks from waiting for each other for ever: every rank creates its optimizers in the same order, and
  * steps them in the same order; whether a parameter has a gradient is the same on all of them. What is found to differ
- * is the same error on every rank, which names the rank and the cause.
+ * is the same error on every rank, which names the rank and the cause. A rank that has failed before, in
+ * shampoo_plan_finish() say, calls shampoo_optimizer_create() all the same: with a plan that is not finished it fails
+ * there, and the others with it.
  * ================================================================================================================= */
 
 /** What the caller's communicator can do. Begin with SHAMPOO_COMM_OPS_INIT; set rank, world and all_gather at least. */
@@ -843,7 +846,7 @@ typedef struct shampoo_comm_ops {
    * a failure, which is told in the error. It is called only on the thread that is inside a call with the optimizer. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** Optional: asks for a failure that came later than the call that caused it; 0: none. Asked before each
-   * all_gather. */
+   * all_gather and all_to_all. */
   int32_t (*async_error)(void* user);
   /** Optional: makes collectives of other ranks that wait for this one fail. Called once, after a collective failed on
    * this rank. The communicator stays the caller's to destroy. */
@@ -853,8 +856,8 @@ typedef struct shampoo_comm_ops {
   /** Optional, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, this one included,
    * and receives recv_bytes[r] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
    * 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
-   * have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. Since 0.1, and
-   * not read where struct_size ends before it. */
+   * have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. Not read
+   * where struct_size ends before it. */
   int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                         void* stream);
 } shampoo_comm_ops;
@@ -1213,8 +1216,10 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * gradients are the same on all ranks, and so is what is found in them; for what one rank finds alone (gradients
  * that differ after all, a state of its own that would overflow) the others have begun the step: parameters are as
  * they were on every rank, and the state of the blocks that the others own has taken the gradient in. A step counter
- * that differs, a gradient that one rank lacks, another learning rate are such errors, too. A collective that fails
- * is for good: parameters may be partly written, and every later step fails.
+ * that differs, a gradient that one rank lacks, another learning rate are such errors, too. With "shard_mode" gather a
+ * state that would overflow is known to the owner of its block alone, when the step has begun: the block is left where
+ * it is, whatever "on_nonfinite" says, and with error the next step reports it. A collective that fails is for good:
+ * parameters may be partly written, and every later step fails.
  *
  * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
  *
@@ -1257,7 +1262,8 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * @param key one of
  *     "steps": steps made. "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key
  *     "on_nonfinite" = skip_step; they are not among the steps. "nonfinite_blocks": blocks that were found to have a
- *     gradient that cannot be used, and were skipped by that key, alone or with their step.
+ *     gradient that cannot be used, and were skipped by that key, alone or with their step. With "shard_mode" gather a
+ *     rank counts the blocks that it owns or holds a part of.
  *     "root_computed": inverse roots computed; of these, by what gave them: "root_scalar", "root_diagonal",
  *     "root_eigen", "root_newton", "root_higher_order". "root_retried": of these, those that needed the recovery; of
  *     these, by the rung that gave them: "root_retried_float64" (the same method in float64), "root_retried_eigen"

@@ -141,10 +141,12 @@ void StandStill(const StepItem& item) {
 
 void MarkAsStanding(void* exchange, size_t element_bytes) { std::memset(exchange, kStoodStill, element_bytes); }
 
-bool StoodStill(const StepItem& item) {
-  const auto is_word = [](char byte) { return static_cast<unsigned char>(byte) == kStoodStill; };
-  return std::all_of(item.exchange, item.exchange + SizeOf(item.block->exchange_dtype), is_word);
+bool IsMarkedAsStanding(const void* exchange, size_t element_bytes) {
+  const auto* const bytes = static_cast<const unsigned char*>(exchange);
+  return std::all_of(bytes, bytes + element_bytes, [](unsigned char byte) { return byte == kStoodStill; });
 }
+
+bool StoodStill(const StepItem& item) { return IsMarkedAsStanding(item.exchange, SizeOf(item.block->exchange_dtype)); }
 
 void ApplyReceived(const StepItem& item, const Range& part) {
   ApplyReceived(item, item.exchange, BlockView::Of(*item.block), part);

@@ -27,6 +27,7 @@ void StandStill(const StepItem& item);
 
 // The word to the other ranks, in the place of a first element of so many bytes.
 void MarkAsStanding(void* exchange, size_t element_bytes);
+bool IsMarkedAsStanding(const void* exchange, size_t element_bytes);
 
 // From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
 bool StoodStill(const StepItem& item);

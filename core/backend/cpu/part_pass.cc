@@ -54,6 +54,8 @@ void CopyPart(const PartCopy& copy, const Range& range) {
         break;
       }
       ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
+      // A parameter may hold the very NaN that is the mark: with its sign changed it is a NaN as well.
+      if (range.begin == 0 && IsMarkedAsStanding(to, size)) to[size - 1] &= 0x7f;
       break;
   }
 }

@@ -1,6 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "errors_test_util.h"
 
@@ -53,7 +55,7 @@ TEST_CASE("what another shard rank holds is refused where it cannot be, and noth
   refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
   refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
   refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
-  refused(0, 1, Flat(10, 5), {"shard rank 1", "another shard before"});  // this rank itself
+  refused(0, 1, Flat(10, 5), {"shard rank 1", "another shard", "own shampoo_plan_add_param"});  // this rank itself
   shampoo_param_desc odd = Flat(0, 10);
   odd.shard_form = 0;
   refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
@@ -65,7 +67,7 @@ TEST_CASE("what another shard rank holds is refused where it cannot be, and noth
 
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same again
-  refused(0, 0, Flat(0, 9), {"shard rank 0", "another shard before"});
+  refused(0, 0, Flat(0, 9), {"shard rank 0", "another shard", "an earlier call"});
   const shampoo_param_desc last = Flat(14, 10);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 2, &last) == SHAMPOO_OK);
   CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_OK);
@@ -91,6 +93,9 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
   CheckFinish(ParamDesc("p", {6, 4}), nullptr, nullptr, {});
+  const shampoo_param_desc flat_whole = Flat(0, 24);
+  const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
+  CheckFinish(ParamDesc("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
   CheckFinish(Flat(8, 7), nullptr, nullptr, {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "equal chunks"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
 
@@ -114,6 +119,33 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"shard ranks 1 and 2 hold the same elements"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
   CheckFinish(Flat(10, 4), &left, &from_14, {"another form"});
+}
+
+TEST_CASE("a flat shard that is a chunk of dim 0 is recognised, and no other is") {
+  const auto finish = [](int32_t rank, std::vector<int64_t> shape, int64_t offset, int64_t count) {
+    const ConfigPtr config = MakeConfig({{"shard_mode", "gather"}});
+    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+    place.shard_rank = rank;
+    place.shard_world = 2;
+    shampoo_plan* plan = nullptr;
+    REQUIRE_OK(shampoo_plan_create(&plan, config.get(), &place));
+    const PlanPtr own(plan);
+    shampoo_param_desc desc = ParamDesc("p", {1});
+    desc.ndim = static_cast<int32_t>(shape.size());
+    std::copy(shape.begin(), shape.end(), desc.shape);
+    desc.shard_form = 1;
+    desc.flat_offset = offset;
+    desc.flat_count = count;
+    Add(own, desc);
+    return shampoo_plan_finish(plan);
+  };
+  CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // 5 rows
+  CHECK(finish(1, {9, 7}, 35, 28) == SHAMPOO_OK);
+  CHECK(finish(0, {9, 7}, 0, 32) == SHAMPOO_OK);  // elements
+  CHECK(finish(0, {9, 7}, 0, 34) == SHAMPOO_E_INVALID);
+  CHECK(finish(0, {1}, 0, 1) == SHAMPOO_OK);
+  CHECK(finish(1, {1}, 1, 0) == SHAMPOO_OK);
+  CHECK(finish(1, {1}, 0, 1) == SHAMPOO_E_INVALID);
 }
 
 TEST_CASE("gathered shards need a communicator; without shards and in other modes nothing is needed") {
@@ -145,6 +177,10 @@ TEST_CASE("bytes are asked for a rank of all, by names that are known") {
   REQUIRE_OK(shampoo_plan_finish(plan.get()));
   int64_t bytes = -5;
   CHECK(shampoo_plan_bytes(plan.get(), 2, "comm.all_gather", &bytes) == SHAMPOO_OK);
+  int64_t own = -5;
+  CHECK(shampoo_plan_bytes(plan.get(), -1, "state", &own) == SHAMPOO_OK);
+  CHECK(shampoo_plan_bytes(plan.get(), 1, "state", &bytes) == SHAMPOO_OK);
+  CHECK(own == bytes);
   CHECK_ERROR(shampoo_plan_bytes(plan.get(), 3, "comm", &bytes), SHAMPOO_E_INVALID, {"rank is 3", "0 to 2"});
   CHECK_ERROR(shampoo_plan_bytes(plan.get(), 0, "state.all_gather", &bytes), SHAMPOO_E_INVALID,
               {"\"state.all_gather\"", ".all_gather"});
