@@ -200,7 +200,9 @@ void Optimizer::PrepareStep() {
   int64_t owned = 0;
   for (const Block& block : blocks) {
     factors += block.order();
-    if (gathering_ && Owns(block)) owned += 2 * StretchCount(block.elements);
+    // Those of other replicas' ranks at this place, too, which may have to be looked at.
+    const bool comes_here = gathering_ && block.shard_owner == plan_->placement.shard_rank;
+    if (comes_here) owned += 2 * StretchCount(block.elements);
   }
   const int64_t stretches = std::max({scanned, factors, owned});
   stretches_.reserve(static_cast<size_t>(stretches));
