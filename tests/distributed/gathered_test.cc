@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
@@ -367,6 +368,37 @@ TEST_CASE("what ranks are told of each other's shards must be the same, and so m
   grid.spec(1).told = shards;
   grid.Create();
   CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+}
+
+TEST_CASE("the log of create sums up what becomes of parameters") {
+  struct Log {
+    std::mutex mutex;
+    std::string text;
+  } log;
+  const auto write = [](void* user, int32_t, const char* message) {
+    auto* const own = static_cast<Log*>(user);
+    const std::lock_guard lock(own->mutex);
+    own->text += std::string(message) + "\n";
+  };
+  REQUIRE(shampoo_set_log(write, &log, 2) == SHAMPOO_OK);
+  RankSpec spec = Spec();
+  spec.params.push_back({"empty", {0, 4}});
+  const Shards shards = Divide(spec.params, Division::kFlat, 4);
+  for (const char* const mode : {"gather", "local"}) {
+    spec.keys.emplace_back("shard_mode", mode);
+    Grid grid(spec, 1, shards);
+    grid.Create();
+    CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  REQUIRE(shampoo_set_log(nullptr, nullptr, 0) == SHAMPOO_OK);
+  for (const char* const words :
+       {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
+        "shards, 1 have no elements here and are skipped",
+        // The last rank holds a piece of three.
+        "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
+        "shards, 3 have no elements here and are skipped"}) {
+    CHECK_MESSAGE(Has(log.text, words), log.text);
+  }
 }
 
 TEST_CASE("bytes that are sent are those of the plan") {
