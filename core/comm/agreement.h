@@ -14,8 +14,7 @@ namespace shampoo {
 inline constexpr char kNothingChanged[] = "; nothing has changed";
 
 // What ranks do to fail together, with the same error. They allocate and take some exchanges, so they are for create
-// and for steps that fail anyway. who: what a rank is called in errors, "rank" or "shard rank". Collective, all of
-// them: every rank must come here at the same point.
+// and for steps that fail anyway. Collective, all of them: every rank must come here at the same point.
 
 // Everybody's text, cut off after some hundred bytes.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);

@@ -24,6 +24,9 @@ constexpr const char* kWhatToTry =
 // its diagonal need not be read.
 constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
 
+// NaN stays.
+double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
+
 // Margins for the rounding of sums in the computation dtype, and of one number to the dtype of a state.
 double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
 double StateLimit(const Block& block, Dtype state) {
@@ -192,47 +195,48 @@ Status Optimizer::ListItems() {
   return {};
 }
 
-void Optimizer::AddStretches(size_t param, const void* data, Dtype dtype) {
-  const int64_t elements = plan_->params[param].elements;
+void Optimizer::AddStretches(size_t number, const void* data, Dtype dtype, int64_t elements) {
   for (int64_t first = 0; first < elements; first += kScanStretch) {
     stretches_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanStretch, elements - first)});
-    stretch_param_.push_back(static_cast<int>(param));
+    stretch_param_.push_back(static_cast<int>(number));
   }
 }
 
 // The largest |G| of each parameter, or a bound of it.
 void Optimizer::ScanGradients() {
+  scanned_.clear();
+  std::fill(gradient_bound_.begin(), gradient_bound_.end(), 0.0);
+  for (size_t p = 0; p < plan_->params.size(); ++p) {
+    const Param& param = plan_->params[p];
+    const StepProgram& program = groups_[static_cast<size_t>(param.desc.group)].program;
+    if (HasGradient(param)) {
+      scanned_.push_back({&param.desc, &buffers_[p], param.elements, &program, &gradient_bound_[p]});
+    }
+  }
+  BoundScanned();
+}
+
+void Optimizer::BoundScanned() {
   stretches_.clear();
   stretch_param_.clear();
-  const auto program_of = [&](size_t p) -> const StepProgram& {
-    return groups_[static_cast<size_t>(plan_->params[p].desc.group)].program;
-  };
-  for (size_t p = 0; p < plan_->params.size(); ++p) {
-    const Param& param = plan_->params[p];
-    if (HasGradient(param)) AddStretches(p, buffers_[p].grad, param.desc.grad_dtype);
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    AddStretches(i, scanned_[i].buffers->grad, scanned_[i].desc->grad_dtype, scanned_[i].elements);
   }
-  const size_t of_params = stretches_.size();
-  for (size_t p = 0; p < plan_->params.size(); ++p) {
-    const Param& param = plan_->params[p];
-    if (HasGradient(param) && program_of(p).coupled_decay != 0) {
-      AddStretches(p, buffers_[p].param, param.desc.param_dtype);
-    }
+  const size_t of_gradients = stretches_.size();
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    if (scanned_[i].program->coupled_decay == 0) continue;
+    AddStretches(i, scanned_[i].buffers->param, scanned_[i].desc->param_dtype, scanned_[i].elements);
   }
   backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
 
-  std::vector<double>& bound = gradient_bound_;
-  std::fill(bound.begin(), bound.end(), 0.0);
-  for (size_t i = 0; i < of_params;) {
-    const int p = stretch_param_[i];
-    double largest = 0;
-    for (; i < of_params && stretch_param_[i] == p; ++i) {
-      largest = LargestOf(largest, stretch_largest_[i]);
-    }
-    bound[static_cast<size_t>(p)] = std::fabs(program_of(static_cast<size_t>(p)).gradient_scale) * largest;
+  for (size_t k = 0; k < stretches_.size(); ++k) {
+    Scanned& of = scanned_[static_cast<size_t>(stretch_param_[k])];
+    double& largest = k < of_gradients ? of.largest_gradient : of.largest_param;
+    largest = LargestOf(largest, stretch_largest_[k]);
   }
-  for (size_t i = of_params; i < stretches_.size(); ++i) {
-    const auto p = static_cast<size_t>(stretch_param_[i]);
-    bound[p] += program_of(p).coupled_decay * stretch_largest_[i];
+  for (const Scanned& of : scanned_) {
+    *of.bound =
+        std::fabs(of.program->gradient_scale) * of.largest_gradient + of.program->coupled_decay * of.largest_param;
   }
 }
 

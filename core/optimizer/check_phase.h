@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "core/backend/backend.h"
@@ -13,9 +12,6 @@ namespace shampoo {
 inline constexpr int64_t kScanStretch = int64_t{1} << 16;
 
 inline constexpr int64_t StretchCount(int64_t elements) { return (elements + kScanStretch - 1) / kScanStretch; }
-
-// NaN stays.
-inline double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
 // Whether no state of the block can overflow if no element of G is larger than `largest`. NaN and infinity are not
 // harmless. state: the arena, or nullptr where the block's states are not here: it is the gradient alone that is

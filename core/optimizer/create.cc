@@ -204,6 +204,7 @@ void Optimizer::PrepareStep() {
     const bool comes_here = gathering_ && block.shard_owner == plan_->placement.shard_rank;
     if (comes_here) owned += 2 * StretchCount(block.elements);
   }
+  scanned_.reserve(std::max(plan_->params.size(), block_bound_.size()));
   const int64_t stretches = std::max({scanned, factors, owned});
   stretches_.reserve(static_cast<size_t>(stretches));
   stretch_param_.reserve(static_cast<size_t>(stretches));

@@ -18,7 +18,7 @@ Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int
 Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number,
                         const HostAllocator& allocator, std::unique_ptr<Exchange>* out) {
   std::unique_ptr<Exchange> made(new Exchange(plan, std::move(comm), number));
-  const int64_t bytes = plan.GatherBufferBytes();
+  const int64_t bytes = plan.ReplicaBufferBytes();
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
   std::fill_n(made->buffer_.data(), bytes, char{0});  // no page fault in a step, and no padding of unknown content
   *out = std::move(made);

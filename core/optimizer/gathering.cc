@@ -44,11 +44,9 @@ Status Gathering::Create(const PlanData& plan, std::shared_ptr<Communicator> com
   if (!made->comm_->has_all_to_all()) {
     SHAMPOO_RETURN_IF_ERROR(allocate("buffer of the all-gather", bytes.by_all_gather, &made->by_all_gather_));
   }
-  for (const GatherRound& round : made->rounds_) {
-    const auto parts = static_cast<int64_t>(std::max(round.held.size(), round.owned.size()));
-    made->largest_part_count_ = std::max(made->largest_part_count_, parts);
-  }
-  made->copies_.reserve(static_cast<size_t>(2 * made->largest_part_count_));
+  size_t parts = 0;
+  for (const GatherRound& round : made->rounds_) parts = std::max({parts, round.held.size(), round.owned.size()});
+  made->copies_.reserve(2 * parts);  // gradient and parameter
   *out = std::move(made);
   return {};
 }
@@ -68,28 +66,36 @@ Status Gathering::Collect(size_t index, Backend* backend, std::span<const Buffer
     copy(buffers[p].param, part.param_at, DescOf(block).param_dtype);
   }
   backend->CopyParts(copies_);
-  SHAMPOO_RETURN_IF_ERROR(Exchange(round.collect, {0, PlaceOfCollect(index)}, held_.data(), owned_.data(), {}));
+  SHAMPOO_RETURN_IF_ERROR(ExchangePairs(round.collect, {0, PlaceOfCollect(index)}, held_.data(), owned_.data(), {}));
   UnpackCollected(round, backend, takes_part);
   return {};
 }
 
 Status Gathering::PassCollect(size_t round) {
-  return Exchange(rounds_[round].collect, {0, PlaceOfCollect(round)}, held_.data(), owned_.data(), {});
+  return ExchangePairs(rounds_[round].collect, {0, PlaceOfCollect(round)}, held_.data(), owned_.data(), {});
+}
+
+// visit(part, its block, that block whole) for the parts of owned blocks that take part in the step.
+template <typename Visit>
+void Gathering::ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const {
+  auto whole = round.whole.begin();  // in the same order
+  for (const BlockPart& part : round.owned) {
+    while (whole->block != part.block) ++whole;
+    const Block& block = BlockOf(part);
+    if (takes_part[static_cast<size_t>(block.param)] != 0) visit(part, block, *whole);
+  }
 }
 
 void Gathering::UnpackCollected(const GatherRound& round, Backend* backend, std::span<const char> takes_part) {
   copies_.clear();
-  size_t whole = 0;
-  for (const BlockPart& part : round.owned) {
-    const Block& block = BlockOf(part);
-    while (round.whole[whole].block != part.block) ++whole;
-    if (!part.collected || takes_part[static_cast<size_t>(block.param)] == 0) continue;
+  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
+    if (!part.collected) return;
     const auto copy = [&](int64_t at, char* to, Dtype dtype) {
       copies_.push_back({PartOf(part), PartCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
     };
-    copy(part.gradient_at, GradientOf(round.whole[whole]), DescOf(block).grad_dtype);
-    copy(part.param_at, ParamOf(round.whole[whole]), DescOf(block).param_dtype);
-  }
+    copy(part.gradient_at, GradientOf(whole), DescOf(block).grad_dtype);
+    copy(part.param_at, ParamOf(whole), DescOf(block).param_dtype);
+  });
   backend->CopyParts(copies_);
 }
 
@@ -97,22 +103,18 @@ Status Gathering::Deliver(size_t index, Backend* backend, std::span<const char> 
                           std::span<const char> stood_still, char* arrived) {
   const GatherRound& round = rounds_[index];
   copies_.clear();
-  size_t whole = 0;
-  for (const BlockPart& part : round.owned) {
-    const Block& block = BlockOf(part);
-    while (round.whole[whole].block != part.block) ++whole;
-    if (takes_part[static_cast<size_t>(block.param)] == 0) continue;
+  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
     const bool stands = stood_still[static_cast<size_t>(part.block)] != 0;
-    copies_.push_back({PartOf(part), PartCopy::Way::kBlockToPacked, stands ? nullptr : GradientOf(round.whole[whole]),
+    copies_.push_back({PartOf(part), PartCopy::Way::kBlockToPacked, stands ? nullptr : GradientOf(whole),
                        owned_.data() + part.update_at, SizeOf(block.exchange_dtype)});
-  }
+  });
   backend->CopyParts(copies_);
-  char* const to = arrived != nullptr ? arrived : held_.data();
-  return Exchange(round.deliver, {0, PlaceOfDeliver(index)}, owned_.data(), to, {});
+  return ExchangePairs(round.deliver, {0, PlaceOfDeliver(index)}, owned_.data(), arrived, {});
 }
 
 // Sends `send` with the header before each rank's part. What a rank tells there is then the failure of all.
-Status Gathering::Exchange(const PairTraffic& traffic, const Head& head, char* send, char* recv, const Status& own) {
+Status Gathering::ExchangePairs(const PairTraffic& traffic, const Head& head, char* send, char* recv,
+                                const Status& own) {
   ForEachPair(traffic.send, [&](size_t, size_t at) { std::memcpy(send + at, &head, sizeof head); });
   SHAMPOO_RETURN_IF_ERROR(Transfer(traffic, send, recv));
   bool failed = false;
@@ -153,14 +155,13 @@ void Gathering::TellInCollect(size_t round, const Status& failure) {
 }
 
 void Gathering::TellInDeliver(size_t round, const Status& failure, char* arrived) {
-  Tell(rounds_[round].deliver, PlaceOfDeliver(round), owned_.data(), arrived != nullptr ? arrived : held_.data(),
-       failure);
+  Tell(rounds_[round].deliver, PlaceOfDeliver(round), owned_.data(), arrived, failure);
 }
 
 void Gathering::Tell(const PairTraffic& traffic, int64_t place, char* send, char* recv, const Status& failure) {
   if (comm_->failed() && !comm_->TakeFailureToTell()) return;
   // This rank has its failure already, whatever comes of it.
-  (void)Exchange(traffic, {static_cast<int64_t>(failure.code()), place}, send, recv, failure).ok();
+  (void)ExchangePairs(traffic, {static_cast<int64_t>(failure.code()), place}, send, recv, failure).ok();
 }
 
 }  // namespace shampoo

@@ -28,7 +28,6 @@ class Gathering {
   }
   size_t rounds() const { return rounds_.size(); }
   const GatherRound& RoundAt(size_t index) const { return rounds_[index]; }
-  int64_t largest_part_count() const { return largest_part_count_; }
 
   // A block that was collected, whole: its gradient, in whose place its update is put, and its parameter.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
@@ -38,10 +37,10 @@ class Gathering {
   Status Collect(size_t round, Backend* backend, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Takes part in the collecting of a round, and sends nothing that means anything.
   Status PassCollect(size_t round);
-  // Brings updates of a round's blocks to the holders, into `arrived`: nullptr is a buffer of this object. stood_still:
-  // by block.
+  // Brings updates of a round's blocks to the holders, into `arrived`. stood_still: by block.
   Status Deliver(size_t round, Backend* backend, std::span<const char> takes_part, std::span<const char> stood_still,
                  char* arrived);
+  // Where they may arrive if there is one copy of the parameters.
   char* arrived() const { return held_.data(); }
 
   // Takes part in an exchange to tell of a failure, unless that has been done.
@@ -61,8 +60,10 @@ class Gathering {
   PartOfBlock PartOf(const BlockPart& part) const { return {&BlockOf(part), &part.region, part.elements}; }
   int64_t PlaceOfCollect(size_t round) const { return int64_t{number_} << 32 | static_cast<int64_t>(2 * round); }
   int64_t PlaceOfDeliver(size_t round) const { return PlaceOfCollect(round) + 1; }
+  template <typename Visit>
+  void ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const;
   void UnpackCollected(const GatherRound& round, Backend* backend, std::span<const char> takes_part);
-  Status Exchange(const PairTraffic& traffic, const Head& head, char* send, char* recv, const Status& own);
+  Status ExchangePairs(const PairTraffic& traffic, const Head& head, char* send, char* recv, const Status& own);
   Status Transfer(const PairTraffic& traffic, const char* send, char* recv);
   void Tell(const PairTraffic& traffic, int64_t place, char* send, char* recv, const Status& failure);
 
@@ -71,7 +72,6 @@ class Gathering {
   int32_t number_;
   size_t replicas_;
   std::vector<GatherRound> rounds_;
-  int64_t largest_part_count_ = 0;
   Allocation held_;  // what goes out of this rank's shards; where there is one copy, also updates that come in for them
   Allocation owned_;  // what comes in for this rank's blocks, and updates that go out
   Allocation whole_;

@@ -72,6 +72,17 @@ class Optimizer {
     }
   };
 
+  // A parameter, or a block that was gathered, of whose G a bound is wanted.
+  struct Scanned {
+    const ParamDesc* desc;
+    const Buffers* buffers;
+    int64_t elements;
+    const StepProgram* program;
+    double* bound;
+    double largest_gradient = 0;  // as they lie in memory
+    double largest_param = 0;     // where it is part of G
+  };
+
   explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
   // The number of this optimizer among those of each communicator, the same on all ranks.
   struct Numbers {
@@ -98,6 +109,7 @@ class Optimizer {
   Status ListItems();
   Status CheckFactors();
   void ScanGradients();
+  void BoundScanned();
   Status CheckGradients(bool* skip_step);
   void TakeScalars();
   void CopyState();
@@ -105,22 +117,23 @@ class Optimizer {
   void CompleteSkipped() const;
   void CompleteSkippedStep();
   void BeginStep();
+  Status FinishStep(bool go);
   void RemoveBadItems();
   void PassBadItems();
   void EnterStanding();
   Status RaiseStanding();
   Status RaiseOverdueRoots();
   void PrepareProgram(Group* group, int64_t t);
-  void AddStretches(size_t param, const void* data, Dtype dtype);
+  // number: what stretch_param_ tells of them.
+  void AddStretches(size_t number, const void* data, Dtype dtype, int64_t elements);
   size_t BlockIndex(const StepItem& item) const;
   void EnterRoots();
 
   // With several ranks.
   Status StepTogether(const Status& checked, bool skip_step);
   Status GatherBucket(int64_t bucket, const Status& checked, bool skip_step);
-  Status AgreeOnVerdict(Status own, bool* skip_step);
+  Status AgreeOnVerdict(Status own);
   Status EndEarly(Status verdict);
-  Status FinishStep(bool go);
   std::span<const StepItem> ItemsOf(int64_t bucket, bool own);
   void ComputeBucket(int64_t bucket);
   void ApplyBucket(int64_t bucket);
@@ -142,7 +155,7 @@ class Optimizer {
   Status DeliverBucket(int64_t bucket);
   void CheckOwned(int64_t bucket);
   StepItem* WholeItem(size_t round, size_t k);
-  void BoundWholeBlocks(size_t round);
+  void ScanWholeBlocks(size_t round);
   bool CheckState(const StepItem& item);
   void ApplyDelivered(int64_t bucket);
   Status Lose(Status failure, int64_t bucket, bool delivering);
@@ -177,6 +190,7 @@ class Optimizer {
   std::vector<Stretch> stretches_;
   std::vector<int> stretch_param_;
   std::vector<double> stretch_largest_;
+  std::vector<Scanned> scanned_;
   std::vector<double> gradient_bound_;  // by parameter
 
   std::vector<StepItem> bad_items_;  // with a gradient that is to be skipped
@@ -190,6 +204,8 @@ class Optimizer {
   std::vector<uint64_t> stretch_hash_;
   std::vector<int64_t> shard_steps_;   // by group
   std::vector<char> shard_gradients_;  // by parameter: ShardStatus::Gradient
+  int64_t overdue_elsewhere_ = -1;     // a factor matrix of another rank, to be raised by the next step
+  bool failure_is_echo_ = false;
 
   // With blocks that are brought together from shards; nullptr: without.
   std::unique_ptr<Gathering> gathering_;
@@ -198,8 +214,6 @@ class Optimizer {
   std::vector<PartItem> part_items_;
   std::vector<double> block_bound_;  // of the blocks of a round
   bool doubts_ = false;
-  int64_t overdue_elsewhere_ = -1;  // a factor matrix of another rank, to be raised by the next step
-  bool failure_is_echo_ = false;
 
   RootLedger roots_;
   int64_t steps_ = 0;

@@ -23,6 +23,8 @@ constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", Ste
 Status Optimizer::Step(Status given) {
   SHAMPOO_RETURN_IF_ERROR(TellOfLoss());
   bool skip_step = false;
+  failure_is_echo_ = false;
+  doubts_ = false;
   Status checked = given.ok() ? Caught([&] { return CheckStep(&skip_step); }) : std::move(given);
   if (shards_) checked = CheckWithShards(checked, &skip_step);
   if (gathering_) {
@@ -32,20 +34,11 @@ Status Optimizer::Step(Status given) {
   if (exchange_) return StepTogether(checked, skip_step);
 
   SHAMPOO_RETURN_IF_ERROR(std::move(checked));
-  nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
-  if (skip_step) {
-    CopyState();
-    CompleteSkippedStep();
-    return {};
-  }
+  if (skip_step) return FinishStep(false);
   BeginStep();
-  AdvanceGroups();
-  PassBadItems();
   for (const StepItem& item : items_) refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refresh);
   backend_->Step(items_, state_out_);
-  CompleteSkipped();
-  ++steps_;
-  EnterStanding();
+  SHAMPOO_RETURN_IF_ERROR(FinishStep(true));
   EnterRoots();
   return {};
 }
@@ -63,7 +56,6 @@ Status Optimizer::TellOfLoss() {
 }
 
 Status Optimizer::CheckStep(bool* skip_step) {
-  failure_is_echo_ = false;
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
   SHAMPOO_RETURN_IF_ERROR(RaiseStanding());

@@ -5,11 +5,8 @@
 // each bucket gradients and parameters are collected by the owners of the blocks, and updates are delivered to the
 // holders of the parameters, over all replicas where there are several.
 #include <algorithm>
-#include <cmath>
 
-#include "core/base/convert.h"
 #include "core/base/log.h"
-#include "core/base/text.h"
 #include "core/optimizer/check_phase.h"
 #include "core/optimizer/optimizer.h"
 
@@ -86,7 +83,7 @@ Status Optimizer::InspectTogether(Status checked, bool* skip_step) {
       }
       return lost;
     }
-    BoundWholeBlocks(round);
+    ScanWholeBlocks(round);
     const size_t blocks = gathering_->RoundAt(round).whole.size();
     for (size_t k = 0; k < blocks && verdict.ok(); ++k) {
       StepItem* const item = WholeItem(round, k);
@@ -128,9 +125,8 @@ Status Optimizer::StepGathered(Status checked, bool skip_step) {
     }
     if (exchange_) {
       Status verdict = GatherBucket(bucket, checked, skip_step);
-      bool skip = false;
       if (bucket == 0) {
-        verdict = AgreeOnVerdict(std::move(verdict), &skip);
+        verdict = AgreeOnVerdict(std::move(verdict));
         if (!go || !verdict.ok()) verdict = EndEarly(std::move(verdict));
         if (go && shards_->comm()->failed() && buckets > 1) gathering_->TellInCollect(OwnRound(1), verdict);
       } else if (!verdict.ok() && bucket + 1 < buckets) {
@@ -173,9 +169,9 @@ Status Optimizer::Lose(Status failure, int64_t bucket, bool delivering) {
   return failure;
 }
 
-// Where updates of a replica's blocks arrive for this rank's shards; nullptr: in the buffer of the exchange itself.
+// Where updates of a replica's blocks arrive for this rank's shards.
 char* Optimizer::Arrived(int64_t bucket, int replica) const {
-  return exchange_ ? exchange_->PayloadOf(bucket, replica) : nullptr;
+  return exchange_ ? exchange_->PayloadOf(bucket, replica) : gathering_->arrived();
 }
 
 // The k-th block that came to this rank in a round; nullptr: it takes no part, or stands still already.
@@ -187,47 +183,20 @@ StepItem* Optimizer::WholeItem(size_t round, size_t k) {
 }
 
 // The largest |G| of each block that came to this rank in a round, or a bound of it.
-void Optimizer::BoundWholeBlocks(size_t round) {
-  const size_t blocks = gathering_->RoundAt(round).whole.size();
-  stretches_.clear();
-  stretch_param_.clear();
-  const auto add = [&](size_t k, const StepItem& item, const void* data, Dtype dtype) {
-    for (int64_t first = 0; first < item.block->elements; first += kScanStretch) {
-      const int64_t count = std::min(kScanStretch, item.block->elements - first);
-      stretches_.push_back({ElementAt(data, dtype, first), dtype, count});
-      stretch_param_.push_back(static_cast<int>(k));
-    }
-  };
-  for (size_t k = 0; k < blocks; ++k) {
+void Optimizer::ScanWholeBlocks(size_t round) {
+  scanned_.clear();
+  for (size_t k = 0; k < gathering_->RoundAt(round).whole.size(); ++k) {
     const StepItem* const item = WholeItem(round, k);
-    if (item != nullptr) add(k, *item, item->buffers->grad, item->param->desc.grad_dtype);
+    if (item == nullptr) continue;
+    scanned_.push_back({&item->param->desc, item->buffers, item->block->elements, item->program, &block_bound_[k]});
   }
-  const size_t of_gradients = stretches_.size();
-  for (size_t k = 0; k < blocks; ++k) {
-    const StepItem* const item = WholeItem(round, k);
-    if (item == nullptr || item->program->coupled_decay == 0) continue;
-    add(k, *item, item->buffers->param, item->param->desc.param_dtype);
-  }
-  backend_->LargestMagnitudes(stretches_, stretch_largest_.data());
-
-  // A sum of the two is a bound, if not the least.
-  std::fill_n(block_bound_.begin(), blocks, 0.0);
-  double largest = 0;
-  for (size_t i = 0; i < stretches_.size(); ++i) {
-    const auto k = static_cast<size_t>(stretch_param_[i]);
-    largest = LargestOf(largest, stretch_largest_[i]);
-    const bool last = i + 1 == stretches_.size() || i + 1 == of_gradients || stretch_param_[i + 1] != stretch_param_[i];
-    if (!last) continue;
-    const StepProgram& program = *WholeItem(round, k)->program;
-    block_bound_[k] += (i < of_gradients ? std::fabs(program.gradient_scale) : program.coupled_decay) * largest;
-    largest = 0;
-  }
+  BoundScanned();
 }
 
 // What gradients would do to the state is known to its owner alone: such a block stands still, which the holders see.
 void Optimizer::CheckOwned(int64_t bucket) {
   const size_t round = OwnRound(bucket);
-  BoundWholeBlocks(round);
+  ScanWholeBlocks(round);
   for (size_t k = 0; k < gathering_->RoundAt(round).whole.size(); ++k) {
     StepItem* const item = WholeItem(round, k);
     if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[k], state_in_)) continue;
@@ -239,7 +208,7 @@ void Optimizer::ApplyDelivered(int64_t bucket) {
   part_items_.clear();
   for (int replica = 0; replica < plan_->placement.replica_world; ++replica) {
     const GatherRound& round = gathering_->RoundAt(gathering_->RoundIndex(bucket, replica));
-    char* const arrived = exchange_ ? exchange_->PayloadOf(bucket, replica) : gathering_->arrived();
+    char* const arrived = Arrived(bucket, replica);
     for (const BlockPart& part : round.held) {
       const auto index = static_cast<size_t>(part.block);
       const Block& block = plan_->blocks[index];

@@ -25,8 +25,7 @@ Status Optimizer::StepTogether(const Status& checked, bool skip_step) {
     if (go && bucket + 1 == exchange_->buckets()) EnterRoots();
     Status verdict = GatherBucket(bucket, checked, skip_step);
     // What copies of one shard find must stop the other shards, too, before they apply anything.
-    bool skip = false;
-    if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict), &skip);
+    if (shards_ && bucket == 0) verdict = AgreeOnVerdict(std::move(verdict));
     if (bucket == 0 && !(go && verdict.ok())) verdict = EndEarly(std::move(verdict));
     SHAMPOO_RETURN_IF_ERROR(std::move(verdict));
     if (!go) break;
@@ -41,7 +40,7 @@ Status Optimizer::EndEarly(Status verdict) {
   return lost.ok() ? std::move(verdict) : std::move(lost);
 }
 
-// go: false where the step is skipped.
+// The last part of every step. go: false where the step is skipped.
 Status Optimizer::FinishStep(bool go) {
   // What was gathered has gone its way as blocks that stand still.
   if (!go || !gathering_) nonfinite_blocks_ += static_cast<int64_t>(bad_items_.size());
@@ -68,11 +67,10 @@ Status Optimizer::GatherBucket(int64_t bucket, const Status& checked, bool skip_
   return CompareReplicas();
 }
 
-Status Optimizer::AgreeOnVerdict(Status own, bool* skip_step) {
+Status Optimizer::AgreeOnVerdict(Status own) {
   if (shards_->comm()->failed()) return own;  // and known to be
-  ShardStatus::Flags flags{.skip = *skip_step};
+  ShardStatus::Flags flags;
   Status of_all = shards_->Agree(own, HashOfScalars(), &flags, shard_steps_, shard_gradients_);
-  *skip_step = flags.skip;
   return own.ok() ? std::move(of_all) : std::move(own);
 }
 
@@ -174,7 +172,7 @@ void Optimizer::HashParameters() {
   for (size_t p = 0; p < buffers_.size(); ++p) {
     const Param& param = plan_->params[p];
     if (param.elements == 0 || buffers_[p].param == nullptr) continue;
-    AddStretches(p, buffers_[p].param, param.desc.param_dtype);
+    AddStretches(p, buffers_[p].param, param.desc.param_dtype, param.elements);
   }
   backend_->Hash(stretches_, stretch_hash_.data());
   std::fill(parameter_hash_.begin(), parameter_hash_.end(), 0);

@@ -128,7 +128,6 @@ Status Cuts::CheckTold(const ParamDesc& own, int world) const {
 }
 
 Region Cuts::Of(int rank) const {
-  const int64_t in_row = rows_ > 0 ? elements_ / rows_ : 0;
   switch (rule_) {
     case Rule::kChunks: {
       const Chunk chunk = ChunkOf(elements_, chunk_, rank);
@@ -136,6 +135,7 @@ Region Cuts::Of(int rank) const {
     }
     case Rule::kRows: {
       const Chunk chunk = ChunkOf(rows_, chunk_, rank);
+      const int64_t in_row = elements_ / rows_;
       return Region::Stretch(chunk.first * in_row, chunk.count * in_row, elements_);
     }
     case Rule::kTold:

@@ -271,13 +271,13 @@ void Plan::PlaceStates(PlanData* made) const {
     PlanGatherBytes(made);
   }
   for (size_t rank = 0; rank < blocks_of_rank.size(); ++rank) {
-    const int64_t exchanged = made->gathers ? made->gather_bytes_of_rank[rank].buffers() : made->GatherBufferBytes();
+    const int64_t exchanged = made->gathers ? made->gather_bytes_of_rank[rank].buffers() : made->ReplicaBufferBytes();
     made->workspace_bytes_of_rank.push_back(
         workspace_bytes_(blocks_of_rank[rank], largest_dim, made->groups, made->threads) + exchanged);
   }
 }
 
-int64_t PlanData::GatherBufferBytes() const {
+int64_t PlanData::ReplicaBufferBytes() const {
   if (bucket_segment_bytes.empty()) return 0;
   return placement.replica_world * *std::max_element(bucket_segment_bytes.begin(), bucket_segment_bytes.end());
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -67,7 +66,7 @@ struct PlanData {
   }
   int64_t state_bytes() const { return state_bytes_of_rank[static_cast<size_t>(rank())]; }
   const GatherBytes& gather_bytes() const { return gather_bytes_of_rank[static_cast<size_t>(rank())]; }
-  int64_t GatherBufferBytes() const;  // for the largest exchange between replicas, segments of all ranks
+  int64_t ReplicaBufferBytes() const;  // for the largest exchange between replicas, segments of all ranks
 };
 
 // Blocks, owners and byte counts of a set of parameters. It never sees a pointer.

@@ -164,15 +164,9 @@ class Case {
       for (size_t i = 0; i < shards.size(); ++i) {
         ParamSpec& param = shards[order[i]][p];
         if (flat) {
-          param.shard_form = 1;
-          param.flat_offset = cuts[i];
-          param.flat_count = cuts[i + 1] - cuts[i];
+          param.CutFlat(cuts[i], cuts[i + 1] - cuts[i]);
         } else {
-          param.shard_form = 2;
-          param.local_offset.assign(shape.size(), 0);
-          param.local_shape = shape;
-          param.local_offset[dim] = cuts[i];
-          param.local_shape[dim] = cuts[i + 1] - cuts[i];
+          param.CutAlong(dim, cuts[i], cuts[i + 1] - cuts[i]);
         }
       }
     }

@@ -49,13 +49,9 @@ Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks)
       if (division == Division::kFlat || param.shape.empty()) {
         int64_t elements = 1;
         for (const int64_t dim : param.shape) elements *= dim;
-        param.shard_form = 1;
-        std::tie(param.flat_offset, param.flat_count) = Share(elements, rank, ranks);
+        std::apply([&](auto... share) { param.CutFlat(share...); }, Share(elements, rank, ranks));
       } else {
-        param.shard_form = 2;
-        param.local_offset.assign(param.shape.size(), 0);
-        param.local_shape = param.shape;
-        std::tie(param.local_offset[0], param.local_shape[0]) = Share(param.shape[0], rank, ranks);
+        std::apply([&](auto... share) { param.CutAlong(0, share...); }, Share(param.shape[0], rank, ranks));
       }
     }
   }

@@ -14,6 +14,20 @@ int64_t ParamSpec::Elements() const {
   return elements;
 }
 
+void ParamSpec::CutFlat(int64_t first, int64_t count) {
+  shard_form = 1;
+  flat_offset = first;
+  flat_count = count;
+}
+
+void ParamSpec::CutAlong(size_t dim, int64_t first, int64_t count) {
+  shard_form = 2;
+  local_offset.assign(shape.size(), 0);
+  local_shape = shape;
+  local_offset[dim] = first;
+  local_shape[dim] = count;
+}
+
 namespace {
 
 shampoo_param_desc DescOf(const ParamSpec& param) {

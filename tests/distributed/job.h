@@ -28,6 +28,9 @@ struct ParamSpec {
   std::vector<int64_t> local_shape = {};
 
   int64_t Elements() const;  // of this rank's buffers
+  // Makes it a flat shard, or a rectangle that is cut along one dim.
+  void CutFlat(int64_t first, int64_t count);
+  void CutAlong(size_t dim, int64_t first, int64_t count);
 };
 
 // What one rank is made from.

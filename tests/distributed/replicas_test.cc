@@ -150,7 +150,7 @@ TEST_CASE("a skipped step carries the state from one arena into the other") {
   REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
   for (int rank = 0; rank < 2; ++rank) {
     Arenas& own = arenas[static_cast<size_t>(rank)];
-    CHECK(std::equal(aligned(own.in), own.in.data() + own.in.size() - 256, aligned(own.out)));
+    CHECK(std::equal(aligned(own.in), aligned(own.in) + job[rank].PlanBytes("state", rank), aligned(own.out)));
     CHECK(job[rank].Stat("skipped_steps") == 1);
   }
 }

@@ -79,10 +79,7 @@ class Case {
     for (size_t p = 0; p < spec.params.size(); ++p) {
       const std::vector<int64_t> cuts = Cuts(Product(spec.params[p].shape), ranks);
       for (size_t r = 0; r < shards.size(); ++r) {
-        ParamSpec& param = shards[r][p];
-        param.shard_form = 1;
-        param.flat_offset = cuts[r];
-        param.flat_count = cuts[r + 1] - cuts[r];
+        shards[r][p].CutFlat(cuts[r], cuts[r + 1] - cuts[r]);
       }
     }
     return shards;
@@ -94,12 +91,7 @@ class Case {
       const auto dim = static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
       const std::vector<int64_t> cuts = Cuts(shape[dim], ranks);
       for (size_t r = 0; r < shards.size(); ++r) {
-        ParamSpec& param = shards[r][p];
-        param.shard_form = 2;
-        param.local_offset.assign(shape.size(), 0);
-        param.local_shape = shape;
-        param.local_offset[dim] = cuts[r];
-        param.local_shape[dim] = cuts[r + 1] - cuts[r];
+        shards[r][p].CutAlong(dim, cuts[r], cuts[r + 1] - cuts[r]);
       }
     }
     return shards;

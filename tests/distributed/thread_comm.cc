@@ -66,6 +66,10 @@ int32_t ThreadComm::Wait(std::unique_lock<std::mutex>* lock) {
 
 template <typename Copy>
 int32_t ThreadComm::Exchange(Rank* own, Copy&& copy) {
+  ++own->calls;
+  if (before) {
+    if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
+  }
   std::unique_lock lock(mutex_);
   if (aborted_) return kAborted;
   if (const int32_t error = Wait(&lock); error != 0) return error;
@@ -81,10 +85,6 @@ int32_t ThreadComm::Exchange(Rank* own, Copy&& copy) {
 }
 
 int32_t ThreadComm::Gather(Rank* own, const void* send, void* recv, size_t bytes) {
-  ++own->calls;
-  if (before) {
-    if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
-  }
   own->send = send;
   own->segment = bytes;
   own->to = nullptr;
@@ -98,10 +98,6 @@ int32_t ThreadComm::Gather(Rank* own, const void* send, void* recv, size_t bytes
 }
 
 int32_t ThreadComm::AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from) {
-  ++own->calls;
-  if (before) {
-    if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
-  }
   own->send = send;
   own->to = to;
   for (int rank = 0; rank < world(); ++rank) {

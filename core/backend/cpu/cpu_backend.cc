@@ -98,21 +98,23 @@ void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
   });
 }
 
-// Large ones in parts, one after another; small ones whole, side by side. elements(i) may be divided, or 0: nothing.
-template <typename Elements, typename Work>
-void CpuBackend::ForEachPart(int64_t count, Elements&& elements, Work&& work) {
-  const auto timed = [&](int64_t i, const Range& range) {
+// work(i, range) for `count` elementwise works over elements(i), 0: nothing. Large ones that divisible(i) allows in
+// ranges, one after another; the others whole, side by side.
+template <typename Elements, typename Divisible, typename Work>
+void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
+  const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };
+  const auto timed = [&](size_t i, const Range& range) {
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
     work(i, range);
   };
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t n = elements(i);
-    if (PartCount(n) == 1) continue;
-    executor_->ForEach(PartCount(n), [&](int, int64_t part) { timed(i, PartAt(n, part)); });
+  for (size_t i = 0; i < count; ++i) {
+    if (ranges(i) > 1) {
+      executor_->ForEach(ranges(i), [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
+    }
   }
-  executor_->ForEach(count, [&](int, int64_t i) {
-    const int64_t n = elements(i);
-    if (n > 0 && PartCount(n) == 1) timed(i, {0, n});
+  executor_->ForEach(static_cast<int64_t>(count), [&](int, int64_t at) {
+    const auto i = static_cast<size_t>(at);
+    if (elements(i) > 0 && ranges(i) == 1) timed(i, {0, elements(i)});
   });
 }
 
@@ -122,29 +124,26 @@ void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
     *item.stood_still = 1;
     WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
   }
-  const auto elements = [&](int64_t i) {
-    const StepItem& item = items[static_cast<size_t>(i)];
-    return *item.stood_still != 0 ? 0 : item.block->elements;
-  };
-  ForEachPart(static_cast<int64_t>(items.size()), elements,
-              [&](int64_t i, const Range& range) { ApplyReceived(items[static_cast<size_t>(i)], range); });
+  ForEachElementwise(
+      items.size(), [&](size_t i) { return *items[i].stood_still != 0 ? 0 : items[i].block->elements; },
+      [](size_t) { return true; }, [&](size_t i, const Range& range) { ApplyReceived(items[i], range); });
 }
 
 void CpuBackend::CopyParts(std::span<const PartCopy> copies) {
-  ForEachPart(
-      static_cast<int64_t>(copies.size()),
-      [&](int64_t i) { return DividedElements(copies[static_cast<size_t>(i)].part); },
-      [&](int64_t i, const Range& range) { CopyPart(copies[static_cast<size_t>(i)], range); });
+  ForEachElementwise(
+      copies.size(), [&](size_t i) { return copies[i].part.elements; },
+      [&](size_t i) { return IsDivisible(copies[i].part); },
+      [&](size_t i, const Range& range) { CopyPart(copies[i], range); });
 }
 
 void CpuBackend::ApplyParts(std::span<const PartItem> parts) {
   for (const PartItem& part : parts) {
     if (StoodStill(part.item)) *part.item.stood_still = 1;
   }
-  ForEachPart(
-      static_cast<int64_t>(parts.size()),
-      [&](int64_t i) { return DividedElements(parts[static_cast<size_t>(i)].part); },
-      [&](int64_t i, const Range& range) { ApplyPart(parts[static_cast<size_t>(i)], range); });
+  ForEachElementwise(
+      parts.size(), [&](size_t i) { return parts[i].part.elements; },
+      [&](size_t i) { return IsDivisible(parts[i].part); },
+      [&](size_t i, const Range& range) { ApplyPart(parts[i], range); });
 }
 
 void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {

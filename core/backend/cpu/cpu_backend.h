@@ -38,8 +38,8 @@ class CpuBackend : public Backend {
 
  private:
   CpuBackend() = default;
-  template <typename Elements, typename Work>
-  void ForEachPart(int64_t count, Elements&& elements, Work&& work);
+  template <typename Elements, typename Divisible, typename Work>
+  void ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work);
 
   std::unique_ptr<Executor> executor_;
   WorkspaceLayout layout_;

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cpu/part_pass.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/backend/cpu/apply_pass.h"
@@ -23,14 +22,6 @@ void ForEachRunOf(const PartOfBlock& part, const Range& range, Visit&& visit) {
 }
 
 }  // namespace
-
-int64_t DividedElements(const PartOfBlock& part) {
-  if (part.region->is_stretch()) return part.elements;
-  // Where the elements of another rectangle are is known only by going through it from the start.
-  constexpr int64_t kWhole = (1 << 16) - 1;
-  static_assert(kWhole >> 16 == 0);
-  return std::min(part.elements, kWhole);
-}
 
 void CopyPart(const PartCopy& copy, const Range& range) {
   const PartOfBlock& part = copy.part;
@@ -62,7 +53,7 @@ void CopyPart(const PartCopy& copy, const Range& range) {
 
 void ApplyPart(const PartItem& part, const Range& range) {
   const StepItem& item = part.item;
-  const bool stands = StoodStill(item);
+  const bool stands = *item.stood_still != 0;
   ForEachRunOf(part.part, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
     if (stands) {
       WriteUnchangedRun(*item.param, *item.buffers, item.program->output, local, count);
