@@ -14,7 +14,7 @@ logs=$root/build/log
 stages=5
 stage=0
 
-packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev libxxhash-dev)
+packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev)
 
 begin() {
   stage=$((stage + 1))

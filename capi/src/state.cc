@@ -76,7 +76,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
         SHAMPOO_RETURN_IF_ERROR(shampoo::CheckHostTransfer(src_device_type, stream));
         const shampoo::StateEntry* entry = nullptr;
         SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &entry));
-        return shampoo::WriteEntry(*entry, opt->optimizer->arena(), first, count, src, src_bytes);
+        return shampoo::WriteEntry(*entry, opt->optimizer->ArenaToWrite(), first, count, src, src_bytes);
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }

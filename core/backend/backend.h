@@ -95,6 +95,8 @@ class Backend {
 
   // The states of this rank's blocks that have not made a step: zeros, initial inverses, diagonal flags set.
   virtual void InitializeState(const PlanData& plan, char* arena) = 0;
+  // The same of the factor matrices of one block, their inverse roots and diagonal flags alone.
+  virtual void InitializeFactors(const Block& block, InitialInverse initial, char* arena) = 0;
 
   // largest[i]: the largest magnitude in stretch i; NaN if it holds a NaN, infinity if an infinity.
   virtual void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) = 0;

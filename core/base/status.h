@@ -36,6 +36,7 @@ class [[nodiscard]] Status {
   Code code() const { return ok() ? Code::kOk : failure_->code; }
   const std::string& message() const;
 
+  Status Copy() const { return ok() ? Status() : Status(code(), message()); }
   // The same failure, seen from one level further out.
   Status Within(const std::string& context) && {
     if (!ok()) failure_->message = Cat(context, ": ", failure_->message);
@@ -73,6 +74,10 @@ Status Numeric(const Pieces&... pieces) {
 template <typename... Pieces>
 Status CommFailed(const Pieces&... pieces) {
   return Status(Code::kComm, Cat(pieces...));
+}
+template <typename... Pieces>
+Status IoFailed(const Pieces&... pieces) {
+  return Status(Code::kIo, Cat(pieces...));
 }
 template <typename... Pieces>
 Status Internal(const Pieces&... pieces) {

@@ -137,6 +137,7 @@ Status Config::Resolve(Settings* settings) const {
   made.output = static_cast<Output>(Choice("output"));
   made.communicate = static_cast<Communicate>(Choice("communicate"));
   made.balance = static_cast<Balance>(Choice("balance"));
+  made.on_block_mismatch = static_cast<OnBlockMismatch>(Choice("on_block_mismatch"));
   made.shard_mode = static_cast<ShardMode>(Choice("shard_mode"));
 
   const Key& override_key = *FindKey("inverse_root_override");

@@ -19,6 +19,7 @@ constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kCommunicateNames[] = {"updates", "params"};
 constexpr const char* kBalanceNames[] = {"bytes", "cost"};
 constexpr const char* kShardModeNames[] = {"local", "gather"};
+constexpr const char* kMismatchNames[] = {"error", "reset"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
@@ -191,6 +192,16 @@ const Key kKeys[] = {
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
      .doc = "Every so many steps ranks compare a hash of their parameters, and a difference is an error. 0: never.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
+    {.name = "checkpoint_keep", .type = KeyType::kI64, .default_text = "1",
+     .doc = "Checkpoints that shampoo_save leaves in its directory, the new one among them; older ones are removed once "
+            "it is whole.",
+     .scope = Scope::kOptimizer, .least = 1, .most = kLargestInteger, .integer = &Settings::checkpoint_keep},
+    {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
+     .doc = "What shampoo_load does with blocks that the checkpoint does not have, as it was saved with other blocks: with "
+            "another max_preconditioner_dim or use_merge_dims, or other shards and shard_mode local. error: it fails, and "
+            "names them. reset: their factor matrices and inverse roots start anew, and a warning counts them. All other "
+            "states are kept in any case.",
+     .scope = Scope::kOptimizer, .choices = kMismatchNames},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},

@@ -21,6 +21,7 @@ enum class Output { kParameters, kUpdates };
 enum class Communicate { kUpdates, kParams };
 enum class Balance { kBytes, kCost };
 enum class ShardMode { kLocal, kGather };
+enum class OnBlockMismatch { kError, kReset };
 
 // The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
 struct Settings {
@@ -47,6 +48,7 @@ struct Settings {
   int64_t threads = 0;            // 0: all that the process may use
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
   int64_t verify_replicas = 0;    // 0: never
+  int64_t checkpoint_keep = 0;
 
   bool use_nesterov = false;
   bool use_merge_dims = false;
@@ -65,6 +67,7 @@ struct Settings {
   Communicate communicate = Communicate::kUpdates;
   Balance balance = Balance::kBytes;
   ShardMode shard_mode = ShardMode::kLocal;
+  OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
 

@@ -91,6 +91,7 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
                    "NULL for the arena of create");
   }
   if (state_in == nullptr) {
+    is_initial_ = is_initial_ && state_out_ == created_state_;
     state_in_ = created_state_;
     state_out_ = created_state_;
     return {};
@@ -108,6 +109,7 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
         "\"state\" bytes, which are ",
         bytes);
   }
+  is_initial_ = false;
   state_in_ = static_cast<const char*>(state_in);
   state_out_ = static_cast<char*>(state_out);
   return {};

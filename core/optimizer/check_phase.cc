@@ -293,7 +293,7 @@ Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std:
 
 // Of a block that was gathered, so that the step has begun: whether its states take the gradient. What does not is
 // told.
-bool Optimizer::CheckState(const StepItem& item) {
+bool Optimizer::CheckStateOf(const StepItem& item) {
   bool by_state = false;
   const Status status = CheckGradient(backend_.get(), item, state_in_, &by_state);
   if (status.ok()) return true;

@@ -90,8 +90,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   const PlanData& data = *plan;
-  std::fill_n(optimizer->state_out_, CounterBytes(static_cast<int64_t>(data.groups.size())), char{0});
-  optimizer->backend_->InitializeState(data, optimizer->state_out_);
+  optimizer->InitializeState();
   LogText(LogLevel::kInfo, [&data] {
     return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
                data.blocks.size(), " blocks", data.ranks() == 1 ? "" : " of all ranks", ", ", data.state_bytes(),
@@ -168,6 +167,12 @@ Status Optimizer::AllocateState(const OptimizerDesc& desc) {
   state_in_ = created_state_;
   state_out_ = created_state_;
   return {};
+}
+
+void Optimizer::InitializeState() {
+  std::fill_n(state_out_, CounterBytes(static_cast<int64_t>(groups_.size())), char{0});
+  backend_->InitializeState(*plan_, state_out_);
+  is_initial_ = own_state_.data() != nullptr;  // a host may change its own memory unseen
 }
 
 void Optimizer::PrepareStep() {

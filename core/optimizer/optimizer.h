@@ -49,7 +49,28 @@ class Optimizer {
 
   std::span<const StateEntry> entries() const { return entries_; }
   Status EntryAt(int64_t index, const StateEntry** entry) const;
-  char* arena() const { return state_out_; }
+  const char* arena() const { return state_out_; }
+  char* ArenaToWrite() {
+    is_initial_ = false;
+    return state_out_;
+  }
+
+  // For checkpoints.
+  const PlanData& plan() const { return *plan_; }
+  const Settings& SettingsOf(int group) const { return groups_[static_cast<size_t>(group)].settings; }  // in force
+  int64_t StepsOf(int group) const { return step_counters()[group]; }
+  void SetSteps(int group, int64_t steps) { step_counters()[group] = steps; }
+  // Whether the state is that of create, so that InitializeState would bring it back.
+  bool is_initial() const { return is_initial_; }
+  void InitializeState();
+  void InitializeFactors(const Block& block) {
+    backend_->InitializeFactors(block, SettingsOf(block.group).initial_inverse, state_out_);
+  }
+  // After the state has become another: what earlier steps have left to be raised is of no account.
+  void StateIsReplaced();
+  // After it was spoiled: every step fails with this text, until the state is replaced.
+  void StateIsLost(std::string why) { lost_ = std::move(why); }
+  Status CheckState() const;
 
  private:
   // A hyper-parameter that is read from the caller's memory at each step.
@@ -156,7 +177,7 @@ class Optimizer {
   void CheckOwned(int64_t bucket);
   StepItem* WholeItem(size_t round, size_t k);
   void ScanWholeBlocks(size_t round);
-  bool CheckState(const StepItem& item);
+  bool CheckStateOf(const StepItem& item);
   void ApplyDelivered(int64_t bucket);
   Status Lose(Status failure, int64_t bucket, bool delivering);
   size_t OwnRound(int64_t bucket) const { return gathering_->RoundIndex(bucket, plan_->placement.replica_rank); }
@@ -178,6 +199,8 @@ class Optimizer {
   const char* state_in_ = nullptr;
   char* state_out_ = nullptr;
   std::vector<StateEntry> entries_;
+  bool is_initial_ = false;
+  std::string lost_;  // why there is no state to go on from; empty: there is
 
   // Made once, so that a step allocates nothing.
   std::vector<int64_t> blocks_by_cost_;

@@ -103,6 +103,11 @@ Status RootLedger::RaiseOverdue() {
                  "learning rate or gradient clipping");
 }
 
+void RootLedger::ForgetFailures() {
+  overdue_ = -1;
+  std::fill(failures_in_row_.begin(), failures_in_row_.end(), 0);
+}
+
 int64_t RootLedger::Worst(double RootResiduals::*measure) const {
   int64_t worst = -1;
   for (size_t i = 0; i < reports_.size(); ++i) {

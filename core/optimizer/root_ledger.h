@@ -33,6 +33,8 @@ class RootLedger {
   const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
   // Of the factor matrices that have failed too often in a row the first in the order of the plan, once per refresh.
   Status RaiseOverdue();
+  // As if no root had failed.
+  void ForgetFailures();
 
   // false: no statistic of the roots has this name.
   bool Stat(std::string_view name, double* value) const;

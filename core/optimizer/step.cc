@@ -56,6 +56,7 @@ Status Optimizer::TellOfLoss() {
 }
 
 Status Optimizer::CheckStep(bool* skip_step) {
+  SHAMPOO_RETURN_IF_ERROR(CheckState());
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
   SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
@@ -98,6 +99,7 @@ Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
 }
 
 void Optimizer::BeginStep() {
+  is_initial_ = false;
   CopyState();
   TakeScalars();
   if (gathering_) {
@@ -185,6 +187,16 @@ bool Optimizer::TakesPart(const Param& param) const {
   if (!gathering_) return HasGradient(param);
   return takes_part_[static_cast<size_t>(&param - plan_->params.data())] != 0;
 }
+
+void Optimizer::StateIsReplaced() {
+  is_initial_ = false;
+  lost_.clear();
+  standing_block_ = -1;
+  overdue_elsewhere_ = -1;
+  roots_.ForgetFailures();
+}
+
+Status Optimizer::CheckState() const { return lost_.empty() ? Status() : WrongState(lost_); }
 
 Status Optimizer::CheckBound() const {
   for (size_t p = 0; p < bound_.size(); ++p) {

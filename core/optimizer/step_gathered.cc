@@ -200,7 +200,7 @@ void Optimizer::CheckOwned(int64_t bucket) {
   for (size_t k = 0; k < gathering_->RoundAt(round).whole.size(); ++k) {
     StepItem* const item = WholeItem(round, k);
     if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[k], state_in_)) continue;
-    if (!CheckState(*item)) item->stand = true;
+    if (!CheckStateOf(*item)) item->stand = true;
   }
 }
 

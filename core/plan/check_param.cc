@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/check_param.h"
 
+#include "core/base/utf8.h"
+
 namespace shampoo {
 namespace {
 
@@ -58,6 +60,9 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
         "know a parameter by it");
   }
   const std::string context = Cat("parameter \"", desc.name, "\"");
+  if (!IsUtf8(desc.name)) {
+    return Invalid("name is no UTF-8: expected UTF-8, as checkpoints keep names as such").Within(context);
+  }
   SHAMPOO_RETURN_IF_ERROR(CheckShape("shape", desc.shape, elements).Within(context));
   if (desc.stack_dims < 0 || desc.stack_dims > desc.shape.ndim) {
     return Invalid("stack_dims is ", desc.stack_dims, ": expected 0 to ndim, which is ", desc.shape.ndim)

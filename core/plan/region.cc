@@ -33,19 +33,23 @@ Region Region::Of(const ParamDesc& desc) {
                                        : Stretch(0, elements, elements);
 }
 
-int64_t CountBefore(const Block& block, int64_t position) {
-  int64_t rest = position - block.tensor_offset;
+int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position) {
+  int64_t rest = position;
   int64_t count = 0;
-  int64_t inner = block.elements;
-  for (int k = 0; k < block.order() && rest > 0; ++k) {
-    inner /= block.shape[k];
-    const int64_t stride = block.tensor_stride[static_cast<size_t>(k)];
-    const int64_t whole = std::min(rest / stride, block.shape[k]);
+  int64_t inner = shape.Product();
+  for (int k = 0; k < shape.ndim && rest > 0; ++k) {
+    inner /= shape[k];
+    const int64_t whole = std::min(rest / stride[static_cast<size_t>(k)], shape[k]);
     count += whole * inner;
-    if (whole == block.shape[k]) break;
-    rest -= whole * stride;
+    if (whole == shape[k]) break;
+    // Of a row that is not whole some elements may lie before, or all.
+    rest -= whole * stride[static_cast<size_t>(k)];
   }
   return count;
+}
+
+int64_t CountBefore(const Block& block, int64_t position) {
+  return CountBefore(block.shape, block.tensor_stride, position - block.tensor_offset);
 }
 
 int64_t CountIn(const Block& block, const Region& region) {

@@ -60,7 +60,9 @@ void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& 
   }
 }
 
-// How many elements of a block lie before a position of its tensor, which is row-major.
+// How many elements of a strided view of a row-major tensor lie before a position, which counts from the view's first
+// element; and of a block before a position of its tensor.
+int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position);
 int64_t CountBefore(const Block& block, int64_t position);
 // How many of them the region holds.
 int64_t CountIn(const Block& block, const Region& region);

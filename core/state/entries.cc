@@ -41,7 +41,10 @@ void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntr
   elementwise("filtered_grad", block.filtered_grad);
   elementwise("grafting", block.grafting);
   elementwise("momentum", block.momentum);
-  for (size_t i = first; i < entries->size(); ++i) (*entries)[i].piece_of_shard = block.piece_of_shard;
+  for (size_t i = first; i < entries->size(); ++i) {
+    (*entries)[i].piece_of_shard = block.piece_of_shard;
+    (*entries)[i].block = &block - plan.blocks.data();
+  }
 }
 
 Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {

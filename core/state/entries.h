@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
@@ -19,12 +20,16 @@ struct StateEntry {
   int64_t arena_offset = 0;
   int64_t stored_bytes = 0;
   int64_t flat_offset = -1;
+  int64_t block = -1;  // of the plan; -1: of a group
   int owner = 0;
   int shard_owner = 0;
   bool piece_of_shard = false;
   SymmetricForm form = SymmetricForm::kNone;
 
   int64_t elements() const { return shape.Product(); }
+  bool symmetric() const { return form != SymmetricForm::kNone; }
+  // "momentum": its name among those of its block.
+  std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
 };
 
 // All entries that this rank keeps, in the order of its arena.
@@ -35,5 +40,15 @@ std::vector<StateEntry> ListEntries(const PlanData& plan);
 Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int64_t count, void* to, size_t to_bytes);
 Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);
+
+// What is kept of an entry, dense, as files have it: all elements, of a symmetric matrix the lower triangle, row after
+// row. It is counted in rows: of a symmetric entry of order n, n rows of 1 to n elements; else each element is one.
+int64_t PackedRows(const StateEntry& entry);
+int64_t PackedBefore(const StateEntry& entry, int64_t row);  // elements before a row; of all rows: of the entry
+// The end of the rows from `first` on that have no more than so many elements together; one row at least.
+int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements);
+// Rows [first, last) out of and into the arena. The range must lie within the entry.
+void PackRows(const StateEntry& entry, const char* arena, int64_t first, int64_t last, char* to);
+void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* arena);
 
 }  // namespace shampoo

@@ -20,6 +20,9 @@ static const char kHelp[] =
     "  --batch N            images per step, of all ranks together (64)\n"
     "  --seed N             of the first weights and of the order of the images (1)\n"
     "  --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated\n"
+    "  --checkpoint DIR     saves the state of the optimizer and the parameters there, after every epoch\n"
+    "  --resume             goes on from there, with any number of ranks, any --shards but local\n"
+    "  --stop-after N       ends after N epochs, for a run with --resume to go on\n"
     "  --data FILE          the images (../c_mlp/data/digits.bin)\n"
     "  --help               this text\n";
 
@@ -62,6 +65,10 @@ void options_parse(Options* options, int argc, char** argv) {
       set_shards(options, "local");
       continue;
     }
+    if (strcmp(name, "--resume") == 0) {
+      options->resume = 1;
+      continue;
+    }
     const char* value = argv[++i];  // NULL after the last argument
     if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
     if (strcmp(name, "--epochs") == 0) {
@@ -70,6 +77,10 @@ void options_parse(Options* options, int argc, char** argv) {
       options->batch = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--seed") == 0) {
       options->seed = to_integer(name, value, 0, INT_MAX);
+    } else if (strcmp(name, "--checkpoint") == 0) {
+      options->checkpoint = value;
+    } else if (strcmp(name, "--stop-after") == 0) {
+      options->stop_after = to_integer(name, value, 1, INT_MAX);
     } else if (strcmp(name, "--shards") == 0) {
       set_shards(options, value);
     } else if (strcmp(name, "--set") == 0) {
@@ -80,4 +91,5 @@ void options_parse(Options* options, int argc, char** argv) {
       fail("there is no option %s; see --help", name);
     }
   }
+  if (options->resume && options->checkpoint == NULL) fail("--resume needs --checkpoint DIR, from where to go on");
 }

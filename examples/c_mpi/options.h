@@ -13,6 +13,9 @@ typedef struct {
   int shards;  // 0: each rank holds all parameters; 1: each holds a chunk of every parameter
   int seed;
   const char* data;
+  const char* checkpoint;  // directory to save into after every epoch; NULL: none
+  int resume;              // 1: goes on from what is there
+  int stop_after;          // ends after so many epochs, as if it were killed; 0: not
   Settings settings;
 } Options;
 

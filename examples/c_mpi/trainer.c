@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "checkpoint.h"
 #include "digits.h"
 #include "mlp.h"
 #include "report.h"
@@ -65,6 +66,11 @@ int train(const Options* options, const Ranks* ranks) {
   shards_create(&shards, ranks);
   shards_take_params(&shards, ranks, &net);
   with_shampoo_create(&shampoo, ranks, &net, options->shards ? &shards : NULL, &options->settings);
+  int done = 0;  // epochs
+  if (options->resume) {
+    done = checkpoint_load(options->checkpoint, &shampoo, &net, steps_per_epoch);
+    shards_take_params(&shards, ranks, &net);
+  }
 
   int* rows = allocate((size_t)digits.train_count, sizeof(int));
   real* x = allocate((size_t)options->batch * kInputs, sizeof(real));
@@ -72,10 +78,13 @@ int train(const Options* options, const Ranks* ranks) {
   for (int i = 0; i < digits.train_count; ++i) rows[i] = i;
   if (ranks->rank == 0) {
     report_head(options, ranks, &shampoo, &digits, steps_per_epoch);
-    evaluate(&net, &digits, 0);
+    evaluate(&net, &digits, done);
   }
 
-  for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
+  for (int epoch = 1; epoch <= done; ++epoch) shuffle(rows, digits.train_count, &random_state);  // as it was
+  const int last =
+      options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
+  for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {
     shuffle(rows, digits.train_count, &random_state);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
@@ -88,6 +97,7 @@ int train(const Options* options, const Ranks* ranks) {
       if (options->shards) shards_gather(&shards, ranks, &net);  // for the next forward pass
     }
     if (ranks->rank == 0) evaluate(&net, &digits, epoch);
+    if (options->checkpoint != NULL) checkpoint_save(options->checkpoint, ranks, &shampoo, &net, epoch);
   }
   const int same = report_ranks(ranks, &shampoo, &net);
 

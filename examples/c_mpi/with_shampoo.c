@@ -62,21 +62,19 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   check(shampoo_plan_finish(plan), "plan");
   measure(shampoo, plan, &place);
 
-  // 3. The communicator. The optimizer keeps a hold of its own.
+  // 3. The communicator.
   shampoo_comm_ops ops;
-  shampoo_comm* comm;
   ranks_ops(ranks, &ops);
-  check(shampoo_comm_from_ops(&comm, &ops), "communicator");
+  check(shampoo_comm_from_ops(&shampoo->world, &ops), "communicator");
 
   // 4. The optimizer. All ranks come here, and all go on or none.
   shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
   if (shards == NULL) {
-    device.replica_comm = comm;
+    device.replica_comm = shampoo->world;
   } else {
-    device.shard_comm = comm;
+    device.shard_comm = shampoo->world;
   }
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
-  shampoo_comm_destroy(comm);
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
 
   // 5. Where parameters and gradients are: whole ones in the network, or this rank's chunks.
@@ -95,7 +93,10 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   shampoo_config_destroy(config);
 }
 
-void with_shampoo_free(WithShampoo* shampoo) { shampoo_optimizer_destroy(shampoo->optimizer); }
+void with_shampoo_free(WithShampoo* shampoo) {
+  shampoo_optimizer_destroy(shampoo->optimizer);
+  shampoo_comm_destroy(shampoo->world);
+}
 
 void with_shampoo_step(WithShampoo* shampoo) { check(shampoo_optimizer_step(shampoo->optimizer, NULL), "step"); }
 

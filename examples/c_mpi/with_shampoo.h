@@ -14,6 +14,7 @@
 
 typedef struct {
   shampoo_optimizer* optimizer;
+  shampoo_comm* world;  // all ranks
   double lr;            // the learning rate that it was made with
   int64_t state_bytes;  // memory of the state on this rank
   int64_t sent_bytes;   // what this rank sends in a step, to exchange gradients, parameters or updates

@@ -15,6 +15,7 @@
 extern shampoo_config* config;
 extern shampoo_plan* plan;
 extern shampoo_optimizer* optimizer;
+extern shampoo_comm* world;
 extern shampoo_status status;
 extern int32_t group, index, rank;
 extern int64_t bytes, count;

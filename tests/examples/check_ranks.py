@@ -6,12 +6,14 @@
 COMMAND starts {ranks} of them. On four, data parallel and fully sharded: three epochs bring the loss down, and
 parameters are the same bits on all ranks. Data parallel, each rank keeps at most 30 % of the state of all; several
 exchanges a step change nothing; what is sent in bfloat16 is half, and the replicas agree even so. On two and three,
-fully sharded with gather: losses and parameters are those of the data-parallel run.
+fully sharded with gather: losses and parameters are those of the data-parallel run. A run that was ended goes on, as
+itself, with other shards and with other ranks.
 """
 import argparse
 import collections
 import re
 import subprocess
+import tempfile
 
 RANKS = 4
 EPOCHS = 3
@@ -38,19 +40,19 @@ def command_of(ranks):
     return [*(word.replace("{ranks}", str(ranks)) for word in arguments.command), "--data", arguments.data]
 
 
-def train(*options, ranks=RANKS, algorithm=None):
+def train(*options, ranks=RANKS, algorithm=None, epochs=range(EPOCHS + 1)):
     command = [*command_of(ranks), "--epochs", str(EPOCHS), *options]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert ALGORITHM.findall(run.stdout) == (algorithm or WHOLE), run.stdout
-    epochs, rows = EPOCH.findall(run.stdout), RANK.findall(run.stdout)
-    assert [int(epoch) for epoch, _, _ in epochs] == list(range(EPOCHS + 1)), run.stdout
+    told, rows = EPOCH.findall(run.stdout), RANK.findall(run.stdout)
+    assert [int(epoch) for epoch, _, _ in told] == list(epochs), run.stdout
     assert [int(rank) for rank, *_ in rows] == list(range(ranks)), run.stdout
     assert len({bits for *_, bits in rows}) == 1, "the ranks differ:\n" + run.stdout
     assert all(int(blocks) > 0 for _, blocks, *_ in rows), run.stdout
-    losses = [loss for _, loss, _ in epochs]
-    print(f"{ranks} ranks, {' '.join(options) or 'data parallel'}: loss {losses[-1]} after {EPOCHS} epochs")
-    assert float(losses[-1]) < HIGHEST_LOSS, run.stdout
+    losses = [loss for _, loss, _ in told]
+    print(f"{ranks} ranks, {' '.join(options) or 'data parallel'}: loss {losses[-1]} after {epochs[-1]} epochs")
+    assert epochs[-1] < EPOCHS or float(losses[-1]) < HIGHEST_LOSS, run.stdout
     return Run(losses, [int(state) for _, _, state, *_ in rows], [int(sent) for *_, sent, _ in rows], rows[0][-1])
 
 
@@ -74,6 +76,20 @@ for count in (2, 3):
     assert gathered.losses == whole.losses, (count, gathered.losses, whole.losses)
     assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, the parameters are not"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
+
+# Ended after an epoch: as sharded ranks, as copies and by one rank, it goes on from there.
+with tempfile.TemporaryDirectory() as folder:
+    save = ["--checkpoint", folder]
+    whole = train(ranks=2)
+    train(*save, "--stop-after", "1", ranks=2, epochs=range(2))
+    resumed = train(*save, "--resume", "--stop-after", "2", "--shards", "gather", ranks=2, epochs=range(1, 3))
+    assert resumed.losses == whole.losses[1:3], (resumed, whole)
+    resumed = train(*save, "--resume", ranks=2, epochs=range(2, EPOCHS + 1))
+    assert resumed.losses == whole.losses[2:] and resumed.bits == whole.bits, (resumed, whole)
+with tempfile.TemporaryDirectory() as folder:
+    save = ["--checkpoint", folder]
+    train(*save, "--stop-after", "1", epochs=range(2))
+    train(*save, "--resume", ranks=1, epochs=range(1, EPOCHS + 1))
 
 wrong = subprocess.run([*command_of(RANKS), "--set", "no_such_key=1"], capture_output=True, text=True, timeout=100,
                        check=False)

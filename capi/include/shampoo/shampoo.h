@@ -184,7 +184,7 @@ enum {
   SHAMPOO_E_COMM = 6,
   /** A device or its runtime failed. Not returned by this version, which works on the CPU alone. */
   SHAMPOO_E_DEVICE = 7,
-  /** A file is missing, unreadable or damaged, or the disk is full. Not returned by this version. */
+  /** A file is missing, unreadable or damaged, or the disk is full; the text names the file. */
   SHAMPOO_E_IO = 8,
   /** A bug of the library: please report it, with the text of shampoo_last_error() and shampoo_build_info(). */
   SHAMPOO_E_INTERNAL = 9
@@ -1404,6 +1404,70 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
  */
 shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, const void* src,
                                    size_t src_bytes, int32_t src_device_type, void* stream);
+
+/* ====================================================================================================================
+ * Checkpoints: the state of a job as files, which a job of any other number of ranks can load
+ * ================================================================================================================= */
+
+/**
+ * Saves the states of optimizers, of all ranks, as one checkpoint: safetensors files, one or more for each rank, and a
+ * JSON index that tells what is in them. Parameters are the host's to save. docs/checkpoints.md describes the files.
+ *
+ * A checkpoint exists once its index is there, which is written last. A save that fails, or is killed at any moment,
+ * leaves the earlier checkpoints of the directory whole. One that succeeds removes all but the last checkpoint_keep.
+ *
+ * Collective over world. Blocks: until the files are on the disk. Threads: optimizer, of all of them.
+ *
+ * @param opts the optimizers of this rank, count of them. Names of parameters must be unique across them. Where all
+ *     ranks have one optimizer, it is that; ranks may have others, too, as where experts have replicas of their own.
+ * @param count number of optimizers of this rank, at least 0.
+ * @param world communicator of all ranks of the job, whatever their replicas and shards; on the CPU one of host memory.
+ *     NULL: there is one rank.
+ * @param directory path of a directory that all ranks see, UTF-8. It is made if it is not there; what it is in must be.
+ * @param stream must be NULL on the CPU.
+ * @retval SHAMPOO_OK the checkpoint is on the disk.
+ * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, a name is in two optimizers, or world is smaller than
+ *     the replicas times the shards of an optimizer.
+ * @retval SHAMPOO_E_STATE the state of an optimizer was spoiled by a load that failed.
+ * @retval SHAMPOO_E_IO a file could not be written; the text names it and the reason. The same on all ranks.
+ * @retval SHAMPOO_E_COMM a collective failed.
+ * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
+ * @since 0.1
+ */
+shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
+                            void* stream);
+
+/**
+ * Loads a checkpoint into optimizers, whatever the number of ranks, of threads and of shards that saved it. Parameters
+ * are known by their names, and blocks by their places in them. Training then goes on with the bits of the run that
+ * saved it, if its parameters have been brought back, too, and hyper-parameters are the same.
+ *
+ * What must agree: names and shapes of all parameters, the dtypes of states, and the grafting method where it keeps a
+ * state. Other hyper-parameters are those of the optimizer that loads, and the log tells which differ. Blocks that were
+ * cut in another way: see the key on_block_mismatch. A load that fails leaves the optimizers as they were. (One case is
+ * left: a state of more than 24 MiB that has made steps, and a file that fails to be read after it has been read and
+ * checked. The optimizer then refuses to step, with SHAMPOO_E_STATE, until a load succeeds.)
+ *
+ * Collective over world. Blocks: until it is done. Threads: optimizer, of all of them.
+ *
+ * @param opts the optimizers of this rank, count of them, together on all ranks those of all parameters of the
+ *     checkpoint. Where arenas are bound, the state is written to the last state_out.
+ * @param count number of optimizers of this rank, at least 0.
+ * @param world communicator of all ranks of the job, as for shampoo_save(); NULL: there is one rank.
+ * @param directory path of a directory that checkpoints were saved into, of which the last is loaded; or of the index
+ *     of one of them. UTF-8.
+ * @param stream must be NULL on the CPU.
+ * @retval SHAMPOO_OK the states, and the step counters, are those of the checkpoint.
+ * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint is of other parameters, dtypes,
+ *     grafting or blocks; the text names the first.
+ * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, cut off or damaged; the text names the
+ *     file, and the entry. The same on all ranks.
+ * @retval SHAMPOO_E_COMM a collective failed.
+ * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
+ * @since 0.1
+ */
+shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
+                            void* stream);
 
 /* ====================================================================================================================
  * Matrix functions: the roots that the optimizer uses, on host memory, for tests and for building other methods

@@ -58,15 +58,20 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), [&](int, int64_t i) {
     const Block& block = plan.blocks[static_cast<size_t>(i)];
     if (!plan.Owns(block)) return;
-    const Settings& settings = plan.groups[static_cast<size_t>(block.group)];
     std::fill_n(arena + block.factor[0].offset, block.state_bytes, char{0});  // factor[0] is a block's first state
-    for (int k = 0; k < block.order(); ++k) {
-      if (settings.initial_inverse == InitialInverse::kIdentity) {
-        SetIdentity(block.inverse[static_cast<size_t>(k)], block.shape[k], arena);
-      }
-      reinterpret_cast<int32_t*>(arena + block.diagonal.offset)[k] = 1;
-    }
+    InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
   });
+}
+
+void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
+  // Factor matrices and inverse roots lie one after the other, before the flags.
+  std::fill(arena + block.factor[0].offset, arena + block.diagonal.offset, char{0});
+  for (int k = 0; k < block.order(); ++k) {
+    if (initial == InitialInverse::kIdentity) {
+      SetIdentity(block.inverse[static_cast<size_t>(k)], block.shape[k], arena);
+    }
+    reinterpret_cast<int32_t*>(arena + block.diagonal.offset)[k] = 1;
+  }
 }
 
 void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* largest) {

@@ -25,6 +25,7 @@ class CpuBackend : public Backend {
                        std::unique_ptr<Backend>* out);
 
   void InitializeState(const PlanData& plan, char* arena) override;
+  void InitializeFactors(const Block& block, InitialInverse initial, char* arena) override;
   void LargestMagnitudes(std::span<const Stretch> stretches, double* largest) override;
   GradientInspection Inspect(const StepItem& item) override;
   double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena) override;

@@ -37,8 +37,8 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                             "grafting_epsilon",
                                             "gradient_scale"};
   const std::set<std::string> of_optimizer = {
-      "threads",           "track_times", "communicate",     "communication_dtype",
-      "comm_bucket_bytes", "balance",     "verify_replicas", "shard_mode"};
+      "threads", "track_times",     "communicate", "communication_dtype", "comm_bucket_bytes",
+      "balance", "verify_replicas", "shard_mode",  "checkpoint_keep",     "on_block_mismatch"};
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;

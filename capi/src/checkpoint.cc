@@ -1,0 +1,71 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/src/guard.h"
+#include "capi/src/handles.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/save.h"
+
+namespace shampoo {
+namespace {
+
+// What is wrong on this rank, the others are to know where there is a communicator.
+template <typename Run>
+Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
+                     const void* stream, Run&& run) {
+  std::vector<Optimizer*> optimizers;
+  CheckpointCall call;
+  call.world = world != nullptr ? world->comm.get() : nullptr;
+  call.library = Cat(SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH);
+  call.given = [&]() -> Status {
+    if (count < 0) return Invalid("count is ", count, ": expected at least 0");
+    if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
+    for (int32_t i = 0; i < count; ++i) {
+      if (opts[i] == nullptr) return Invalid("opts[", i, "] is NULL: expected an optimizer");
+      optimizers.push_back(opts[i]->optimizer.get());
+    }
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(directory, "directory"));
+    if (*directory == '\0') return Invalid("directory is empty: expected the path of a directory");
+    if (stream != nullptr) return Invalid("stream is not NULL: on the CPU there is none");
+    call.directory = directory;
+    return {};
+  }();
+  call.optimizers = optimizers;
+  return run(call);
+}
+
+// Every optimizer that took part tells the failure.
+template <typename Body>
+shampoo_status GuardAll(shampoo_optimizer* const* opts, int32_t count, Body&& body) {
+  std::string error;
+  const shampoo_status status = Guard(body, &error);
+  if (status == SHAMPOO_OK || opts == nullptr) return status;
+  for (int32_t i = 0; i < count; ++i) {
+    if (opts[i] == nullptr) continue;
+    try {
+      opts[i]->last_error = error;
+    } catch (...) {
+      opts[i]->last_error.clear();
+    }
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace shampoo
+
+shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
+                            void* stream) {
+  return shampoo::GuardAll(opts, count, [&] {
+    return shampoo::RunCheckpoint(opts, count, world, directory, stream, [](const shampoo::CheckpointCall& call) {
+      return shampoo::SaveCheckpoint(call, shampoo::StatesWriter::Limits{});
+    });
+  });
+}
+
+shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
+                            void* stream) {
+  return shampoo::GuardAll(opts, count, [&] {
+    return shampoo::RunCheckpoint(opts, count, world, directory, stream,
+                                  [](const shampoo::CheckpointCall& call) { return shampoo::LoadCheckpoint(call); });
+  });
+}

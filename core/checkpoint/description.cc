@@ -1,0 +1,79 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/description.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/checkpoint/json.h"
+#include "core/config/keys.h"
+
+namespace shampoo {
+
+StoredGroup DescribeGroup(const Optimizer& optimizer, int group) {
+  StoredGroup described{optimizer.StepsOf(group), {}};
+  const Settings& settings = optimizer.SettingsOf(group);
+  for (const auto& [name, text] : optimizer.plan().keys[static_cast<size_t>(group)]) {
+    const Key* const key = FindKey(name);
+    // Those of the whole optimizer say how it works, and not what it computes.
+    if (key->scope == Scope::kOptimizer) continue;
+    described.config.emplace_back(name, key->changeable ? Cat(settings.*key->number) : text);
+  }
+  return described;
+}
+
+StoredParam DescribeParam(const Optimizer& optimizer, size_t param) {
+  const ParamDesc& desc = optimizer.plan().params[param].desc;
+  return {desc.name, desc.shape, desc.param_dtype, desc.group};
+}
+
+std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number) {
+  std::vector<std::string> texts;
+  const auto add = [&](const char* what, const std::string& told) {
+    texts.push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", told, "}"));
+  };
+  for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
+    add("group", TextOf(DescribeGroup(optimizer, static_cast<int>(g))));
+  }
+  for (size_t p = 0; p < optimizer.plan().params.size(); ++p) add("param", TextOf(DescribeParam(optimizer, p)));
+  return texts;
+}
+
+void Descriptions::Add(int rank, const std::string& text) {
+  const Json told = Json::parse(text);
+  Teller& teller = TellerOf(rank, told.at("optimizer").get<int64_t>());
+  if (told.contains("group")) {
+    teller.groups.push_back(static_cast<int>(groups_.size()));
+    if (status_.ok()) status_ = ParseGroup(told.at("group"), &groups_.emplace_back());
+    return;
+  }
+  StoredParam param;
+  if (status_.ok()) status_ = ParseParam(told.at("param"), &param);
+  if (status_.ok()) AddParam(teller, std::move(param));
+}
+
+Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
+  const auto found = std::find_if(tellers_.begin(), tellers_.end(), [&](const Teller& teller) {
+    return teller.rank == rank && teller.optimizer == optimizer;
+  });
+  return found != tellers_.end() ? *found : tellers_.emplace_back(Teller{rank, optimizer, {}});
+}
+
+void Descriptions::AddParam(const Teller& teller, StoredParam param) {
+  param.group = teller.groups[static_cast<size_t>(param.group)];
+  const auto [place, is_new] = places_.emplace(param.name, params_.size());
+  if (is_new) {
+    params_.push_back(std::move(param));
+    return;
+  }
+  const StoredParam& known = params_[place->second];
+  if (known.shape == param.shape && known.dtype == param.dtype &&
+      groups_[static_cast<size_t>(known.group)] == groups_[static_cast<size_t>(param.group)]) {
+    return;
+  }
+  status_ = Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", teller.rank,
+                    " has another shape, dtype, step or hyper-parameters than a rank before it; one checkpoint takes "
+                    "a name for one parameter");
+}
+
+}  // namespace shampoo

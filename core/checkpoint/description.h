@@ -1,0 +1,52 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/checkpoint/index.h"
+#include "core/optimizer/optimizer.h"
+
+namespace shampoo {
+
+// What an index says of an optimizer, but for its blocks: the same on all ranks that have the same parameters.
+
+// Step and hyper-parameters of a group, as they are in force.
+StoredGroup DescribeGroup(const Optimizer& optimizer, int group);
+// group: its number in the optimizer.
+StoredParam DescribeParam(const Optimizer& optimizer, size_t param);
+
+// One text for each group, then for each parameter, that names the optimizer by its number on its rank.
+std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number);
+
+// Makes one list of groups and one of parameters from the texts of all ranks.
+class Descriptions {
+ public:
+  void Add(int rank, const std::string& text);
+  // Fails where two optimizers do not agree on a parameter.
+  Status status() const { return status_.Copy(); }
+  const std::vector<StoredGroup>& groups() const { return groups_; }
+  const std::vector<StoredParam>& params() const { return params_; }
+
+ private:
+  struct Teller {
+    int rank;
+    int64_t optimizer;
+    std::vector<int> groups;  // where its groups are among all
+  };
+  Teller& TellerOf(int rank, int64_t optimizer);
+  void AddParam(const Teller& teller, StoredParam param);
+
+  Status status_;
+  std::vector<Teller> tellers_;
+  std::vector<StoredGroup> groups_;
+  std::vector<StoredParam> params_;
+  std::map<std::string, size_t> places_;  // of parameters, by name
+};
+
+}  // namespace shampoo

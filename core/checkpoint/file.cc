@@ -1,0 +1,183 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace shampoo {
+namespace {
+
+const char* NextStep(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return "; free some space, or raise the limit, and try again";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; name a directory that this process may use";
+    case ENOENT:
+    case ENOTDIR:
+      return "; check the path, and that what it is on is still there";
+    case EMFILE:
+    case ENFILE:
+      return "; too many files are open";
+    default:
+      return "";
+  }
+}
+
+Status Failed(const char* tried, const std::string& path, int error) {
+  return IoFailed("cannot ", tried, " ", path, ": ", std::generic_category().message(error), NextStep(error));
+}
+
+// What a call returns once it is not interrupted.
+template <typename Call>
+auto Retried(Call&& call) {
+  while (true) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+Status OpenWith(const std::string& path, int flags, const char* tried, int* fd) {
+  *fd = Retried([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  return *fd >= 0 ? Status() : Failed(tried, path, errno);
+}
+
+Status SyncFd(int fd, const std::string& path) {
+  return Retried([fd] { return fsync(fd); }) == 0 ? Status() : Failed("sync", path, errno);
+}
+
+}  // namespace
+
+File::~File() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status File::Open(const std::string& path, File* out) {
+  File file;
+  file.path_ = path;
+  SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY, "open", &file.fd_));
+  *out = std::move(file);
+  return {};
+}
+
+Status File::Create(const std::string& path, File* out) {
+  File file;
+  file.path_ = path;
+  SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDWR | O_CREAT | O_TRUNC, "create", &file.fd_));
+  *out = std::move(file);
+  return {};
+}
+
+Status File::Size(int64_t* bytes) const {
+  struct stat told;
+  if (fstat(fd_, &told) != 0) return Failed("look at", path_, errno);
+  *bytes = told.st_size;
+  return {};
+}
+
+Status File::ReadAt(int64_t at, void* data, size_t bytes) const {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t got = Retried(
+        [&] { return pread(fd_, static_cast<char*>(data) + done, bytes - done, at + static_cast<off_t>(done)); });
+    if (got < 0) return Failed("read", path_, errno);
+    if (got == 0) {
+      return IoFailed(path_, " ends at byte ", at + static_cast<int64_t>(done), ": expected ",
+                      at + static_cast<int64_t>(bytes), " bytes and more; it was cut off");
+    }
+    done += static_cast<size_t>(got);
+  }
+  return {};
+}
+
+Status File::WriteAt(int64_t at, const void* data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t put = Retried([&] {
+      return pwrite(fd_, static_cast<const char*>(data) + done, bytes - done, at + static_cast<off_t>(done));
+    });
+    if (put < 0) return Failed("write", path_, errno);
+    if (put == 0) return Failed("write", path_, ENOSPC);
+    done += static_cast<size_t>(put);
+  }
+  return {};
+}
+
+void File::StartWriting(int64_t at, int64_t bytes) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)sync_file_range(fd_, at, bytes, SYNC_FILE_RANGE_WRITE);  // a hint: Sync tells of failures
+#else
+  (void)at, (void)bytes;
+#endif
+}
+
+Status File::Sync() { return SyncFd(fd_, path_); }
+
+Status File::Close() {
+  const int fd = std::exchange(fd_, -1);
+  // After EINTR the descriptor is gone, too.
+  return close(fd) == 0 || errno == EINTR ? Status() : Failed("close", path_, errno);
+}
+
+std::string PathIn(const std::string& directory, const std::string& name) {
+  return directory.ends_with('/') ? directory + name : directory + "/" + name;
+}
+
+Status KindOf(const std::string& path, PathKind* kind) {
+  struct stat told;
+  if (stat(path.c_str(), &told) == 0) {
+    *kind = S_ISDIR(told.st_mode) ? PathKind::kDirectory : PathKind::kFile;
+    return {};
+  }
+  if (errno != ENOENT && errno != ENOTDIR) return Failed("look at", path, errno);
+  *kind = PathKind::kNothing;
+  return {};
+}
+
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0777) == 0) return {};
+  const int error = errno;
+  PathKind kind = PathKind::kNothing;
+  if (error == EEXIST && KindOf(path, &kind).ok() && kind == PathKind::kDirectory) return {};
+  return Failed("make the directory", path, error == EEXIST ? ENOTDIR : error);
+}
+
+Status ListDirectory(const std::string& path, std::vector<std::string>* names) {
+  names->clear();
+  DIR* const directory = opendir(path.c_str());
+  if (directory == nullptr) return Failed("list the directory", path, errno);
+  errno = 0;
+  while (const dirent* const entry = readdir(directory)) {
+    names->emplace_back(entry->d_name);
+    errno = 0;
+  }
+  const int error = errno;
+  closedir(directory);
+  return error == 0 ? Status() : Failed("list the directory", path, error);
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? Status() : Failed("rename to its final name", from, errno);
+}
+
+Status Remove(const std::string& path) {
+  return unlink(path.c_str()) == 0 || errno == ENOENT ? Status() : Failed("remove", path, errno);
+}
+
+Status SyncDirectory(const std::string& path) {
+  int fd = -1;
+  SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY | O_DIRECTORY, "open the directory", &fd));
+  Status status = SyncFd(fd, path);
+  close(fd);
+  return status;
+}
+
+}  // namespace shampoo

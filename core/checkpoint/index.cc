@@ -1,0 +1,280 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/index.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+
+#include "core/base/hash.h"
+#include "core/checkpoint/json.h"
+#include "core/checkpoint/safetensors.h"
+
+namespace shampoo {
+namespace {
+
+std::string Hex(uint64_t number) {
+  std::string text(16, '0');
+  for (size_t digit = 16; digit-- > 0; number >>= 4) text[digit] = "0123456789abcdef"[number & 15];
+  return text;
+}
+
+bool GetHex(const Json& object, const char* name, uint64_t* out) {
+  std::string text;
+  if (!Get(object, name, &text) || text.size() != 16) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out, 16);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+constexpr int64_t kMostGroups = int64_t{1} << 30;
+
+Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what); }
+
+// Turns members of the index's arrays into what they tell, one after another.
+class IndexParser {
+ public:
+  IndexParser(const WantsBlock& wants, CheckpointIndex* index) : wants_(wants), index_(index) {}
+
+  Status Add(const std::string& array, const Json& member) {
+    if (array == "groups") return AddGroup(member);
+    if (array == "parameters") return AddParam(member);
+    if (array == "files") return AddFile(member);
+    if (array == "blocks") return AddBlock(member);
+    return {};  // of a later version
+  }
+
+ private:
+  Status AddGroup(const Json& member) { return ParseGroup(member, &index_->groups.emplace_back()); }
+
+  Status AddParam(const Json& member) {
+    StoredParam param;
+    SHAMPOO_RETURN_IF_ERROR(ParseParam(member, &param));
+    if (param.group >= static_cast<int>(index_->groups.size())) return Malformed("a parameter's group");
+    if (!params_.emplace(param.name, static_cast<int>(index_->params.size())).second) {
+      return Malformed("two parameters have the same name");
+    }
+    index_->params.push_back(std::move(param));
+    return {};
+  }
+
+  Status AddFile(const Json& member) {
+    StoredFile file;
+    if (!Get(member, "name", &file.name) || !Get(member, "bytes", &file.bytes) || file.bytes < 0 ||
+        !GetHex(member, "start_checksum", &file.start_checksum) || file.name.find('/') != std::string::npos) {
+      return Malformed("a file lacks name, bytes or start_checksum");
+    }
+    if (!files_.emplace(file.name, static_cast<int>(index_->files.size())).second) {
+      return Malformed("two files have the same name");
+    }
+    index_->files.push_back(std::move(file));
+    return {};
+  }
+
+  Status AddBlock(const Json& member) {
+    StoredBlock block;
+    std::string param;
+    std::string file;
+    if (!Get(member, "parameter", &param) || !Get(member, "file", &file) || !Get(member, "key", &block.key)) {
+      return Malformed("a block lacks parameter, file or key");
+    }
+    const auto param_found = params_.find(param);
+    const auto file_found = files_.find(file);
+    if (param_found == params_.end() || file_found == files_.end()) {
+      return Malformed("a block is of a parameter, or in a file, that was not told before it");
+    }
+    block.param = param_found->second;
+    block.file = file_found->second;
+    SHAMPOO_RETURN_IF_ERROR(ParsePlace(member, index_->params[static_cast<size_t>(block.param)], &block.place));
+    const auto entries = member.find("entries");
+    if (entries == member.end() || !entries->is_object()) return Malformed("a block has no entries");
+    for (const auto& [state, told] : entries->items()) {
+      StoredEntry entry{state};
+      std::string dtype;
+      if (!Get(told, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &entry.dtype) ||
+          !GetHex(told, "checksum", &entry.checksum)) {
+        return Malformed("an entry lacks dtype or checksum");
+      }
+      block.entries.push_back(std::move(entry));
+    }
+    if (wants_(*index_, block)) index_->blocks.push_back(std::move(block));
+    return {};
+  }
+
+  static Status ParsePlace(const Json& member, const StoredParam& param, BlockPlace* place) {
+    Shape stride;
+    const int64_t elements = param.elements();
+    place->piece = Region::Stretch(0, elements, elements);
+    const auto piece = member.find("piece");
+    if (piece != member.end() &&
+        (!Get(*piece, "shape", &place->piece.shape) || !Get(*piece, "offset", &place->piece.offset) ||
+         !Get(*piece, "extent", &place->piece.extent))) {
+      return Malformed("the piece of a block lacks shape, offset or extent");
+    }
+    if (!Get(member, "shape", &place->shape) || !Get(member, "strides", &stride) ||
+        !Get(member, "offset", &place->offset) || stride.ndim != place->shape.ndim) {
+      return Malformed("a block lacks shape, strides or offset");
+    }
+    place->stride = stride.dims;
+    return place->Check(elements);
+  }
+
+  const WantsBlock& wants_;
+  CheckpointIndex* index_;
+  std::map<std::string, int> params_;
+  std::map<std::string, int> files_;
+};
+
+Status CheckFormat(const Json& told, CheckpointIndex* index) {
+  if (!Get(told, "format_version", &index->format) || index->format < 1) return Malformed("it has no format_version");
+  if (index->format > kCheckpointFormat) {
+    return IoFailed("the checkpoint is of format ", index->format, ", and this library reads up to ", kCheckpointFormat,
+                    ": load it with a library of the version that wrote it, or a later one");
+  }
+  if (!Get(told, "library_version", &index->library) || !Get(told, "world", &index->world)) {
+    return Malformed("it has no library_version or world");
+  }
+  return {};
+}
+
+// Whether the bytes after the start have the checksum that it tells.
+Status CheckSum(const File& file, uint64_t* checksum) {
+  const size_t start_bytes = IndexStart(0).size();
+  int64_t bytes = 0;
+  SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
+  if (bytes < static_cast<int64_t>(start_bytes)) return Malformed("it is cut off");
+  std::string start(start_bytes, '\0');
+  SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
+  StreamHash hash;
+  std::string buffer(1 << 20, '\0');
+  for (int64_t at = static_cast<int64_t>(start_bytes); at < bytes;) {
+    const auto part = std::min(bytes - at, static_cast<int64_t>(buffer.size()));
+    SHAMPOO_RETURN_IF_ERROR(file.ReadAt(at, buffer.data(), static_cast<size_t>(part)));
+    hash.Add(buffer.data(), static_cast<size_t>(part));
+    at += part;
+  }
+  *checksum = hash.value();
+  if (start == IndexStart(*checksum)) return {};
+  return IoFailed("its checksum does not fit: it was changed or cut off; load another checkpoint");
+}
+
+}  // namespace
+
+Status ParseGroup(const Json& member, StoredGroup* group) {
+  const auto config = member.find("config");
+  if (!Get(member, "step", &group->step) || group->step < 0 || config == member.end() || !config->is_object()) {
+    return Malformed("a group has no step or config");
+  }
+  for (const auto& [key, value] : config->items()) {
+    if (!Read(value, &group->config.emplace_back(key, "").second)) return Malformed("a value of a config is no text");
+  }
+  return {};
+}
+
+Status ParseParam(const Json& member, StoredParam* param) {
+  std::string dtype;
+  int64_t group = 0;
+  int64_t elements = 0;
+  if (!Get(member, "name", &param->name) || !Get(member, "shape", &param->shape) || !Get(member, "dtype", &dtype) ||
+      !DtypeFromSafetensors(dtype, &param->dtype) || !Get(member, "group", &group)) {
+    return Malformed("a parameter lacks name, shape, dtype or group");
+  }
+  const auto dims = param->shape.View();
+  if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }) ||
+      !CheckedProduct(param->shape, &elements)) {
+    return Malformed("the shape of a parameter is impossible");
+  }
+  if (group < 0 || group > kMostGroups) return Malformed("a parameter's group");
+  param->group = static_cast<int>(group);
+  return {};
+}
+
+const std::string* StoredGroup::Value(const std::string& key) const {
+  const auto found = std::find_if(config.begin(), config.end(), [&](const auto& pair) { return pair.first == key; });
+  return found == config.end() ? nullptr : &found->second;
+}
+
+int64_t StoredParam::elements() const {
+  int64_t product = 0;
+  (void)CheckedProduct(shape, &product);  // has passed
+  return product;
+}
+
+const StoredEntry* StoredBlock::Find(std::string_view state) const {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const StoredEntry& entry) { return entry.state == state; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+std::string TensorName(const StoredBlock& block, std::string_view state) { return Cat(block.key, "/", state); }
+
+std::string TextOf(const StoredGroup& group) {
+  std::string config;
+  for (const auto& [key, value] : group.config) {
+    config += Cat(config.empty() ? "" : ",", Quoted(key), ":", Quoted(value));
+  }
+  return Cat("{\"step\":", group.step, ",\"config\":{", config, "}}");
+}
+
+std::string TextOf(const StoredParam& param) {
+  return Cat("{\"name\":", Quoted(param.name), ",\"shape\":", Listed(param.shape.View()), ",\"dtype\":\"",
+             SafetensorsName(param.dtype), "\",\"group\":", param.group, "}");
+}
+
+std::string TextOf(const StoredFile& file) {
+  return Cat("{\"name\":", Quoted(file.name), ",\"bytes\":", file.bytes, ",\"start_checksum\":\"",
+             Hex(file.start_checksum), "\"}");
+}
+
+std::string TextOf(const StoredBlock& block, const std::string& param, const std::string& file) {
+  const BlockPlace& place = block.place;
+  std::string text = Cat("{\"parameter\":", Quoted(param), ",\"key\":", Quoted(block.key), ",\"file\":", Quoted(file),
+                         ",\"shape\":", Listed(place.shape.View()), ",\"offset\":", place.offset,
+                         ",\"strides\":", Listed(std::span(place.stride).first(static_cast<size_t>(place.shape.ndim))));
+  if (!place.is_whole()) {
+    text +=
+        Cat(",\"piece\":{\"shape\":", Listed(place.piece.shape.View()),
+            ",\"offset\":", Listed(place.piece.offset.View()), ",\"extent\":", Listed(place.piece.extent.View()), "}");
+  }
+  std::string entries;
+  for (const StoredEntry& entry : block.entries) {
+    entries += Cat(entries.empty() ? "" : ",", Quoted(entry.state), ":{\"dtype\":\"", SafetensorsName(entry.dtype),
+                   "\",\"checksum\":\"", Hex(entry.checksum), "\"}");
+  }
+  return Cat(text, ",\"entries\":{", entries, "}}");
+}
+
+std::string IndexStart(uint64_t checksum) { return Cat("{\"checksum\":\"", Hex(checksum), "\",\n\"checkpoint\":"); }
+
+Status ParseIndex(std::FILE* text, const WantsBlock& wants, CheckpointIndex* index) {
+  IndexParser parser(wants, index);
+  Status status;
+  std::string array;
+  // Members are taken out as they come: as one JSON value an index takes many times the memory.
+  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 2 && event == Json::parse_event_t::key) array = parsed.get<std::string>();
+    if (depth != 3 || event != Json::parse_event_t::object_end) return true;
+    if (status.ok()) status = parser.Add(array, parsed);
+    return false;
+  };
+  const Json told = Json::parse(text, take, false);
+  if (!told.is_object() || !told.contains("checkpoint")) return Malformed("it is no JSON object with a checkpoint");
+  SHAMPOO_RETURN_IF_ERROR(CheckFormat(told["checkpoint"], index));
+  return status;
+}
+
+Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointIndex* index) {
+  *index = CheckpointIndex{};
+  index->path = path;
+  const size_t slash = path.rfind('/');
+  index->directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  File file;
+  SHAMPOO_RETURN_IF_ERROR(File::Open(path, &file));
+  SHAMPOO_RETURN_IF_ERROR(CheckSum(file, &index->checksum).Within(path));
+  SHAMPOO_RETURN_IF_ERROR(file.Close());
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> text(std::fopen(path.c_str(), "re"), &std::fclose);
+  if (text == nullptr) return IoFailed("cannot open ", path, " again");
+  return ParseIndex(text.get(), wants, index).Within(path);
+}
+
+}  // namespace shampoo

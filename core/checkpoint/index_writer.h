@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/hash.h"
+#include "core/base/status.h"
+#include "core/checkpoint/file.h"
+
+namespace shampoo {
+
+// Writes an index, array by array, in the order of CheckpointIndex. A write that fails is told at the end: ranks that
+// send members are not kept waiting.
+class IndexWriter {
+ public:
+  // library: its version; world: ranks that save.
+  Status Create(const std::string& path, const std::string& library, int64_t world);
+  void Begin(const char* array);
+  void Add(const std::string& member);
+  Status Finish();
+
+ private:
+  void Append(const std::string& text);
+  void Flush();
+
+  File file_;
+  Status status_;
+  StreamHash hash_;
+  std::string buffer_;
+  int64_t at_ = 0;
+  bool in_array_ = false;
+  bool has_member_ = false;
+};
+
+}  // namespace shampoo

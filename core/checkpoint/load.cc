@@ -1,0 +1,239 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/load.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/base/caught.h"
+#include "core/checkpoint/matching.h"
+#include "core/checkpoint/names.h"
+#include "core/checkpoint/ranks.h"
+#include "core/checkpoint/recut.h"
+#include "core/checkpoint/states_reader.h"
+
+namespace shampoo {
+namespace {
+
+// The states of optimizers before a load, to go back to.
+class Before {
+ public:
+  explicit Before(std::span<Optimizer* const> optimizers) : optimizers_(optimizers) {
+    int64_t bytes = 0;
+    for (const Optimizer* optimizer : optimizers) {
+      initial_.push_back(optimizer->is_initial());
+      if (!initial_.back()) bytes += optimizer->plan().state_bytes();
+    }
+    constexpr int64_t kMostKept = int64_t{24} << 20;
+    keeps_ = bytes <= kMostKept;
+    for (const Optimizer* optimizer : optimizers) {
+      if (keeps_) kept_.emplace_back(optimizer->arena(), optimizer->arena() + KeptBytes(*optimizer));
+    }
+  }
+
+  // Whether to look at all files before anything is written, as it could not be taken back.
+  bool ChecksFirst() const { return std::find(initial_.begin(), initial_.end(), false) != initial_.end(); }
+
+  void Restore(const std::string& why) {
+    for (size_t i = 0; i < optimizers_.size(); ++i) {
+      Optimizer* const optimizer = optimizers_[i];
+      if (initial_[i]) {
+        optimizer->InitializeState();
+      } else if (keeps_) {
+        std::copy(kept_[i].begin(), kept_[i].end(), optimizer->ArenaToWrite());
+      } else {
+        optimizer->StateIsLost(
+            Cat("a load that failed left the state in part that of the checkpoint: load a checkpoint, "
+                "or make the optimizer anew. The load failed as ",
+                why));
+      }
+    }
+  }
+
+ private:
+  int64_t KeptBytes(const Optimizer& optimizer) const {
+    return optimizer.is_initial() ? 0 : optimizer.plan().state_bytes();
+  }
+
+  std::span<Optimizer* const> optimizers_;
+  std::vector<bool> initial_;
+  bool keeps_ = false;
+  std::vector<std::vector<char>> kept_;
+};
+
+// One load on one rank.
+class Load {
+ public:
+  explicit Load(const CheckpointCall& call) : call_(call), ranks_(call.world) {}
+
+  Status Run() {
+    int64_t number = 0;  // 0: the directory is the index itself
+    Status own = CheckOptimizers(call_);
+    if (own.ok() && ranks_.is_first()) own = Caught([&] { return Choose(&number); });
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number, &number));
+    const std::string path = number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return ReadAndMatch(path); })));
+    SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
+    SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
+
+    std::unique_ptr<Before> before;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&]() -> Status {
+      before = std::make_unique<Before>(call_.optimizers);
+      reader_ = std::make_unique<StatesReader>(index_);
+      return Check(before->ChecksFirst());
+    })));
+    const Status status = ranks_.Agree(Caught([&] { return Apply(); }));
+    if (!status.ok()) {
+      before->Restore(status.message());
+      return status.Copy();
+    }
+    for (Optimizer* optimizer : call_.optimizers) optimizer->StateIsReplaced();
+    Tell();
+    return {};
+  }
+
+ private:
+  // Rank 0's alone: the last checkpoint of a directory.
+  Status Choose(int64_t* number) const {
+    PathKind kind = PathKind::kNothing;
+    SHAMPOO_RETURN_IF_ERROR(KindOf(call_.directory, &kind));
+    if (kind == PathKind::kNothing) {
+      return IoFailed("there is no ", call_.directory,
+                      ": expected the directory that a checkpoint was saved into, or "
+                      "the index of one");
+    }
+    if (kind == PathKind::kFile) return {};
+    std::vector<FoundCheckpoint> found;
+    SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
+    const auto complete = std::find_if(found.begin(), found.end(), [](const auto& one) { return one.complete; });
+    if (complete == found.end()) {
+      return IoFailed(call_.directory, " has no checkpoint", found.empty() ? "" : " but unfinished ones",
+                      ": expected checkpoint-<number>.json; a shampoo_save that succeeded leaves one");
+    }
+    *number = complete->number;
+    return {};
+  }
+
+  Status ReadAndMatch(const std::string& path) {
+    matching_ = std::make_unique<Matching>(call_.optimizers);
+    SHAMPOO_RETURN_IF_ERROR(ReadIndex(
+        path, [this](const CheckpointIndex& index, const StoredBlock& block) { return matching_->Wants(index, block); },
+        &index_));
+    return matching_->Match(index_);
+  }
+
+  Status CheckSameIndex() const {
+    int64_t of_first = 0;
+    const auto own = static_cast<int64_t>(index_.checksum);
+    SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(own, &of_first));
+    return ranks_.Agree(own == of_first ? Status()
+                                        : IoFailed(index_.path,
+                                                   " is another file than on rank 0: all ranks need the "
+                                                   "same directory"));
+  }
+
+  // Each parameter of the checkpoint is to be on some rank.
+  Status CheckParamsOfOthers() const {
+    constexpr size_t kBits = 63;
+    std::vector<int64_t> own(index_.params.size() / kBits + 1, 0);
+    for (size_t p = 0; p < index_.params.size(); ++p) {
+      if (matching_->Knows(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);
+    }
+    std::vector<int64_t> all;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers(own, &all));
+    for (size_t i = own.size(); i < all.size(); ++i) all[i % own.size()] |= all[i];
+    std::string names;
+    int64_t count = 0;
+    for (size_t p = 0; p < index_.params.size(); ++p) {
+      if ((all[p / kBits] >> (p % kBits) & 1) != 0) continue;
+      if (++count <= 4) names += Cat(count > 1 ? ", " : "", "\"", index_.params[p].name, "\"");
+    }
+    if (count == 0) return {};
+    return Invalid("no optimizer has ", count, " of the parameters of the checkpoint: ", names,
+                   count > 4 ? ", ..." : "", ": add them, or give parameters the names that they had");
+  }
+
+  // directly: also what Apply checks while it reads.
+  Status Check(bool directly) {
+    int64_t bytes = 0;
+    for (const Matching::Direct& direct : matching_->direct()) {
+      for (const StateEntry* state : direct.states) bytes += SpecOf("", *state).end;
+    }
+    progress_ = std::make_unique<Progress>("loading", directly ? 2 * bytes : bytes);
+    for (const Matching::Recut& recut : matching_->recut()) {
+      for (const StoredBlock* source : recut.sources) {
+        for (const StoredEntry& entry : source->entries) {
+          const bool elementwise =
+              entry.state == "filtered_grad" || entry.state == "grafting" || entry.state == "momentum";
+          if (elementwise) SHAMPOO_RETURN_IF_ERROR(reader_->Check(*source, entry));
+        }
+      }
+    }
+    return directly ? ForEachDirect([this](const Matching::Direct& direct, const StoredEntry& entry,
+                                           const StateEntry&) { return reader_->Check(*direct.stored, entry); })
+                    : Status();
+  }
+
+  template <typename Visit>
+  Status ForEachDirect(Visit&& visit) {
+    for (const Matching::Direct& direct : matching_->direct()) {
+      for (const StateEntry* state : direct.states) {
+        SHAMPOO_RETURN_IF_ERROR(visit(direct, *direct.stored->Find(state->state()), *state));
+        progress_->Add(SpecOf("", *state).end);
+      }
+    }
+    return {};
+  }
+
+  Status Apply() {
+    SHAMPOO_RETURN_IF_ERROR(
+        ForEachDirect([this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
+          return reader_->Load(*direct.stored, entry, state, direct.optimizer->ArenaToWrite());
+        }));
+    Recutter recutter(reader_.get());
+    for (const Matching::Recut& recut : matching_->recut()) {
+      SHAMPOO_RETURN_IF_ERROR(recutter.Load(index_, recut, recut.optimizer->ArenaToWrite()));
+      for (const int64_t block : recut.blocks) {
+        recut.optimizer->InitializeFactors(recut.optimizer->plan().blocks[static_cast<size_t>(block)]);
+      }
+    }
+    for (const Matching::Steps& steps : matching_->steps()) steps.optimizer->SetSteps(steps.group, steps.steps);
+    return {};
+  }
+
+  void Tell() const {
+    const int64_t reset = matching_->reset_blocks();
+    if (reset > 0) {
+      LogText(LogLevel::kWarning, [&] {
+        return Cat("on_block_mismatch reset: the factor matrices of ", reset, " of ",
+                   reset + static_cast<int64_t>(matching_->direct().size()),
+                   " blocks of this rank start anew, as the checkpoint was saved with other blocks");
+      });
+    }
+    if (!ranks_.is_first()) return;
+    for (const std::string& warning : matching_->warnings()) {
+      LogText(LogLevel::kWarning, [&] { return warning; });
+    }
+    LogText(LogLevel::kInfo, [&] {
+      return Cat("loaded ", index_.path, ", saved by ", index_.world, " ranks with libshampoo ", index_.library);
+    });
+  }
+
+  const CheckpointCall& call_;
+  Ranks ranks_;
+  CheckpointIndex index_;
+  std::unique_ptr<Matching> matching_;
+  std::unique_ptr<StatesReader> reader_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace
+
+Status LoadCheckpoint(const CheckpointCall& call) {
+  if (call.world != nullptr && call.world->failed()) return call.world->FailedBefore();
+  return Load(call).Run();
+}
+
+}  // namespace shampoo

@@ -1,0 +1,278 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/matching.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/checkpoint/description.h"
+#include "core/plan/check_param.h"
+
+namespace shampoo {
+namespace {
+
+constexpr size_t kMostNamed = 4;  // of what an error lists
+
+// "a", "b" and 3 more
+std::string Named(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
+  return names.size() <= kMostNamed ? text : Cat(text, " and ", names.size() - kMostNamed, " more");
+}
+
+bool IsElementwise(const StateEntry& state) { return state.flat_offset >= 0; }
+
+// The key by which a state is there or not.
+const char* KeyOf(std::string_view state) {
+  if (state == "filtered_grad") return "beta1";
+  return state == "momentum" ? "momentum" : "grafting";
+}
+
+std::string ValueIn(const StoredGroup& group, const char* key) {
+  const std::string* const value = group.Value(key);
+  return value != nullptr ? *value : "?";
+}
+
+const char* DtypeKeyOf(std::string_view state) {
+  if (state == "filtered_grad") return "filtered_grad_dtype";
+  if (state == "momentum") return "momentum_dtype";
+  if (state == "grafting") return "grafting_dtype";
+  return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
+}
+
+bool HasMoment(const std::string& grafting) { return grafting != "none" && grafting != "sgd"; }
+
+}  // namespace
+
+Matching::Matching(std::span<Optimizer* const> optimizers) : optimizers_(optimizers) {
+  for (Optimizer* optimizer : optimizers) {
+    const PlanData& plan = optimizer->plan();
+    for (size_t p = 0; p < plan.params.size(); ++p) {
+      own_[plan.params[p].desc.name] = {optimizer, static_cast<int>(p), false};
+    }
+    for (const Block& block : plan.blocks) {
+      if (plan.Owns(block)) own_[plan.params[static_cast<size_t>(block.param)].desc.name].keeps_states = true;
+    }
+  }
+}
+
+bool Matching::Wants(const CheckpointIndex& index, const StoredBlock& block) const {
+  const auto own = own_.find(index.params[static_cast<size_t>(block.param)].name);
+  return own != own_.end() && own->second.keeps_states;
+}
+
+int64_t Matching::reset_blocks() const {
+  int64_t count = 0;
+  for (const Recut& recut : recut_) count += static_cast<int64_t>(recut.blocks.size());
+  return count;
+}
+
+Status Matching::Match(const CheckpointIndex& index) {
+  SHAMPOO_RETURN_IF_ERROR(MatchParams(index));
+  SHAMPOO_RETURN_IF_ERROR(IndexBlocks(index));
+  for (Optimizer* optimizer : optimizers_) {
+    for (size_t g = 0; g < optimizer->plan().groups.size(); ++g) {
+      SHAMPOO_RETURN_IF_ERROR(MatchGroup(index, optimizer, static_cast<int>(g)));
+    }
+  }
+  for (Optimizer* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
+  return CheckRecuts(index);
+}
+
+Status Matching::MatchParams(const CheckpointIndex& index) {
+  for (size_t i = 0; i < index.params.size(); ++i) stored_params_[index.params[i].name] = static_cast<int>(i);
+  std::vector<std::string> missing;
+  std::vector<std::string> renamed;
+  for (const auto& [name, own] : own_) {
+    const ParamDesc& desc = own.optimizer->plan().params[static_cast<size_t>(own.param)].desc;
+    const auto found = stored_params_.find(name);
+    if (found == stored_params_.end()) {
+      missing.push_back(name);
+      for (const StoredParam& stored : index.params) {
+        if (stored.shape == desc.shape && !own_.contains(stored.name)) renamed.push_back(stored.name);
+      }
+      continue;
+    }
+    const StoredParam& stored = index.params[static_cast<size_t>(found->second)];
+    if (stored.shape != desc.shape) {
+      return Invalid("parameter \"", name, "\" has shape ", ShapeText(desc.shape), " here and ",
+                     ShapeText(stored.shape),
+                     " in the checkpoint: its states cannot be those of another shape; give it as it was saved");
+    }
+    if (stored.dtype != desc.param_dtype) {
+      warnings_.push_back(Cat("parameter \"", name, "\" is ", NameOf(desc.param_dtype), " here and was ",
+                              NameOf(stored.dtype), " when it was saved"));
+    }
+  }
+  if (missing.empty()) return {};
+  std::sort(renamed.begin(), renamed.end());
+  renamed.erase(std::unique(renamed.begin(), renamed.end()), renamed.end());
+  return Invalid(
+      "the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
+      renamed.empty() ? std::string() : Cat("; of the same shape it has ", Named(renamed), ", which are not here"),
+      ": a parameter is known by its name alone, so give it the name that it had");
+}
+
+// A group goes on at the step that its parameters were at.
+Status Matching::MatchGroup(const CheckpointIndex& index, Optimizer* optimizer, int group) {
+  const PlanData& plan = optimizer->plan();
+  int first_param = -1;
+  int first_group = -1;
+  std::vector<int> seen;
+  for (size_t p = 0; p < plan.params.size(); ++p) {
+    const ParamDesc& desc = plan.params[p].desc;
+    if (desc.group != group) continue;
+    const int stored = index.params[static_cast<size_t>(stored_params_.find(desc.name)->second)].group;
+    if (std::find(seen.begin(), seen.end(), stored) != seen.end()) continue;
+    seen.push_back(stored);
+    const StoredGroup& told = index.groups[static_cast<size_t>(stored)];
+    if (first_param < 0) {
+      first_param = static_cast<int>(p);
+      first_group = stored;
+    } else if (told.step != index.groups[static_cast<size_t>(first_group)].step) {
+      return Invalid("group ", group, ": parameter \"", plan.params[static_cast<size_t>(first_param)].desc.name,
+                     "\" was saved at step ", index.groups[static_cast<size_t>(first_group)].step, " and \"", desc.name,
+                     "\" at step ", told.step,
+                     ": put parameters into one group only if they were in one, or at the "
+                     "same step");
+    }
+    SHAMPOO_RETURN_IF_ERROR(CompareConfigs(*optimizer, group, told));
+  }
+  if (first_group >= 0) {
+    steps_.push_back({optimizer, group, index.groups[static_cast<size_t>(first_group)].step});
+  }
+  return {};
+}
+
+// Hyper-parameters are those of the optimizer that loads. One that changes what a state means is an error; the others
+// that differ are told.
+Status Matching::CompareConfigs(const Optimizer& optimizer, int group, const StoredGroup& stored) {
+  const StoredGroup own = DescribeGroup(optimizer, group);
+  const std::string grafting = ValueIn(own, "grafting");
+  const std::string saved_grafting = ValueIn(stored, "grafting");
+  if (grafting != saved_grafting && HasMoment(grafting) && HasMoment(saved_grafting)) {
+    return Invalid("group ", group, ": grafting is ", grafting, " here and was ", saved_grafting,
+                   " when it was saved: the states of one are not those of the other; set grafting ", saved_grafting);
+  }
+  std::string differ;
+  for (const auto& [key, value] : own.config) {
+    const std::string* const saved = stored.Value(key);
+    if (saved != nullptr && *saved != value)
+      differ += Cat(differ.empty() ? "" : ", ", key, " ", value, " (", *saved, ")");
+  }
+  if (!differ.empty()) {
+    warnings_.push_back(Cat("group ", group,
+                            " goes on with its own hyper-parameters, where those of the checkpoint "
+                            "differ, in brackets: ",
+                            differ));
+  }
+  return {};
+}
+
+Status Matching::IndexBlocks(const CheckpointIndex& index) {
+  for (const StoredBlock& block : index.blocks) {
+    if (!stored_blocks_.emplace(std::pair(block.param, block.place.first()), &block).second) {
+      return IoFailed(index.path, ": the index is malformed: two blocks of parameter \"",
+                      index.params[static_cast<size_t>(block.param)].name, "\" begin at the same element");
+    }
+    blocks_of_param_[block.param].push_back(&block);
+  }
+  return {};
+}
+
+Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer) {
+  const PlanData& plan = optimizer->plan();
+  std::vector<StatesOfBlock> blocks;
+  for (const StateEntry& state : optimizer->entries()) {
+    if (state.block < 0) continue;
+    if (blocks.empty() || blocks.back().block != state.block) blocks.push_back({state.block, {}});
+    blocks.back().states.push_back(&state);
+  }
+  std::vector<std::string> other;  // blocks that the checkpoint does not have
+  for (const StatesOfBlock& own : blocks) {
+    const Block& block = plan.blocks[static_cast<size_t>(own.block)];
+    const Param& param = plan.params[static_cast<size_t>(block.param)];
+    const BlockPlace place = BlockPlace::Of(param.desc, block);
+    const int stored_param = stored_params_.find(param.desc.name)->second;
+    const auto found = stored_blocks_.find({stored_param, place.first()});
+    if (found != stored_blocks_.end() && SamePlace(found->second->place, place)) {
+      SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *found->second, false));
+      direct_.push_back({optimizer, found->second, own.states});
+      continue;
+    }
+    other.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first()));
+    SHAMPOO_RETURN_IF_ERROR(AddRecut(index, optimizer, own));
+  }
+  if (other.empty() || optimizer->SettingsOf(0).on_block_mismatch == OnBlockMismatch::kReset) return {};
+  return Invalid(
+      "the checkpoint does not have ", other.size(), " of ", blocks.size(),
+      " blocks as they are cut here: ", Named(other),
+      ". Load it with the max_preconditioner_dim, the use_merge_dims and the shards of the run that saved it; "
+      "or set on_block_mismatch reset, with which these start with new factor matrices and keep all other "
+      "states");
+}
+
+Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
+                             const StoredBlock& stored, bool elementwise_alone) const {
+  const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
+  for (const StateEntry* state : own.states) {
+    if (elementwise_alone && !IsElementwise(*state)) continue;
+    const StoredEntry* const entry = stored.Find(state->state());
+    if (entry == nullptr && IsElementwise(*state)) {
+      const Block& block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
+      const char* const key = KeyOf(state->state());
+      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
+                     key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
+                     ValueIn(DescribeGroup(optimizer, block.group), key), " here; set it as it was");
+    }
+    if (entry == nullptr) {
+      return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"");
+    }
+    if (entry->dtype != state->dtype) {
+      return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " here and ", NameOf(entry->dtype),
+                     " in the checkpoint: set ", DtypeKeyOf(state->state()), " ", NameOf(entry->dtype),
+                     ", or computation_dtype as it was");
+    }
+  }
+  return {};
+}
+
+Status Matching::AddRecut(const CheckpointIndex& index, Optimizer* optimizer, const StatesOfBlock& own) {
+  const PlanData& plan = optimizer->plan();
+  const Block& block = plan.blocks[static_cast<size_t>(own.block)];
+  const BlockPlace place = BlockPlace::Of(plan.params[static_cast<size_t>(block.param)].desc, block);
+  const int stored_param = stored_params_.find(plan.params[static_cast<size_t>(block.param)].desc.name)->second;
+  if (recut_.empty() || recut_.back().optimizer != optimizer || recut_.back().param != block.param) {
+    recut_.push_back({optimizer, block.param, stored_param, {}, {}});
+  }
+  Recut& recut = recut_.back();
+  recut.blocks.push_back(own.block);
+  // Where both have something within the block's first and last element.
+  const DenseRange all{0, place.elements()};
+  int64_t last = 0;
+  ForEachRunOf(place, {all.end - 1, all.end}, [&last](int64_t, int64_t at, int64_t) { last = at; });
+  for (const StoredBlock* source : blocks_of_param_[stored_param]) {
+    const DenseRange range = Within(source->place, place.first(), last + 1 - place.first());
+    if (range.begin == range.end) continue;
+    SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
+    recut.sources.push_back(source);
+  }
+  return {};
+}
+
+// Nothing else says that the saved blocks have all elements.
+Status Matching::CheckRecuts(const CheckpointIndex& index) {
+  for (Recut& recut : recut_) {
+    std::sort(recut.sources.begin(), recut.sources.end());
+    recut.sources.erase(std::unique(recut.sources.begin(), recut.sources.end()), recut.sources.end());
+    const StoredParam& param = index.params[static_cast<size_t>(recut.stored_param)];
+    int64_t held = 0;
+    for (const StoredBlock* block : blocks_of_param_.at(recut.stored_param)) held += block->place.elements();
+    if (held == param.elements()) continue;
+    return Invalid("the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
+                   "\", as the shards that saved it had no more: it can be loaded into the same shards alone");
+  }
+  return {};
+}
+
+}  // namespace shampoo

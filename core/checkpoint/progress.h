@@ -1,0 +1,36 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+
+namespace shampoo {
+
+// Tells in the log how far long work is, every two seconds.
+class Progress {
+ public:
+  // what: "saving"
+  Progress(const char* what, int64_t bytes) : what_(what), bytes_(bytes) {}
+  void Add(int64_t bytes) {
+    done_ += bytes;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < std::chrono::seconds(2)) return;
+    told_ = now;
+    LogText(LogLevel::kInfo, [&] {
+      return Cat(what_, ": ", done_ >> 20, " of ", bytes_ >> 20, " MiB, ", bytes_ > 0 ? 100 * done_ / bytes_ : 100,
+                 " %");
+    });
+  }
+
+ private:
+  const char* what_;
+  int64_t bytes_;
+  int64_t done_ = 0;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace shampoo

@@ -1,0 +1,87 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/ranks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/comm/agreement.h"
+
+namespace shampoo {
+namespace {
+
+// What one rank sends in a round: so many bytes of texts, each after its length, and how many texts will be left.
+struct RoundHeader {
+  int64_t bytes;
+  int64_t left;
+};
+
+}  // namespace
+
+Status Ranks::Agree(const Status& own) const {
+  if (comm_ != nullptr) return AgreeOnStatus(comm_, own);
+  return own.Copy();
+}
+
+Status Ranks::FromFirst(int64_t own, int64_t* number) const {
+  std::vector<int64_t> numbers;
+  SHAMPOO_RETURN_IF_ERROR(Numbers({&own, 1}, &numbers));
+  *number = numbers[0];
+  return {};
+}
+
+Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
+  if (comm_ != nullptr) return GatherNumbers(comm_, own, numbers);
+  numbers->assign(own.begin(), own.end());
+  return {};
+}
+
+Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take) const {
+  if (comm_ == nullptr) {
+    for (const std::string& text : texts) take(0, text);
+    return {};
+  }
+  size_t longest = 0;
+  for (const std::string& text : texts) longest = std::max(longest, text.size());
+  std::vector<int64_t> longest_of;
+  const auto own_longest = static_cast<int64_t>(longest);
+  SHAMPOO_RETURN_IF_ERROR(Numbers({&own_longest, 1}, &longest_of));
+  // All ranks get all segments, so many that they take some MiB together.
+  constexpr int64_t kOfAll = int64_t{16} << 20;
+  constexpr int64_t kOfOne = int64_t{1} << 20;
+  const int64_t least = *std::max_element(longest_of.begin(), longest_of.end()) + 8;
+  const int64_t room = std::max(least, std::min(kOfOne, kOfAll / world()));
+  const int64_t segment = static_cast<int64_t>(sizeof(RoundHeader)) + room;
+  std::vector<char> buffer(static_cast<size_t>(segment * world()));
+  size_t next = 0;
+  for (bool more = true; more;) {
+    char* const own = buffer.data() + segment * rank();
+    RoundHeader header{0, 0};
+    for (; next < texts.size(); ++next) {
+      const auto length = static_cast<int64_t>(texts[next].size());
+      if (header.bytes + 8 + length > room) break;
+      char* const to = own + sizeof header + header.bytes;
+      std::memcpy(to, &length, 8);
+      std::memcpy(to + 8, texts[next].data(), texts[next].size());
+      header.bytes += 8 + length;
+    }
+    header.left = static_cast<int64_t>(texts.size() - next);
+    std::memcpy(own, &header, sizeof header);
+    SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer.data(), segment));
+    more = false;
+    for (int from = 0; from < world(); ++from) {
+      const char* const told = buffer.data() + segment * from;
+      std::memcpy(&header, told, sizeof header);
+      more = more || header.left > 0;
+      for (int64_t at = 0; is_first() && at < header.bytes;) {
+        int64_t length = 0;
+        std::memcpy(&length, told + sizeof header + at, 8);
+        take(from, std::string(told + sizeof header + at + 8, static_cast<size_t>(length)));
+        at += 8 + length;
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,41 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/comm/communicator.h"
+
+namespace shampoo {
+
+// The ranks that save or load together; without a communicator there is one.
+class Ranks {
+ public:
+  explicit Ranks(Communicator* comm) : comm_(comm) {}
+
+  int rank() const { return comm_ != nullptr ? comm_->rank() : 0; }
+  int world() const { return comm_ != nullptr ? comm_->world() : 1; }
+  bool is_first() const { return rank() == 0; }
+
+  // Collective, all of the following.
+
+  // The failure of the lowest rank that has one, on all.
+  Status Agree(const Status& own) const;
+  // What rank 0 has.
+  Status FromFirst(int64_t own, int64_t* number) const;
+  // Everybody's numbers, as many from each, rank by rank.
+  Status Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
+  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order.
+  using Take = std::function<void(int rank, std::string text)>;
+  Status Collect(const std::vector<std::string>& texts, const Take& take) const;
+
+ private:
+  Communicator* comm_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/safetensors.h"
+
+#include <cstring>
+
+#include "core/checkpoint/json.h"
+
+namespace shampoo {
+namespace {
+
+constexpr const char* kMetadata = "__metadata__";
+
+struct DtypeName {
+  Dtype dtype;
+  const char* name;
+};
+constexpr DtypeName kDtypeNames[] = {{Dtype::kF32, "F32"},   {Dtype::kF64, "F64"}, {Dtype::kF16, "F16"},
+                                     {Dtype::kBf16, "BF16"}, {Dtype::kI32, "I32"}, {Dtype::kI64, "I64"}};
+
+Status ParseTensor(const std::string& name, const Json& told, int64_t data_bytes, TensorSpec* tensor) {
+  const auto malformed = [&name](const char* what) { return IoFailed("tensor \"", name, "\": ", what); };
+  std::string dtype;
+  std::vector<int64_t> offsets;
+  tensor->name = name;
+  if (!Get(told, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &tensor->dtype)) return malformed("unknown dtype");
+  if (!Get(told, "shape", &tensor->shape)) return malformed("it has no shape");
+  if (!Get(told, "data_offsets", &offsets) || offsets.size() != 2) return malformed("it has no two data_offsets");
+  int64_t bytes = static_cast<int64_t>(SizeOf(tensor->dtype));
+  for (const int64_t dim : tensor->shape) {
+    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return malformed("its shape is impossible");
+  }
+  tensor->begin = offsets[0];
+  tensor->end = offsets[1];
+  if (tensor->begin < 0 || tensor->end < tensor->begin || tensor->end > data_bytes) {
+    return malformed("its data_offsets are outside of the file");
+  }
+  if (tensor->end - tensor->begin != bytes) return malformed("its data_offsets do not fit its shape");
+  return {};
+}
+
+}  // namespace
+
+const char* SafetensorsName(Dtype dtype) {
+  for (const DtypeName& known : kDtypeNames) {
+    if (known.dtype == dtype) return known.name;
+  }
+  return "";
+}
+
+bool DtypeFromSafetensors(std::string_view name, Dtype* dtype) {
+  for (const DtypeName& known : kDtypeNames) {
+    if (known.name != name) continue;
+    *dtype = known.dtype;
+    return true;
+  }
+  return false;
+}
+
+std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note) {
+  // Written piece by piece: as one JSON value it would take many times the memory.
+  std::string header = Cat("{\"", kMetadata, "\":{\"format\":", Quoted(note), "}");
+  for (const TensorSpec& tensor : tensors) {
+    header += Cat(",", Quoted(tensor.name), ":{\"dtype\":\"", SafetensorsName(tensor.dtype),
+                  "\",\"shape\":", Listed(tensor.shape), ",\"data_offsets\":[", tensor.begin, ",", tensor.end, "]}");
+  }
+  header += "}";
+  // The format lets it end in spaces, so that tensors are aligned.
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string start;
+  for (int byte = 0; byte < 8; ++byte) start.push_back(static_cast<char>(header.size() >> (8 * byte) & 0xff));
+  return start + header;
+}
+
+Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* header_bytes) {
+  uint64_t length = 0;
+  for (int byte = 0; byte < 8; ++byte) length |= uint64_t{static_cast<unsigned char>(start[byte])} << (8 * byte);
+  if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
+    return IoFailed("the header is told to have ", length, " bytes, and the file has ", file_bytes);
+  }
+  *header_bytes = static_cast<int64_t>(length);
+  return {};
+}
+
+Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors) {
+  const Json told = Json::parse(header, nullptr, false);
+  if (!told.is_object()) return IoFailed("the header is no JSON object");
+  tensors->clear();
+  for (const auto& [name, tensor] : told.items()) {
+    if (name == kMetadata) continue;
+    tensors->emplace_back();
+    SHAMPOO_RETURN_IF_ERROR(ParseTensor(name, tensor, data_bytes, &tensors->back()));
+  }
+  return {};
+}
+
+}  // namespace shampoo

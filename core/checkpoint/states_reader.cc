@@ -1,0 +1,123 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/states_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/hash.h"
+
+namespace shampoo {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{4} << 20;
+constexpr size_t kMostOpen = 8;
+
+}  // namespace
+
+StatesReader::StatesReader(const CheckpointIndex& index) : index_(index), buffer_(kBufferBytes) {}
+
+Status StatesReader::Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const {
+  return IoFailed(index_.PathOf(index_.files[static_cast<size_t>(block.file)]), ": entry \"",
+                  TensorName(block, entry.state), "\": ", why);
+}
+
+Status StatesReader::OpenStates(int number, OpenFile** out) {
+  for (auto open = open_.begin(); open != open_.end(); ++open) {
+    if (open->number != number) continue;
+    open_.splice(open_.begin(), open_, open);
+    *out = &open_.front();
+    return {};
+  }
+  if (open_.size() == kMostOpen) open_.pop_back();
+  const StoredFile& stored = index_.files[static_cast<size_t>(number)];
+  OpenFile made{number, {}, 0, {}};
+  SHAMPOO_RETURN_IF_ERROR(File::Open(index_.PathOf(stored), &made.file));
+  SHAMPOO_RETURN_IF_ERROR(ReadStart(stored, &made).Within(made.file.path()));
+  open_.push_front(std::move(made));
+  *out = &open_.front();
+  return {};
+}
+
+Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
+  int64_t bytes = 0;
+  SHAMPOO_RETURN_IF_ERROR(open->file.Size(&bytes));
+  if (bytes != stored.bytes || bytes < kSafetensorsLengthBytes) {
+    return IoFailed("it has ", bytes, " bytes, and the index tells ", stored.bytes, ": it was changed or cut off");
+  }
+  std::string start(kSafetensorsLengthBytes, '\0');
+  SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
+  int64_t header_bytes = 0;
+  SHAMPOO_RETURN_IF_ERROR(ReadSafetensorsLength(start.data(), bytes, &header_bytes));
+  open->start_bytes = kSafetensorsLengthBytes + header_bytes;
+  start.resize(static_cast<size_t>(open->start_bytes));
+  SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
+  if (HashBytes(start.data(), start.size(), 0) != stored.start_checksum) {
+    return IoFailed("the checksum of its header does not fit: it was changed");
+  }
+  std::vector<TensorSpec> tensors;
+  const std::string_view header = std::string_view(start).substr(kSafetensorsLengthBytes);
+  SHAMPOO_RETURN_IF_ERROR(ParseSafetensorsHeader(header, bytes - open->start_bytes, &tensors));
+  for (TensorSpec& tensor : tensors) open->tensors.emplace(tensor.name, std::move(tensor));
+  return {};
+}
+
+Status StatesReader::Find(const StoredBlock& block, const StoredEntry& entry, Found* found) {
+  OpenFile* open = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(OpenStates(block.file, &open));
+  const auto tensor = open->tensors.find(TensorName(block, entry.state));
+  if (tensor == open->tensors.end()) return Fail(block, entry, "the file has no such tensor");
+  if (tensor->second.dtype != entry.dtype) return Fail(block, entry, "its dtype is not that of the index");
+  *found = {open, open->start_bytes + tensor->second.begin, tensor->second.end - tensor->second.begin};
+  return {};
+}
+
+Status StatesReader::ForEachPiece(const StoredBlock& block, const StoredEntry& entry, const Visit& visit) {
+  Found found{};
+  SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
+  StreamHash hash;
+  for (int64_t done = 0; done < found.bytes;) {
+    const auto part = std::min(found.bytes - done, static_cast<int64_t>(buffer_.size()));
+    SHAMPOO_RETURN_IF_ERROR(found.file->file.ReadAt(found.at + done, buffer_.data(), static_cast<size_t>(part)));
+    hash.Add(buffer_.data(), static_cast<size_t>(part));
+    SHAMPOO_RETURN_IF_ERROR(visit(buffer_.data(), static_cast<size_t>(part)));
+    done += part;
+  }
+  if (hash.value() == entry.checksum) return {};
+  return Fail(block, entry, "its checksum does not fit: the file was changed; load another checkpoint");
+}
+
+Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry) {
+  return ForEachPiece(block, entry, [](const char*, size_t) { return Status(); });
+}
+
+Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena) {
+  Found found{};
+  SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
+  const int64_t rows = PackedRows(state);
+  const auto size = static_cast<int64_t>(SizeOf(state.dtype));
+  if (found.bytes != PackedBefore(state, rows) * size) return Fail(block, entry, "its size is not that of its block");
+  StreamHash hash;
+  for (int64_t row = 0; row < rows;) {
+    const int64_t last = LastRowWithin(state, row, static_cast<int64_t>(buffer_.size()) / size);
+    const int64_t begin = PackedBefore(state, row) * size;
+    const auto bytes = static_cast<size_t>(PackedBefore(state, last) * size - begin);
+    SHAMPOO_RETURN_IF_ERROR(found.file->file.ReadAt(found.at + begin, buffer_.data(), bytes));
+    hash.Add(buffer_.data(), bytes);
+    UnpackRows(state, buffer_.data(), row, last, arena);
+    row = last;
+  }
+  if (hash.value() == entry.checksum) return {};
+  return Fail(block, entry, "its checksum does not fit: the file was changed; load another checkpoint");
+}
+
+Status StatesReader::ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count,
+                               void* to) {
+  Found found{};
+  SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
+  const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
+  if (found.bytes != block.place.elements() * size) return Fail(block, entry, "its size is not that of its block");
+  return found.file->file.ReadAt(found.at + first * size, to, static_cast<size_t>(count * size));
+}
+
+}  // namespace shampoo

@@ -1,0 +1,57 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/checkpoint/index.h"
+#include "core/checkpoint/safetensors.h"
+#include "core/state/entries.h"
+
+namespace shampoo {
+
+// Reads entries of a checkpoint. Failures are SHAMPOO_E_IO and name the file and the entry.
+class StatesReader {
+ public:
+  explicit StatesReader(const CheckpointIndex& index);
+
+  // Whether the bytes of an entry are those that were written.
+  Status Check(const StoredBlock& block, const StoredEntry& entry);
+  // The same, and brings them to a state of the same block, piece by piece: after a failure some may be there.
+  Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena);
+  // Elements of an entry that Check has passed.
+  Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
+
+  // visit(bytes, how many) for an entry, from its first to its last; what it tells is checked at the end.
+  using Visit = std::function<Status(const char* data, size_t bytes)>;
+  Status ForEachPiece(const StoredBlock& block, const StoredEntry& entry, const Visit& visit);
+
+ private:
+  struct OpenFile {
+    int number;
+    File file;
+    int64_t start_bytes = 0;
+    std::unordered_map<std::string, TensorSpec> tensors;
+  };
+  struct Found {
+    const OpenFile* file;
+    int64_t at;
+    int64_t bytes;
+  };
+  Status OpenStates(int number, OpenFile** out);
+  Status ReadStart(const StoredFile& stored, OpenFile* open);
+  Status Find(const StoredBlock& block, const StoredEntry& entry, Found* found);
+  Status Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const;
+
+  const CheckpointIndex& index_;
+  std::list<OpenFile> open_;  // the last used first
+  std::vector<char> buffer_;
+};
+
+}  // namespace shampoo

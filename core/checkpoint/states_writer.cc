@@ -1,0 +1,166 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/states_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/hash.h"
+#include "core/checkpoint/names.h"
+
+namespace shampoo {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{8} << 20;
+
+int64_t PackedBytes(const StateEntry& entry) {
+  return PackedBefore(entry, PackedRows(entry)) * static_cast<int64_t>(SizeOf(entry.dtype));
+}
+
+// One file from its start to its end, by way of a buffer.
+class Appender {
+ public:
+  Appender(File* file, std::vector<char>* buffer, Progress* progress)
+      : file_(file), buffer_(buffer), progress_(progress) {}
+
+  Status Append(const char* data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+      SHAMPOO_RETURN_IF_ERROR(MakeRoom(1));
+      const size_t part = std::min(bytes - done, room());
+      std::memcpy(end(), data + done, part);
+      used_ += part;
+      done += part;
+    }
+    return {};
+  }
+
+  Status AppendEntry(const StateEntry& entry, const char* arena, uint64_t* checksum) {
+    StreamHash hash;
+    const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
+    const int64_t rows = PackedRows(entry);
+    for (int64_t row = 0; row < rows;) {
+      const auto bytes_to = [&](int64_t last) { return (PackedBefore(entry, last) - PackedBefore(entry, row)) * size; };
+      SHAMPOO_RETURN_IF_ERROR(MakeRoom(static_cast<size_t>(bytes_to(row + 1))));
+      const int64_t last = LastRowWithin(entry, row, static_cast<int64_t>(room()) / size);
+      PackRows(entry, arena, row, last, end());
+      const auto bytes = static_cast<size_t>(bytes_to(last));
+      hash.Add(end(), bytes);
+      used_ += bytes;
+      row = last;
+    }
+    *checksum = hash.value();
+    return {};
+  }
+
+  Status Flush() {
+    SHAMPOO_RETURN_IF_ERROR(file_->WriteAt(at_, buffer_->data(), used_));
+    file_->StartWriting(at_, static_cast<int64_t>(used_));
+    at_ += static_cast<int64_t>(used_);
+    progress_->Add(static_cast<int64_t>(used_));
+    used_ = 0;
+    return {};
+  }
+
+  int64_t bytes() const { return at_ + static_cast<int64_t>(used_); }
+
+ private:
+  char* end() { return buffer_->data() + used_; }
+  size_t room() const { return buffer_->size() - used_; }
+  Status MakeRoom(size_t bytes) { return room() >= bytes ? Status() : Flush(); }
+
+  File* file_;
+  std::vector<char>* buffer_;
+  Progress* progress_;
+  size_t used_ = 0;
+  int64_t at_ = 0;
+};
+
+}  // namespace
+
+int64_t BlockToSave::bytes() const {
+  int64_t sum = 0;
+  for (const StateEntry* entry : entries) sum += PackedBytes(*entry);
+  return sum;
+}
+
+TensorSpec SpecOf(const std::string& name, const StateEntry& entry) {
+  TensorSpec spec{name, entry.dtype, {}, 0, PackedBytes(entry)};
+  if (entry.symmetric()) {
+    spec.shape = {PackedBefore(entry, PackedRows(entry))};
+  } else {
+    spec.shape.assign(entry.shape.View().begin(), entry.shape.View().end());
+  }
+  return spec;
+}
+
+StatesWriter::StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits)
+    : directory_(std::move(directory)), number_(number), rank_(rank), world_(world), limits_(limits) {}
+
+std::string StatesWriter::NameOf(size_t file) const {
+  return StatesName(number_, rank_, world_, static_cast<int>(file) + 1);
+}
+
+Status StatesWriter::Write(std::vector<BlockToSave>* blocks, Progress* progress) {
+  buffer_.resize(kBufferBytes);
+  for (size_t first = 0; first < blocks->size();) {
+    int64_t bytes = 0;
+    size_t entries = 0;
+    size_t last = first;
+    for (; last < blocks->size(); ++last) {
+      const BlockToSave& block = (*blocks)[last];
+      const int64_t with = bytes + block.bytes();
+      if (last > first && (with > limits_.bytes || entries + block.entries.size() > limits_.entries)) break;
+      bytes = with;
+      entries += block.entries.size();
+    }
+    SHAMPOO_RETURN_IF_ERROR(WriteFile(std::span(*blocks).subspan(first, last - first), progress));
+    first = last;
+  }
+  return blocks->empty() ? Status() : SyncDirectory(directory_);
+}
+
+Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress) {
+  const std::string name = NameOf(begun_);
+  const std::string path = PathIn(directory_, name);
+  std::vector<TensorSpec> specs;
+  int64_t end = 0;
+  for (const BlockToSave& block : blocks) {
+    for (const StateEntry* entry : block.entries) {
+      specs.push_back(SpecOf(TensorName(block.stored, entry->state()), *entry));
+      specs.back().begin = end;
+      end += specs.back().end;
+      specs.back().end = end;
+    }
+  }
+  const std::string start = SafetensorsStart(specs, Cat("shampoo ", kCheckpointFormat));
+  File file;
+  ++begun_;
+  SHAMPOO_RETURN_IF_ERROR(File::Create(path + kTemporary, &file));
+  Appender appender(&file, &buffer_, progress);
+  SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
+  for (BlockToSave& block : blocks) {
+    block.stored.file = static_cast<int>(files_.size());
+    for (const StateEntry* entry : block.entries) {
+      StoredEntry stored{std::string(entry->state()), entry->dtype, 0};
+      SHAMPOO_RETURN_IF_ERROR(appender.AppendEntry(*entry, block.arena, &stored.checksum));
+      block.stored.entries.push_back(std::move(stored));
+    }
+  }
+  SHAMPOO_RETURN_IF_ERROR(appender.Flush());
+  SHAMPOO_RETURN_IF_ERROR(file.Sync());
+  SHAMPOO_RETURN_IF_ERROR(file.Close());
+  SHAMPOO_RETURN_IF_ERROR(Rename(path + kTemporary, path));
+  files_.push_back({name, appender.bytes(), HashBytes(start.data(), start.size(), 0)});
+  return {};
+}
+
+void StatesWriter::Undo() const {
+  for (size_t file = 0; file < begun_; ++file) {
+    const std::string path = PathIn(directory_, NameOf(file));
+    (void)Remove(path + kTemporary).ok();
+    (void)Remove(path).ok();
+  }
+}
+
+}  // namespace shampoo

@@ -1,0 +1,108 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "core/state/entries.h"
+
+namespace shampoo {
+namespace {
+
+int64_t TriangleBefore(int64_t row) { return row * (row + 1) / 2; }
+
+bool KeepsUpper(const StateEntry& entry) {
+  return entry.form == SymmetricForm::kUpper || entry.form == SymmetricForm::kPackedUpper;
+}
+
+// Calls move(element of the entry's memory, element among the packed rows from `first` on) for all elements on and
+// below the diagonal, row by row within tiles, so that what lies in columns stays in the cache.
+template <typename Move>
+void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Move&& move) {
+  constexpr int64_t kTile = 32;
+  const int64_t n = entry.shape[0];
+  for (int64_t top = first; top < last; top += kTile) {
+    const int64_t bottom = std::min(last, top + kTile);
+    for (int64_t left = 0; left < bottom; left += kTile) {
+      for (int64_t column = left; column < std::min(bottom, left + kTile); ++column) {
+        // Kept as a row of the upper triangle.
+        const SymmetricRow kept = RowOf(entry.form, n, column);
+        for (int64_t row = std::max(top, column); row < bottom; ++row) {
+          move(kept.first + row - kept.column, TriangleBefore(row) - TriangleBefore(first) + column);
+        }
+      }
+    }
+  }
+}
+
+// Pack: from the arena to the rows; else the other way.
+template <bool kPack, typename Element>
+void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* arena,
+          std::conditional_t<kPack, char, const char>* rows) {
+  using Kept = std::conditional_t<kPack, const Element, Element>;
+  using Packed = std::conditional_t<kPack, Element, const Element>;
+  Kept* const kept = reinterpret_cast<Kept*>(arena + entry.arena_offset);
+  // Rows come from anywhere in a buffer of bytes.
+  const auto copy = [](Kept* in, auto* out, int64_t count) {
+    const auto bytes = static_cast<size_t>(count) * sizeof(Element);
+    if constexpr (kPack) {
+      std::memcpy(out, in, bytes);
+    } else {
+      std::memcpy(in, out, bytes);
+    }
+  };
+  const auto at = [rows](int64_t element) { return rows + element * static_cast<int64_t>(sizeof(Packed)); };
+  if (!entry.symmetric()) return copy(kept + first, at(0), last - first);
+  const int64_t n = entry.shape[0];
+  if (KeepsUpper(entry)) {
+    ForEachInTiles(entry, first, last, [&](int64_t in, int64_t out) { copy(kept + in, at(out), 1); });
+    return;
+  }
+  for (int64_t row = first; row < last; ++row) {
+    copy(kept + RowOf(entry.form, n, row).first, at(TriangleBefore(row) - TriangleBefore(first)), row + 1);
+  }
+  if constexpr (!kPack) {
+    if (entry.form != SymmetricForm::kSquare) return;
+    for (int64_t row = first; row < last; ++row) {
+      for (int64_t column = 0; column < row; ++column) {
+        std::memcpy(kept + column * n + row, kept + row * n + column, sizeof(Element));
+      }
+    }
+  }
+}
+
+template <bool kPack, typename Arena, typename Rows>
+void MoveRows(const StateEntry& entry, int64_t first, int64_t last, Arena* arena, Rows* rows) {
+  switch (SizeOf(entry.dtype)) {
+    case 2:
+      return Move<kPack, uint16_t>(entry, first, last, arena, rows);
+    case 4:
+      return Move<kPack, uint32_t>(entry, first, last, arena, rows);
+    default:
+      return Move<kPack, uint64_t>(entry, first, last, arena, rows);
+  }
+}
+
+}  // namespace
+
+int64_t PackedRows(const StateEntry& entry) { return entry.symmetric() ? entry.shape[0] : entry.elements(); }
+
+int64_t PackedBefore(const StateEntry& entry, int64_t row) { return entry.symmetric() ? TriangleBefore(row) : row; }
+
+int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements) {
+  const int64_t rows = PackedRows(entry);
+  if (!entry.symmetric()) return std::min(rows, first + std::max(elements, int64_t{1}));
+  int64_t last = first + 1;
+  while (last < rows && PackedBefore(entry, last + 1) - PackedBefore(entry, first) <= elements) ++last;
+  return last;
+}
+
+void PackRows(const StateEntry& entry, const char* arena, int64_t first, int64_t last, char* to) {
+  MoveRows<true>(entry, first, last, arena, to);
+}
+
+void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* arena) {
+  MoveRows<false>(entry, first, last, arena, from);
+}
+
+}  // namespace shampoo
