@@ -143,7 +143,12 @@ Status KindOf(const std::string& path, PathKind* kind) {
 }
 
 Status MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0777) == 0) return {};
+  if (mkdir(path.c_str(), 0777) == 0) {
+    // So that it stays through a crash of the machine; where its parent cannot be read that is left to the system.
+    const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
+    (void)SyncDirectory(slash == std::string::npos ? "." : path.substr(0, slash + 1)).ok();
+    return {};
+  }
   const int error = errno;
   PathKind kind = PathKind::kNothing;
   if (error == EEXIST && KindOf(path, &kind).ok() && kind == PathKind::kDirectory) return {};

@@ -47,7 +47,8 @@ std::string PathIn(const std::string& directory, const std::string& name);
 
 enum class PathKind { kNothing, kFile, kDirectory };
 Status KindOf(const std::string& path, PathKind* kind);
-Status MakeDirectory(const std::string& path);  // only its last part; one that is there is fine
+// Only its last part. One that is there is fine.
+Status MakeDirectory(const std::string& path);
 Status ListDirectory(const std::string& path, std::vector<std::string>* names);
 Status Rename(const std::string& from, const std::string& to);
 Status Remove(const std::string& path);  // nothing there is fine

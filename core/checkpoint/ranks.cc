@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/caught.h"
 #include "core/comm/agreement.h"
 
 namespace shampoo {
@@ -36,9 +37,16 @@ Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* number
   return {};
 }
 
-Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take) const {
+Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take, Status* own) const {
+  const auto try_to_take = [&](int rank, const char* text, int64_t length) {
+    if (!own->ok()) return;
+    *own = Caught([&] {
+      take(rank, std::string(text, static_cast<size_t>(length)));
+      return Status();
+    });
+  };
   if (comm_ == nullptr) {
-    for (const std::string& text : texts) take(0, text);
+    for (const std::string& text : texts) try_to_take(0, text.data(), static_cast<int64_t>(text.size()));
     return {};
   }
   size_t longest = 0;
@@ -52,21 +60,25 @@ Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take) c
   const int64_t least = *std::max_element(longest_of.begin(), longest_of.end()) + 8;
   const int64_t room = std::max(least, std::min(kOfOne, kOfAll / world()));
   const int64_t segment = static_cast<int64_t>(sizeof(RoundHeader)) + room;
-  std::vector<char> buffer(static_cast<size_t>(segment * world()));
+  std::vector<char> buffer;
+  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+    buffer.resize(static_cast<size_t>(segment * world()));
+    return Status();
+  })));
   size_t next = 0;
   for (bool more = true; more;) {
-    char* const own = buffer.data() + segment * rank();
+    char* const segment_of_rank = buffer.data() + segment * rank();
     RoundHeader header{0, 0};
     for (; next < texts.size(); ++next) {
       const auto length = static_cast<int64_t>(texts[next].size());
       if (header.bytes + 8 + length > room) break;
-      char* const to = own + sizeof header + header.bytes;
+      char* const to = segment_of_rank + sizeof header + header.bytes;
       std::memcpy(to, &length, 8);
       std::memcpy(to + 8, texts[next].data(), texts[next].size());
       header.bytes += 8 + length;
     }
     header.left = static_cast<int64_t>(texts.size() - next);
-    std::memcpy(own, &header, sizeof header);
+    std::memcpy(segment_of_rank, &header, sizeof header);
     SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer.data(), segment));
     more = false;
     for (int from = 0; from < world(); ++from) {
@@ -76,7 +88,7 @@ Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take) c
       for (int64_t at = 0; is_first() && at < header.bytes;) {
         int64_t length = 0;
         std::memcpy(&length, told + sizeof header + at, 8);
-        take(from, std::string(told + sizeof header + at + 8, static_cast<size_t>(length)));
+        try_to_take(from, told + sizeof header + at + 8, length);
         at += 8 + length;
       }
     }

@@ -30,9 +30,10 @@ class Ranks {
   Status FromFirst(int64_t own, int64_t* number) const;
   // Everybody's numbers, as many from each, rank by rank.
   Status Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
-  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order.
+  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order. A failure of
+  // take is rank 0's own, the first of them: the others are not kept waiting.
   using Take = std::function<void(int rank, std::string text)>;
-  Status Collect(const std::vector<std::string>& texts, const Take& take) const;
+  Status Collect(const std::vector<std::string>& texts, const Take& take, Status* own) const;
 
  private:
   Communicator* comm_;

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/checkpoint/safetensors.h"
 
-#include <cstring>
+#include <bit>
 
 #include "core/checkpoint/json.h"
 
 namespace shampoo {
 namespace {
+
+static_assert(std::endian::native == std::endian::little, "the tensors of the format are little-endian");
 
 constexpr const char* kMetadata = "__metadata__";
 

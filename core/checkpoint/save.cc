@@ -150,13 +150,27 @@ class Save {
     int64_t bytes = 0;
     for (const BlockToSave& block : blocks_) bytes += block.bytes();
     Progress progress("saving", bytes);
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return writer->Write(&blocks_, &progress); })));
-    SHAMPOO_RETURN_IF_ERROR(WriteIndex(*writer));
+    std::vector<std::string> files;
+    std::vector<std::string> blocks;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return WriteOwn(writer, &progress, &files, &blocks); })));
+    SHAMPOO_RETURN_IF_ERROR(WriteIndex(files, blocks));
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(ranks_.is_first() ? Publish() : Status()));
     if (ranks_.is_first()) {
       LogText(LogLevel::kInfo, [&] {
         return Cat("saved ", PathIn(call_.directory, IndexName(number_)), ": ", bytes >> 20, " MiB of rank 0");
       });
+    }
+    return {};
+  }
+
+  // This rank's files, and what the index is to say of them.
+  Status WriteOwn(StatesWriter* writer, Progress* progress, std::vector<std::string>* files,
+                  std::vector<std::string>* blocks) {
+    SHAMPOO_RETURN_IF_ERROR(writer->Write(&blocks_, progress));
+    for (const StoredFile& file : writer->files()) files->push_back(TextOf(file));
+    for (const BlockToSave& block : blocks_) {
+      blocks->push_back(
+          TextOf(block.stored, block.param, writer->files()[static_cast<size_t>(block.stored.file)].name));
     }
     return {};
   }
@@ -175,32 +189,26 @@ class Save {
   }
 
   // All ranks send, whatever becomes of the file on rank 0.
-  Status WriteIndex(const StatesWriter& writer) {
+  Status WriteIndex(const std::vector<std::string>& files, const std::vector<std::string>& blocks) {
     const std::string path = PathIn(call_.directory, IndexName(number_)) + kTemporary;
     IndexWriter index;
+    Descriptions merged;
     Status status;
     if (ranks_.is_first()) status = index.Create(path, call_.library, ranks_.world());
+    const auto merge = [&merged](int rank, const std::string& text) { merged.Add(rank, text); };
     const auto add = [&index](int, const std::string& text) { index.Add(text); };
-    Descriptions merged;
-    SHAMPOO_RETURN_IF_ERROR(
-        ranks_.Collect(descriptions_, [&merged](int rank, const std::string& text) { merged.Add(rank, text); }));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(descriptions_, merge, &status));
     index.Begin("groups");
     for (const StoredGroup& group : merged.groups()) index.Add(TextOf(group));
     index.Begin("parameters");
     for (const StoredParam& param : merged.params()) index.Add(TextOf(param));
     index.Begin("files");
-    std::vector<std::string> texts;
-    for (const StoredFile& file : writer.files()) texts.push_back(TextOf(file));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(texts, add));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(files, add, &status));
     index.Begin("blocks");
-    texts.clear();
-    for (const BlockToSave& block : blocks_) {
-      texts.push_back(TextOf(block.stored, block.param, writer.files()[static_cast<size_t>(block.stored.file)].name));
-    }
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(texts, add));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(blocks, add, &status));
     if (ranks_.is_first()) {
       if (status.ok()) status = merged.status();
-      if (status.ok()) status = index.Finish();
+      if (status.ok()) status = Caught([&] { return index.Finish(); });
       if (status.ok()) status = Caught([&] { return CheckWritten(path); });
       if (!status.ok()) (void)Remove(path).ok();
     }
