@@ -21,11 +21,38 @@ esac
 
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
-  doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy abigail-tools valgrind locales clang-format)
+  doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv
+  abigail-tools valgrind locales clang-format)
 if $full; then
   packages+=(clang clang-tidy libclang-rt-14-dev)
 fi
 bash cmake/install_packages.sh "${packages[@]}"
+
+# What is not in Debian comes from PyPI, into an environment of its own; one test opens files with it.
+safetensors=safetensors==0.8.0
+python=$PWD/build/venv/bin/python
+python_option=()
+not_run=""
+prepare_python() {
+  local base=/usr/bin/python3 # Debian's, which has numpy
+  "$base" -c 'import numpy' 2>/dev/null || base=python3
+  has_package() {
+    "$python" -c "import numpy, safetensors, sys; sys.exit('safetensors==' + safetensors.__version__ != '$safetensors')" 2>/dev/null
+  }
+  if ! has_package; then
+    printf '== %s from PyPI\n' "$safetensors"
+    "$base" -m venv --clear --system-site-packages build/venv &&
+      "$python" -m pip install --quiet --disable-pip-version-check --timeout 20 --retries 1 "$safetensors" || true
+  fi
+  if has_package; then
+    python_option=("-DSHAMPOO_TEST_PYTHON=$python")
+  else
+    python_option=(-USHAMPOO_TEST_PYTHON)
+    not_run="NOT RUN: tools.safetensors, as pip could not install $safetensors"
+    printf '%s\n' "$not_run"
+  fi
+}
+prepare_python
 
 # A user's choice of BLAS kernels is not what is tested.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -47,7 +74,7 @@ build_and_test() {
   shift
   report=$(mktemp)
   printf '== %s: configure, build, test\n' "$preset"
-  if cmake --preset "$preset" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+  if cmake --preset "$preset" "${python_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
     ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
     local counts
     counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)
@@ -69,5 +96,6 @@ else
   source tests/full.sh
 fi
 
+[ -z "$not_run" ] || printf '%s\n' "$not_run"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
+#include "core/base/caught.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
 
@@ -15,8 +16,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   std::vector<Optimizer*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
-  call.library = Cat(SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH);
-  call.given = [&]() -> Status {
+  call.given = Caught([&]() -> Status {
     if (count < 0) return Invalid("count is ", count, ": expected at least 0");
     if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
     for (int32_t i = 0; i < count; ++i) {
@@ -27,8 +27,9 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
     if (*directory == '\0') return Invalid("directory is empty: expected the path of a directory");
     if (stream != nullptr) return Invalid("stream is not NULL: on the CPU there is none");
     call.directory = directory;
+    call.library = Cat(SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH);
     return {};
-  }();
+  });
   call.optimizers = optimizers;
   return run(call);
 }

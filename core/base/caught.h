@@ -16,7 +16,7 @@ Status Caught(Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    return NoMemory("out of host memory");
+    return Status::OutOfMemory();
   } catch (const std::exception& failure) {
     return Internal(failure.what());
   }

@@ -30,6 +30,8 @@ const char* CodeName(Code code) {
   return "unknown status";
 }
 
+Status::Failure Status::out_of_memory{Code::kNoMemory, "out of host memory"};
+
 const std::string& Status::message() const {
   static const std::string none;
   return ok() ? none : failure_->message;

@@ -30,17 +30,21 @@ const char* CodeName(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : failure_(std::make_unique<Failure>(Failure{code, std::move(message)})) {}
+  Status(Code code, std::string message) : failure_(new Failure{code, std::move(message)}) {}
+  // That memory ran out: takes none.
+  static Status OutOfMemory() noexcept { return Status(&out_of_memory); }
 
   bool ok() const { return failure_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : failure_->code; }
   const std::string& message() const;
 
-  Status Copy() const { return ok() ? Status() : Status(code(), message()); }
+  Status Copy() const {
+    if (ok()) return Status();
+    return failure_.get() == &out_of_memory ? OutOfMemory() : Status(code(), message());
+  }
   // The same failure, seen from one level further out.
   Status Within(const std::string& context) && {
-    if (!ok()) failure_->message = Cat(context, ": ", failure_->message);
-    return std::move(*this);
+    return ok() ? Status() : Status(code(), Cat(context, ": ", message()));
   }
 
  private:
@@ -48,7 +52,15 @@ class [[nodiscard]] Status {
     Code code;
     std::string message;
   };
-  std::unique_ptr<Failure> failure_;
+  struct Release {
+    void operator()(Failure* failure) const {
+      if (failure != &out_of_memory) delete failure;
+    }
+  };
+  explicit Status(Failure* failure) noexcept : failure_(failure) {}
+
+  static Failure out_of_memory;
+  std::unique_ptr<Failure, Release> failure_;
 };
 
 template <typename... Pieces>

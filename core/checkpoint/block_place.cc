@@ -57,6 +57,8 @@ Status BlockPlace::Check(int64_t param_elements) const {
     }
   }
   if (!has_elements(shape) || offset < 0 || offset >= piece_elements) return malformed("its shape or offset");
+  // As of any block; what is counted before a position is so counted right.
+  if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");
   // Each row of it lies before the next, and the last element in the piece.
   int64_t room = piece_elements - offset - 1;
   for (int k = 0; k < shape.ndim; ++k) {

@@ -32,24 +32,38 @@ std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number
   const auto add = [&](const char* what, const std::string& told) {
     texts.push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", told, "}"));
   };
+  // Shards may be without elements of a parameter, and then its group may make no steps there.
+  const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
     add("group", TextOf(DescribeGroup(optimizer, static_cast<int>(g))));
   }
-  for (size_t p = 0; p < optimizer.plan().params.size(); ++p) add("param", TextOf(DescribeParam(optimizer, p)));
+  for (size_t p = 0; p < params.size(); ++p) {
+    add(params[p].elements > 0 ? "param" : "empty_param", TextOf(DescribeParam(optimizer, p)));
+  }
   return texts;
 }
 
 void Descriptions::Add(int rank, const std::string& text) {
-  const Json told = Json::parse(text);
-  Teller& teller = TellerOf(rank, told.at("optimizer").get<int64_t>());
-  if (told.contains("group")) {
+  Json told;
+  int64_t optimizer = 0;
+  const bool is_json = ParseJson(text, nullptr, &told) && Get(told, "optimizer", &optimizer);
+  const Json* const group = told.Find("group");
+  const Json* const whole_param = told.Find("param");
+  const Json* const any_param = whole_param != nullptr ? whole_param : told.Find("empty_param");
+  if (!is_json || (group == nullptr && any_param == nullptr)) {
+    status_ = Internal("a rank has told ", text);
+    return;
+  }
+  Teller& teller = TellerOf(rank, optimizer);
+  if (group != nullptr) {
     teller.groups.push_back(static_cast<int>(groups_.size()));
-    if (status_.ok()) status_ = ParseGroup(told.at("group"), &groups_.emplace_back());
+    if (status_.ok()) status_ = ParseGroup(*group, &groups_.emplace_back());
     return;
   }
   StoredParam param;
-  if (status_.ok()) status_ = ParseParam(told.at("param"), &param);
-  if (status_.ok()) AddParam(teller, std::move(param));
+  const bool has_elements = any_param == whole_param;
+  if (status_.ok()) status_ = ParseParam(*any_param, &param);
+  if (status_.ok()) AddParam(teller, std::move(param), has_elements);
 }
 
 Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
@@ -59,16 +73,22 @@ Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
   return found != tellers_.end() ? *found : tellers_.emplace_back(Teller{rank, optimizer, {}});
 }
 
-void Descriptions::AddParam(const Teller& teller, StoredParam param) {
+void Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_elements) {
   param.group = teller.groups[static_cast<size_t>(param.group)];
   const auto [place, is_new] = places_.emplace(param.name, params_.size());
   if (is_new) {
     params_.push_back(std::move(param));
+    has_elements_.push_back(has_elements);
     return;
   }
-  const StoredParam& known = params_[place->second];
-  if (known.shape == param.shape && known.dtype == param.dtype &&
-      groups_[static_cast<size_t>(known.group)] == groups_[static_cast<size_t>(param.group)]) {
+  StoredParam& known = params_[place->second];
+  const bool one_is_empty = !has_elements || !has_elements_[place->second];
+  const bool same_group = groups_[static_cast<size_t>(known.group)] == groups_[static_cast<size_t>(param.group)];
+  if (known.shape == param.shape && known.dtype == param.dtype && (same_group || one_is_empty)) {
+    if (has_elements && !has_elements_[place->second]) {
+      known.group = param.group;
+      has_elements_[place->second] = true;
+    }
     return;
   }
   status_ = Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", teller.rank,

@@ -40,12 +40,14 @@ class Descriptions {
     std::vector<int> groups;  // where its groups are among all
   };
   Teller& TellerOf(int rank, int64_t optimizer);
-  void AddParam(const Teller& teller, StoredParam param);
+  // has_elements: on the rank that tells it. One that has none knows nothing of the steps.
+  void AddParam(const Teller& teller, StoredParam param, bool has_elements);
 
   Status status_;
   std::vector<Teller> tellers_;
   std::vector<StoredGroup> groups_;
   std::vector<StoredParam> params_;
+  std::vector<bool> has_elements_;        // of params_
   std::map<std::string, size_t> places_;  // of parameters, by name
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <system_error>
 
 namespace shampoo {
@@ -52,8 +53,9 @@ Status OpenWith(const std::string& path, int flags, const char* tried, int* fd) 
   return *fd >= 0 ? Status() : Failed(tried, path, errno);
 }
 
-Status SyncFd(int fd, const std::string& path) {
-  return Retried([fd] { return fsync(fd); }) == 0 ? Status() : Failed("sync", path, errno);
+// 0, or errno.
+int SyncFd(int fd) {
+  return Retried([fd] { return fsync(fd); }) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -119,7 +121,10 @@ void File::StartWriting(int64_t at, int64_t bytes) {
 #endif
 }
 
-Status File::Sync() { return SyncFd(fd_, path_); }
+Status File::Sync() {
+  const int error = SyncFd(fd_);
+  return error == 0 ? Status() : Failed("sync", path_, error);
+}
 
 Status File::Close() {
   const int fd = std::exchange(fd_, -1);
@@ -149,24 +154,23 @@ Status MakeDirectory(const std::string& path) {
     (void)SyncDirectory(slash == std::string::npos ? "." : path.substr(0, slash + 1)).ok();
     return {};
   }
-  const int error = errno;
+  if (errno != EEXIST) return Failed("make the directory", path, errno);
   PathKind kind = PathKind::kNothing;
-  if (error == EEXIST && KindOf(path, &kind).ok() && kind == PathKind::kDirectory) return {};
-  return Failed("make the directory", path, error == EEXIST ? ENOTDIR : error);
+  SHAMPOO_RETURN_IF_ERROR(KindOf(path, &kind));
+  if (kind == PathKind::kDirectory) return {};
+  return Failed("make the directory", path, kind == PathKind::kFile ? ENOTDIR : ENOENT);
 }
 
 Status ListDirectory(const std::string& path, std::vector<std::string>* names) {
   names->clear();
-  DIR* const directory = opendir(path.c_str());
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
   if (directory == nullptr) return Failed("list the directory", path, errno);
   errno = 0;
-  while (const dirent* const entry = readdir(directory)) {
+  while (const dirent* const entry = readdir(directory.get())) {
     names->emplace_back(entry->d_name);
     errno = 0;
   }
-  const int error = errno;
-  closedir(directory);
-  return error == 0 ? Status() : Failed("list the directory", path, error);
+  return errno == 0 ? Status() : Failed("list the directory", path, errno);
 }
 
 Status Rename(const std::string& from, const std::string& to) {
@@ -180,9 +184,10 @@ Status Remove(const std::string& path) {
 Status SyncDirectory(const std::string& path) {
   int fd = -1;
   SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY | O_DIRECTORY, "open the directory", &fd));
-  Status status = SyncFd(fd, path);
+  const int error = SyncFd(fd);
   close(fd);
-  return status;
+  const bool not_for_directories = error == EINVAL || error == ENOTSUP;  // of some file systems
+  return error == 0 || not_for_directories ? Status() : Failed("sync", path, error);
 }
 
 }  // namespace shampoo

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 
 #include "core/base/hash.h"
 #include "core/checkpoint/json.h"
@@ -86,10 +85,11 @@ class IndexParser {
     block.param = param_found->second;
     block.file = file_found->second;
     SHAMPOO_RETURN_IF_ERROR(ParsePlace(member, index_->params[static_cast<size_t>(block.param)], &block.place));
-    const auto entries = member.find("entries");
-    if (entries == member.end() || !entries->is_object()) return Malformed("a block has no entries");
-    for (const auto& [state, told] : entries->items()) {
-      StoredEntry entry{state};
+    const Json* const entries = member.Find("entries");
+    if (entries == nullptr || !entries->is_object()) return Malformed("a block has no entries");
+    for (size_t i = 0; i < entries->names.size(); ++i) {
+      const Json& told = entries->values[i];
+      StoredEntry entry{entries->names[i]};
       std::string dtype;
       if (!Get(told, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &entry.dtype) ||
           !GetHex(told, "checksum", &entry.checksum)) {
@@ -105,8 +105,8 @@ class IndexParser {
     Shape stride;
     const int64_t elements = param.elements();
     place->piece = Region::Stretch(0, elements, elements);
-    const auto piece = member.find("piece");
-    if (piece != member.end() &&
+    const Json* const piece = member.Find("piece");
+    if (piece != nullptr &&
         (!Get(*piece, "shape", &place->piece.shape) || !Get(*piece, "offset", &place->piece.offset) ||
          !Get(*piece, "extent", &place->piece.extent))) {
       return Malformed("the piece of a block lacks shape, offset or extent");
@@ -138,10 +138,8 @@ Status CheckFormat(const Json& told, CheckpointIndex* index) {
 }
 
 // Whether the bytes after the start have the checksum that it tells.
-Status CheckSum(const File& file, uint64_t* checksum) {
+Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
   const size_t start_bytes = IndexStart(0).size();
-  int64_t bytes = 0;
-  SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
   if (bytes < static_cast<int64_t>(start_bytes)) return Malformed("it is cut off");
   std::string start(start_bytes, '\0');
   SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
@@ -161,12 +159,13 @@ Status CheckSum(const File& file, uint64_t* checksum) {
 }  // namespace
 
 Status ParseGroup(const Json& member, StoredGroup* group) {
-  const auto config = member.find("config");
-  if (!Get(member, "step", &group->step) || group->step < 0 || config == member.end() || !config->is_object()) {
+  const Json* const config = member.Find("config");
+  if (!Get(member, "step", &group->step) || group->step < 0 || config == nullptr || !config->is_object()) {
     return Malformed("a group has no step or config");
   }
-  for (const auto& [key, value] : config->items()) {
-    if (!Read(value, &group->config.emplace_back(key, "").second)) return Malformed("a value of a config is no text");
+  for (size_t i = 0; i < config->names.size(); ++i) {
+    std::string& value = group->config.emplace_back(config->names[i], "").second;
+    if (!Read(config->values[i], &value)) return Malformed("a value of a config is no text");
   }
   return {};
 }
@@ -246,20 +245,21 @@ std::string TextOf(const StoredBlock& block, const std::string& param, const std
 
 std::string IndexStart(uint64_t checksum) { return Cat("{\"checksum\":\"", Hex(checksum), "\",\n\"checkpoint\":"); }
 
-Status ParseIndex(std::FILE* text, const WantsBlock& wants, CheckpointIndex* index) {
+Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* index) {
   IndexParser parser(wants, index);
   Status status;
-  std::string array;
-  // Members are taken out as they come: as one JSON value an index takes many times the memory.
-  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth == 2 && event == Json::parse_event_t::key) array = parsed.get<std::string>();
-    if (depth != 3 || event != Json::parse_event_t::object_end) return true;
-    if (status.ok()) status = parser.Add(array, parsed);
-    return false;
+  // Members are taken as they come: all together as JSON take many times the memory.
+  const auto take = [&](std::span<const std::string> where, const Json& member) {
+    if (where.size() != 3 || where[0] != "checkpoint") return false;
+    if (status.ok()) status = parser.Add(where[1], member);
+    return true;
   };
-  const Json told = Json::parse(text, take, false);
-  if (!told.is_object() || !told.contains("checkpoint")) return Malformed("it is no JSON object with a checkpoint");
-  SHAMPOO_RETURN_IF_ERROR(CheckFormat(told["checkpoint"], index));
+  Json told;
+  const bool is_json = ParseJson(text, take, &told);
+  SHAMPOO_RETURN_IF_ERROR(text->status().Copy());
+  const Json* const checkpoint = told.Find("checkpoint");
+  if (!is_json || checkpoint == nullptr) return Malformed("it is no JSON object with a checkpoint");
+  SHAMPOO_RETURN_IF_ERROR(CheckFormat(*checkpoint, index));
   return status;
 }
 
@@ -270,11 +270,11 @@ Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointInd
   index->directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   File file;
   SHAMPOO_RETURN_IF_ERROR(File::Open(path, &file));
-  SHAMPOO_RETURN_IF_ERROR(CheckSum(file, &index->checksum).Within(path));
-  SHAMPOO_RETURN_IF_ERROR(file.Close());
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> text(std::fopen(path.c_str(), "re"), &std::fclose);
-  if (text == nullptr) return IoFailed("cannot open ", path, " again");
-  return ParseIndex(text.get(), wants, index).Within(path);
+  int64_t bytes = 0;
+  SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
+  SHAMPOO_RETURN_IF_ERROR(CheckSum(file, bytes, &index->checksum).Within(path));
+  IndexText text(file, bytes);
+  return ParseIndex(&text, wants, index).Within(path);
 }
 
 }  // namespace shampoo

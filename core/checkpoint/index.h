@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +13,8 @@
 #include "core/base/status.h"
 #include "core/checkpoint/block_place.h"
 #include "core/checkpoint/file.h"
+#include "core/checkpoint/index_text.h"
+#include "core/checkpoint/json.h"
 
 namespace shampoo {
 
@@ -86,8 +86,8 @@ std::string TextOf(const StoredFile& file);
 std::string TextOf(const StoredBlock& block, const std::string& param, const std::string& file);
 
 // And back; what is malformed fails.
-Status ParseGroup(const nlohmann::json& member, StoredGroup* group);
-Status ParseParam(const nlohmann::json& member, StoredParam* param);
+Status ParseGroup(const Json& member, StoredGroup* group);
+Status ParseParam(const Json& member, StoredParam* param);
 
 // Which blocks of an index a rank needs: a large job's are more than one rank wants to hold.
 using WantsBlock = std::function<bool(const CheckpointIndex& index, const StoredBlock& block)>;
@@ -98,6 +98,6 @@ Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointInd
 std::string IndexStart(uint64_t checksum);
 inline constexpr char kIndexEnd[] = "}\n";
 // The whole text, whatever its checksum. To be fuzzed.
-Status ParseIndex(std::FILE* text, const WantsBlock& wants, CheckpointIndex* index);
+Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* index);
 
 }  // namespace shampoo

@@ -3,62 +3,58 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/text.h"
+#include "core/checkpoint/index_text.h"
 #include "core/plan/shape.h"
 
 namespace shampoo {
 
-// JSON that is read without exceptions: what is not there, or not of the type, is told.
-using Json = nlohmann::json;
+// A JSON value that was read. It can be destroyed where there is no memory left, which nlohmann::json cannot.
+struct Json {
+  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // other: null, a truth value, a fraction
+  Kind kind = Kind::kOther;
+  int64_t integer = 0;
+  std::string text;
+  std::vector<std::string> names;  // of an object's members
+  std::vector<Json> values;        // of an object's members, or an array's elements
 
-inline bool Read(const Json& value, std::string* out) {
-  if (!value.is_string()) return false;
-  *out = value.get_ref<const std::string&>();
-  return true;
-}
+  bool is_object() const { return kind == Kind::kObject; }
+  // The first member of that name; nullptr: there is none, or it is no object.
+  const Json* Find(std::string_view name) const;
+};
 
-inline bool Read(const Json& value, int64_t* out) {
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) return false;
-  *out = value.get<int64_t>();
-  return true;
-}
+// Told of each object as it ends, and of what it is in: the names of the members that lead to it, "" for an element of
+// an array. true: it is taken, and what it is in goes without it.
+using TakeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
+// false: the text is no JSON, or nested too deeply for a checkpoint.
+bool ParseJson(IndexText* text, const TakeObject& take, Json* out);
+bool ParseJson(std::string_view text, const TakeObject& take, Json* out);
 
-inline bool Read(const Json& value, std::vector<int64_t>* out) {
-  if (!value.is_array()) return false;
-  out->clear();
-  for (const Json& element : value) {
-    int64_t integer = 0;
-    if (!Read(element, &integer)) return false;
-    out->push_back(integer);
-  }
-  return true;
-}
-
-inline bool Read(const Json& value, Shape* out) {
-  std::vector<int64_t> dims;
-  if (!Read(value, &dims) || dims.size() > kMaxDims) return false;
-  *out = Shape::Of(dims);
-  return true;
-}
+// What is not of the type is told.
+bool Read(const Json& value, std::string* out);
+bool Read(const Json& value, int64_t* out);
+bool Read(const Json& value, std::vector<int64_t>* out);
+bool Read(const Json& value, Shape* out);
 
 // The member of an object.
 template <typename Value>
 bool Get(const Json& object, const char* name, Value* out) {
-  if (!object.is_object()) return false;
-  const auto found = object.find(name);
-  return found != object.end() && Read(*found, out);
+  const Json* const found = object.Find(name);
+  return found != nullptr && Read(*found, out);
 }
 
 // UTF-8 as a JSON string.
-inline std::string Quoted(const std::string& text) { return Json(text).dump(); }
+std::string Quoted(const std::string& text);
 
 inline std::string Listed(std::span<const int64_t> numbers) {
   std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  for (const int64_t number : numbers) text += Cat(text.empty() ? "" : ",", number);
   return "[" + text + "]";
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/caught.h"
 #include "core/checkpoint/matching.h"
 #include "core/checkpoint/names.h"
+#include "core/checkpoint/progress.h"
 #include "core/checkpoint/ranks.h"
 #include "core/checkpoint/recut.h"
 #include "core/checkpoint/states_reader.h"
@@ -29,6 +30,13 @@ class Before {
     keeps_ = bytes <= kMostKept;
     for (const Optimizer* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(optimizer->arena(), optimizer->arena() + KeptBytes(*optimizer));
+      if (keeps_) continue;
+      // Made now, as there may be no memory for a text then.
+      constexpr size_t kReason = 1024;
+      lost_.emplace_back(
+          "a load that failed left the state in part that of the checkpoint: load a checkpoint, or make the optimizer "
+          "anew. The load failed as ");
+      lost_.back().reserve(lost_.back().size() + kReason);
     }
   }
 
@@ -43,10 +51,8 @@ class Before {
       } else if (keeps_) {
         std::copy(kept_[i].begin(), kept_[i].end(), optimizer->ArenaToWrite());
       } else {
-        optimizer->StateIsLost(
-            Cat("a load that failed left the state in part that of the checkpoint: load a checkpoint, "
-                "or make the optimizer anew. The load failed as ",
-                why));
+        lost_[i].append(why, 0, lost_[i].capacity() - lost_[i].size());
+        optimizer->StateIsLost(std::move(lost_[i]));
       }
     }
   }
@@ -60,6 +66,7 @@ class Before {
   std::vector<bool> initial_;
   bool keeps_ = false;
   std::vector<std::vector<char>> kept_;
+  std::vector<std::string> lost_;
 };
 
 // One load on one rank.
@@ -69,12 +76,14 @@ class Load {
 
   Status Run() {
     int64_t number = 0;  // 0: the directory is the index itself
-    Status own = CheckOptimizers(call_);
-    if (own.ok() && ranks_.is_first()) own = Caught([&] { return Choose(&number); });
+    const Status own = Caught([&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
+      return ranks_.is_first() ? Choose(&number) : Status();
+    });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number, &number));
-    const std::string path = number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return ReadAndMatch(path); })));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(
+        [&] { return ReadAndMatch(number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number))); })));
     SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
     SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
 
@@ -82,12 +91,18 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&]() -> Status {
       before = std::make_unique<Before>(call_.optimizers);
       reader_ = std::make_unique<StatesReader>(index_);
-      return Check(before->ChecksFirst());
+      return {};
     })));
-    const Status status = ranks_.Agree(Caught([&] { return Apply(); }));
+    // One rank that has stepped is enough: what another finds while it reads would be too late for that.
+    const int64_t own_needs = before->ChecksFirst() ? 1 : 0;
+    std::vector<int64_t> needs;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers({&own_needs, 1}, &needs));
+    const bool all_first = std::find(needs.begin(), needs.end(), 1) != needs.end();
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return Check(all_first); })));
+    Status status = Caught([&] { return ranks_.Agree(Caught([&] { return Apply(); })); });
     if (!status.ok()) {
       before->Restore(status.message());
-      return status.Copy();
+      return status;
     }
     for (Optimizer* optimizer : call_.optimizers) optimizer->StateIsReplaced();
     Tell();
@@ -128,19 +143,23 @@ class Load {
     int64_t of_first = 0;
     const auto own = static_cast<int64_t>(index_.checksum);
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(own, &of_first));
-    return ranks_.Agree(own == of_first ? Status()
-                                        : IoFailed(index_.path,
-                                                   " is another file than on rank 0: all ranks need the "
-                                                   "same directory"));
+    return ranks_.Agree(Caught([&] {
+      if (own == of_first) return Status();
+      return IoFailed(index_.path, " is another file than on rank 0: all ranks need the same directory");
+    }));
   }
 
   // Each parameter of the checkpoint is to be on some rank.
   Status CheckParamsOfOthers() const {
     constexpr size_t kBits = 63;
-    std::vector<int64_t> own(index_.params.size() / kBits + 1, 0);
-    for (size_t p = 0; p < index_.params.size(); ++p) {
-      if (matching_->Knows(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);
-    }
+    std::vector<int64_t> own;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
+      own.assign(index_.params.size() / kBits + 1, 0);
+      for (size_t p = 0; p < index_.params.size(); ++p) {
+        if (matching_->Knows(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);
+      }
+      return Status();
+    })));
     std::vector<int64_t> all;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers(own, &all));
     for (size_t i = own.size(); i < all.size(); ++i) all[i % own.size()] |= all[i];
@@ -159,15 +178,15 @@ class Load {
   Status Check(bool directly) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
-      for (const StateEntry* state : direct.states) bytes += SpecOf("", *state).end;
+      for (const StateEntry* state : direct.states) bytes += PackedBytes(*state);
     }
     progress_ = std::make_unique<Progress>("loading", directly ? 2 * bytes : bytes);
     for (const Matching::Recut& recut : matching_->recut()) {
-      for (const StoredBlock* source : recut.sources) {
-        for (const StoredEntry& entry : source->entries) {
-          const bool elementwise =
-              entry.state == "filtered_grad" || entry.state == "grafting" || entry.state == "momentum";
-          if (elementwise) SHAMPOO_RETURN_IF_ERROR(reader_->Check(*source, entry));
+      for (const std::string_view name : kElementwiseStates) {
+        const bool asked = std::any_of(recut.states.begin(), recut.states.end(),
+                                       [name](const StateEntry* state) { return state->state() == name; });
+        for (const StoredBlock* source : recut.sources) {
+          if (asked) SHAMPOO_RETURN_IF_ERROR(reader_->Check(*source, *source->Find(name)));
         }
       }
     }
@@ -181,7 +200,7 @@ class Load {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
         SHAMPOO_RETURN_IF_ERROR(visit(direct, *direct.stored->Find(state->state()), *state));
-        progress_->Add(SpecOf("", *state).end);
+        progress_->Add(PackedBytes(*state));
       }
     }
     return {};
@@ -212,10 +231,10 @@ class Load {
                    " blocks of this rank start anew, as the checkpoint was saved with other blocks");
       });
     }
-    if (!ranks_.is_first()) return;
     for (const std::string& warning : matching_->warnings()) {
       LogText(LogLevel::kWarning, [&] { return warning; });
     }
+    if (!ranks_.is_first()) return;
     LogText(LogLevel::kInfo, [&] {
       return Cat("loaded ", index_.path, ", saved by ", index_.world, " ranks with libshampoo ", index_.library);
     });
@@ -232,7 +251,7 @@ class Load {
 }  // namespace
 
 Status LoadCheckpoint(const CheckpointCall& call) {
-  if (call.world != nullptr && call.world->failed()) return call.world->FailedBefore();
+  SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
   return Load(call).Run();
 }
 

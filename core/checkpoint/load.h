@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/checkpoint/save.h"
+#include "core/base/status.h"
+#include "core/checkpoint/call.h"
 
 namespace shampoo {
 

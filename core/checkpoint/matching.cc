@@ -3,6 +3,7 @@
 #include "core/checkpoint/matching.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/text.h"
 #include "core/checkpoint/description.h"
@@ -20,7 +21,13 @@ std::string Named(const std::vector<std::string>& names) {
   return names.size() <= kMostNamed ? text : Cat(text, " and ", names.size() - kMostNamed, " more");
 }
 
-bool IsElementwise(const StateEntry& state) { return state.flat_offset >= 0; }
+// Where its last element is in the flattened parameter.
+int64_t LastOf(const BlockPlace& place) {
+  int64_t last = 0;
+  const int64_t elements = place.elements();
+  ForEachRunOf(place, {elements - 1, elements}, [&last](int64_t, int64_t at, int64_t) { last = at; });
+  return last;
+}
 
 // The key by which a state is there or not.
 const char* KeyOf(std::string_view state) {
@@ -76,20 +83,30 @@ Status Matching::Match(const CheckpointIndex& index) {
     }
   }
   for (Optimizer* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
+  // As they lie in the files.
+  std::sort(direct_.begin(), direct_.end(), [](const Direct& a, const Direct& b) {
+    return std::pair(a.stored->file, a.stored) < std::pair(b.stored->file, b.stored);
+  });
+  for (const auto& [state, blocks] : unused_) {
+    warnings_.push_back(
+        Cat("the ", state, " of ", blocks, " blocks of the checkpoint is left out: it is not asked for"));
+  }
   return CheckRecuts(index);
 }
 
 Status Matching::MatchParams(const CheckpointIndex& index) {
   for (size_t i = 0; i < index.params.size(); ++i) stored_params_[index.params[i].name] = static_cast<int>(i);
   std::vector<std::string> missing;
-  std::vector<std::string> renamed;
+  std::set<std::string_view> renamed;
+  std::set<std::vector<int64_t>> shapes;  // that have been looked for
   for (const auto& [name, own] : own_) {
     const ParamDesc& desc = own.optimizer->plan().params[static_cast<size_t>(own.param)].desc;
     const auto found = stored_params_.find(name);
     if (found == stored_params_.end()) {
       missing.push_back(name);
+      if (!shapes.emplace(desc.shape.View().begin(), desc.shape.View().end()).second) continue;
       for (const StoredParam& stored : index.params) {
-        if (stored.shape == desc.shape && !own_.contains(stored.name)) renamed.push_back(stored.name);
+        if (stored.shape == desc.shape && !own_.contains(stored.name)) renamed.insert(stored.name);
       }
       continue;
     }
@@ -105,12 +122,11 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
     }
   }
   if (missing.empty()) return {};
-  std::sort(renamed.begin(), renamed.end());
-  renamed.erase(std::unique(renamed.begin(), renamed.end()), renamed.end());
-  return Invalid(
-      "the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
-      renamed.empty() ? std::string() : Cat("; of the same shape it has ", Named(renamed), ", which are not here"),
-      ": a parameter is known by its name alone, so give it the name that it had");
+  return Invalid("the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
+                 renamed.empty() ? std::string()
+                                 : Cat("; of the same shape it has ", Named({renamed.begin(), renamed.end()}),
+                                       ", which are not here"),
+                 ": a parameter is known by its name alone, so give it the name that it had");
 }
 
 // A group goes on at the step that its parameters were at.
@@ -175,7 +191,8 @@ Status Matching::IndexBlocks(const CheckpointIndex& index) {
       return IoFailed(index.path, ": the index is malformed: two blocks of parameter \"",
                       index.params[static_cast<size_t>(block.param)].name, "\" begin at the same element");
     }
-    blocks_of_param_[block.param].push_back(&block);
+    int64_t& longest = longest_[block.param];
+    longest = std::max(longest, LastOf(block.place) + 1 - block.place.first());
   }
   return {};
 }
@@ -213,12 +230,17 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
-                             const StoredBlock& stored, bool elementwise_alone) const {
+                             const StoredBlock& stored, bool elementwise_alone) {
+  for (const std::string_view name : kElementwiseStates) {
+    const bool asked = std::any_of(own.states.begin(), own.states.end(),
+                                   [name](const StateEntry* state) { return state->state() == name; });
+    if (!asked && stored.Find(name) != nullptr) ++unused_[std::string(name)];
+  }
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   for (const StateEntry* state : own.states) {
-    if (elementwise_alone && !IsElementwise(*state)) continue;
+    if (elementwise_alone && !state->elementwise()) continue;
     const StoredEntry* const entry = stored.Find(state->state());
-    if (entry == nullptr && IsElementwise(*state)) {
+    if (entry == nullptr && state->elementwise()) {
       const Block& block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
       const char* const key = KeyOf(state->state());
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
@@ -243,17 +265,22 @@ Status Matching::AddRecut(const CheckpointIndex& index, Optimizer* optimizer, co
   const BlockPlace place = BlockPlace::Of(plan.params[static_cast<size_t>(block.param)].desc, block);
   const int stored_param = stored_params_.find(plan.params[static_cast<size_t>(block.param)].desc.name)->second;
   if (recut_.empty() || recut_.back().optimizer != optimizer || recut_.back().param != block.param) {
-    recut_.push_back({optimizer, block.param, stored_param, {}, {}});
+    recut_.push_back({optimizer, block.param, stored_param, {}, {}, {}});
+    sources_.clear();
   }
   Recut& recut = recut_.back();
   recut.blocks.push_back(own.block);
+  for (const StateEntry* state : own.states) {
+    if (state->elementwise()) recut.states.push_back(state);
+  }
   // Where both have something within the block's first and last element.
-  const DenseRange all{0, place.elements()};
-  int64_t last = 0;
-  ForEachRunOf(place, {all.end - 1, all.end}, [&last](int64_t, int64_t at, int64_t) { last = at; });
-  for (const StoredBlock* source : blocks_of_param_[stored_param]) {
-    const DenseRange range = Within(source->place, place.first(), last + 1 - place.first());
-    if (range.begin == range.end) continue;
+  const int64_t first = place.first();
+  const int64_t last = LastOf(place);
+  auto found = stored_blocks_.lower_bound({stored_param, first - longest_[stored_param]});
+  for (; found != stored_blocks_.end() && found->first <= std::pair(stored_param, last); ++found) {
+    const StoredBlock* const source = found->second;
+    const DenseRange range = Within(source->place, first, last + 1 - first);
+    if (range.begin == range.end || !sources_.insert(source).second) continue;
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
     recut.sources.push_back(source);
   }
@@ -261,13 +288,14 @@ Status Matching::AddRecut(const CheckpointIndex& index, Optimizer* optimizer, co
 }
 
 // Nothing else says that the saved blocks have all elements.
-Status Matching::CheckRecuts(const CheckpointIndex& index) {
-  for (Recut& recut : recut_) {
-    std::sort(recut.sources.begin(), recut.sources.end());
-    recut.sources.erase(std::unique(recut.sources.begin(), recut.sources.end()), recut.sources.end());
+Status Matching::CheckRecuts(const CheckpointIndex& index) const {
+  for (const Recut& recut : recut_) {
     const StoredParam& param = index.params[static_cast<size_t>(recut.stored_param)];
     int64_t held = 0;
-    for (const StoredBlock* block : blocks_of_param_.at(recut.stored_param)) held += block->place.elements();
+    auto found = stored_blocks_.lower_bound({recut.stored_param, 0});
+    for (; found != stored_blocks_.end() && found->first.first == recut.stored_param; ++found) {
+      held += found->second->place.elements();
+    }
     if (held == param.elements()) continue;
     return Invalid("the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
                    "\", as the shards that saved it had no more: it can be loaded into the same shards alone");

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ class Matching {
     int param = 0;         // of the plan
     int stored_param = 0;  // of the index
     std::vector<int64_t> blocks;
+    std::vector<const StateEntry*> states;  // of these blocks: the elementwise ones
     std::vector<const StoredBlock*> sources;
   };
   struct Steps {
@@ -71,15 +73,17 @@ class Matching {
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer);
   Status CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
-                     const StoredBlock& stored, bool elementwise_alone) const;
+                     const StoredBlock& stored, bool elementwise_alone);
   Status AddRecut(const CheckpointIndex& index, Optimizer* optimizer, const StatesOfBlock& own);
-  Status CheckRecuts(const CheckpointIndex& index);
+  Status CheckRecuts(const CheckpointIndex& index) const;
 
   std::span<Optimizer* const> optimizers_;
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, std::vector<const StoredBlock*>> blocks_of_param_;
+  std::map<int, int64_t> longest_;  // of a parameter's stored blocks: elements from the first to the last
+  std::unordered_set<const StoredBlock*> sources_;  // of the last of recut_
+  std::map<std::string, int64_t> unused_;           // states that were saved and are not asked for: in so many blocks
   std::vector<Direct> direct_;
   std::vector<Recut> recut_;
   std::vector<Steps> steps_;

@@ -25,19 +25,24 @@ Status Ranks::Agree(const Status& own) const {
 }
 
 Status Ranks::FromFirst(int64_t own, int64_t* number) const {
-  std::vector<int64_t> numbers;
-  SHAMPOO_RETURN_IF_ERROR(Numbers({&own, 1}, &numbers));
-  *number = numbers[0];
+  *number = own;
+  if (comm_ == nullptr) return {};
+  SHAMPOO_RETURN_IF_ERROR(comm_->GatherNumber(own));
+  *number = comm_->NumberOf(0);
   return {};
 }
 
 Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
+  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+    numbers->assign(own.size() * static_cast<size_t>(world()), 0);
+    return Status();
+  })));
   if (comm_ != nullptr) return GatherNumbers(comm_, own, numbers);
-  numbers->assign(own.begin(), own.end());
+  std::copy(own.begin(), own.end(), numbers->begin());
   return {};
 }
 
-Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take, Status* own) const {
+Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
   const auto try_to_take = [&](int rank, const char* text, int64_t length) {
     if (!own->ok()) return;
     *own = Caught([&] {
@@ -46,14 +51,19 @@ Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take, S
     });
   };
   if (comm_ == nullptr) {
-    for (const std::string& text : texts) try_to_take(0, text.data(), static_cast<int64_t>(text.size()));
+    for (size_t i = 0; i < count; ++i) {
+      const std::string text = make(i);
+      try_to_take(0, text.data(), static_cast<int64_t>(text.size()));
+    }
     return {};
   }
-  size_t longest = 0;
-  for (const std::string& text : texts) longest = std::max(longest, text.size());
+  int64_t longest = 0;
+  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+    for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
+    return Status();
+  })));
   std::vector<int64_t> longest_of;
-  const auto own_longest = static_cast<int64_t>(longest);
-  SHAMPOO_RETURN_IF_ERROR(Numbers({&own_longest, 1}, &longest_of));
+  SHAMPOO_RETURN_IF_ERROR(Numbers({&longest, 1}, &longest_of));
   // All ranks get all segments, so many that they take some MiB together.
   constexpr int64_t kOfAll = int64_t{16} << 20;
   constexpr int64_t kOfOne = int64_t{1} << 20;
@@ -69,15 +79,21 @@ Status Ranks::Collect(const std::vector<std::string>& texts, const Take& take, S
   for (bool more = true; more;) {
     char* const segment_of_rank = buffer.data() + segment * rank();
     RoundHeader header{0, 0};
-    for (; next < texts.size(); ++next) {
-      const auto length = static_cast<int64_t>(texts[next].size());
+    for (; next < count; ++next) {
+      std::string text;
+      if (own->ok()) *own = Caught([&] { return text = make(next), Status(); });
+      if (!own->ok()) {
+        next = count;  // nothing more to tell
+        break;
+      }
+      const auto length = static_cast<int64_t>(text.size());
       if (header.bytes + 8 + length > room) break;
       char* const to = segment_of_rank + sizeof header + header.bytes;
       std::memcpy(to, &length, 8);
-      std::memcpy(to + 8, texts[next].data(), texts[next].size());
+      std::memcpy(to + 8, text.data(), text.size());
       header.bytes += 8 + length;
     }
-    header.left = static_cast<int64_t>(texts.size() - next);
+    header.left = static_cast<int64_t>(count - next);
     std::memcpy(segment_of_rank, &header, sizeof header);
     SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer.data(), segment));
     more = false;

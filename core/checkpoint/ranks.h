@@ -30,10 +30,12 @@ class Ranks {
   Status FromFirst(int64_t own, int64_t* number) const;
   // Everybody's numbers, as many from each, rank by rank.
   Status Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
-  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order. A failure of
-  // take is rank 0's own, the first of them: the others are not kept waiting.
+  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order. make(i) gives
+  // the i-th of this rank's, as often as it is asked for. own: the first failure of make and take on this rank, who
+  // goes on all the same, as others wait.
+  using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
-  Status Collect(const std::vector<std::string>& texts, const Take& take, Status* own) const;
+  Status Collect(size_t count, const Make& make, const Take& take, Status* own) const;
 
  private:
   Communicator* comm_;

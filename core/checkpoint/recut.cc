@@ -8,20 +8,19 @@
 namespace shampoo {
 namespace {
 
-constexpr int64_t kWindow = int64_t{1} << 20;  // elements
+constexpr int64_t kWindow = int64_t{1} << 19;  // elements
 
 }  // namespace
 
 Status Recutter::Load(const CheckpointIndex& index, const Matching::Recut& recut, char* arena) {
   const PlanData& plan = recut.optimizer->plan();
   const int64_t elements = index.params[static_cast<size_t>(recut.stored_param)].elements();
-  for (const char* state : {"filtered_grad", "grafting", "momentum"}) {
+  for (const std::string_view name : kElementwiseStates) {
     std::vector<Target> targets;
-    for (const StateEntry& entry : recut.optimizer->entries()) {
-      if (entry.state() != state || !std::binary_search(recut.blocks.begin(), recut.blocks.end(), entry.block))
-        continue;
-      const Block& block = plan.blocks[static_cast<size_t>(entry.block)];
-      targets.push_back({BlockPlace::Of(plan.params[static_cast<size_t>(recut.param)].desc, block), &entry});
+    for (const StateEntry* state : recut.states) {
+      if (state->state() != name) continue;
+      const Block& block = plan.blocks[static_cast<size_t>(state->block)];
+      targets.push_back({BlockPlace::Of(plan.params[static_cast<size_t>(recut.param)].desc, block), state});
     }
     for (int64_t first = 0; first < elements && !targets.empty(); first += kWindow) {
       SHAMPOO_RETURN_IF_ERROR(LoadWindow(recut, targets, first, std::min(kWindow, elements - first), arena));
@@ -40,16 +39,7 @@ Status Recutter::LoadWindow(const Matching::Recut& recut, const std::vector<Targ
   };
   if (std::all_of(targets.begin(), targets.end(), is_empty)) return {};
   window_.resize(bytes(count));
-  for (const StoredBlock* source : recut.sources) {
-    const DenseRange range = Within(source->place, first, count);
-    if (range.begin == range.end) continue;
-    const StoredEntry* const entry = source->Find(targets[0].state->state());
-    read_.resize(std::max(read_.size(), bytes(range.end - range.begin)));
-    SHAMPOO_RETURN_IF_ERROR(reader_->ReadRange(*source, *entry, range.begin, range.end - range.begin, read_.data()));
-    ForEachRunOf(source->place, range, [&](int64_t dense, int64_t at, int64_t n) {
-      std::memcpy(window_.data() + bytes(at - first), read_.data() + bytes(dense - range.begin), bytes(n));
-    });
-  }
+  SHAMPOO_RETURN_IF_ERROR(reader_->ReadWindow(recut.sources, targets[0].state->state(), first, count, window_.data()));
   for (const Target& target : targets) {
     char* const to = arena + target.state->arena_offset;
     ForEachRunOf(target.place, Within(target.place, first, count), [&](int64_t dense, int64_t at, int64_t n) {

@@ -27,7 +27,6 @@ class Recutter {
 
   StatesReader* reader_;
   std::vector<char> window_;
-  std::vector<char> read_;
 };
 
 }  // namespace shampoo

@@ -2,66 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/checkpoint/save.h"
 
-#include <algorithm>
-#include <set>
+#include <memory>
 #include <utility>
 
 #include "core/base/caught.h"
-#include "core/base/hash.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/index_writer.h"
 #include "core/checkpoint/names.h"
+#include "core/checkpoint/own_part.h"
 #include "core/checkpoint/ranks.h"
 
 namespace shampoo {
 namespace {
-
-// Of a parameter that every shard rank has whole, and works on by itself, one saves the states.
-bool Saves(const PlanData& plan, const Block& block) {
-  const bool on_every_shard = !plan.gathers && !block.piece_of_shard;
-  return plan.Owns(block) && (!on_every_shard || plan.placement.shard_rank == 0);
-}
-
-std::vector<BlockToSave> BlocksOf(const Optimizer& optimizer) {
-  const PlanData& plan = optimizer.plan();
-  std::vector<BlockToSave> blocks;
-  int64_t last = -1;
-  for (const StateEntry& entry : optimizer.entries()) {
-    if (entry.block < 0) continue;
-    const Block& block = plan.blocks[static_cast<size_t>(entry.block)];
-    if (!Saves(plan, block)) continue;
-    if (entry.block != last) {
-      last = entry.block;
-      const ParamDesc& desc = plan.params[static_cast<size_t>(block.param)].desc;
-      BlockToSave& made = blocks.emplace_back();
-      made.arena = optimizer.arena();
-      made.param = desc.name;
-      made.stored.place = BlockPlace::Of(desc, block);
-      // Pieces of shards are numbered on each rank; the first element is nobody else's.
-      made.stored.key =
-          Cat(desc.name, "/", made.stored.place.is_whole() ? Cat(block.index) : Cat("@", made.stored.place.first()));
-    }
-    blocks.back().entries.push_back(&entry);
-  }
-  return blocks;
-}
-
-int64_t HashOf(const std::vector<std::string>& texts) {
-  StreamHash hash;
-  for (const std::string& text : texts) hash.Add(text.data(), text.size() + 1);
-  return static_cast<int64_t>(hash.value());
-}
-
-int64_t HashOf(const std::vector<BlockToSave>& blocks) {
-  StreamHash hash;
-  for (const BlockToSave& block : blocks) {
-    const int64_t first = block.stored.place.first();
-    hash.Add(block.param.data(), block.param.size() + 1);
-    hash.Add(&first, sizeof first);
-    hash.Add(block.stored.place.shape.dims.data(), sizeof block.stored.place.shape.dims);
-  }
-  return static_cast<int64_t>(hash.value());
-}
 
 // One save on one rank.
 class Save {
@@ -70,22 +22,32 @@ class Save {
       : call_(call), ranks_(call.world), limits_(limits) {}
 
   Status Run() {
-    Status own = CheckOptimizers(call_);
-    for (const Optimizer* optimizer : call_.optimizers) {
-      if (own.ok()) own = optimizer->CheckState();
-    }
-    if (own.ok() && ranks_.is_first()) own = Caught([&] { return PrepareDirectory(); });
+    const Status own = Caught([&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
+      for (const Optimizer* optimizer : call_.optimizers) SHAMPOO_RETURN_IF_ERROR(optimizer->CheckState());
+      return ranks_.is_first() ? PrepareDirectory() : Status();
+    });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number_, &number_));
-    SHAMPOO_RETURN_IF_ERROR(ChooseTellers());
-    StatesWriter writer(call_.directory, number_, ranks_.rank(), ranks_.world(), limits_);
-    Status status = Write(&writer);
+    SHAMPOO_RETURN_IF_ERROR(FindOwnPart(call_, ranks_, &part_));
+    std::unique_ptr<StatesWriter> writer;
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
+      writer = std::make_unique<StatesWriter>(call_.directory, number_, ranks_.rank(), ranks_.world(), limits_);
+      index_path_ = PathIn(call_.directory, IndexName(number_));
+      temporary_index_path_ = index_path_ + kTemporary;
+      return Status();
+    })));
+    Status status = Caught([&] { return Write(writer.get()); });
     if (!status.ok()) {
       // After a lost collective ranks do not know of each other: one of them may have made it a checkpoint.
-      if (call_.world == nullptr || !call_.world->failed()) writer.Undo();
+      if (call_.world != nullptr && call_.world->failed()) {
+        return std::move(status).Within("the save ended early, with the last checkpoint or this one to be loaded");
+      }
+      writer->Undo();
+      if (ranks_.is_first()) (void)Remove(temporary_index_path_).ok();
       return std::move(status).Within("the save failed, and earlier checkpoints are as they were");
     }
-    if (ranks_.is_first()) RemoveOlder();
+    if (ranks_.is_first() && is_durable_) RemoveOlder();
     return {};
   }
 
@@ -103,133 +65,89 @@ class Save {
     return {};
   }
 
-  // What several ranks have, the first of them tells: descriptions of optimizers, and, where copies do not share the
-  // work, blocks.
-  Status ChooseTellers() {
-    const auto own_count = static_cast<int64_t>(call_.optimizers.size());
-    std::vector<int64_t> counts;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers({&own_count, 1}, &counts));
-    const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
-    std::vector<int64_t> own(2 * most, 0);
-    std::vector<std::vector<std::string>> texts;
-    std::vector<std::vector<BlockToSave>> blocks;
-    Status status = Caught([&]() -> Status {
-      for (size_t i = 0; i < call_.optimizers.size(); ++i) {
-        const Optimizer& optimizer = *call_.optimizers[i];
-        texts.push_back(DescriptionTexts(optimizer, 0));
-        blocks.push_back(BlocksOf(optimizer));
-        own[2 * i] = HashOf(texts[i]);
-        own[2 * i + 1] = HashOf(blocks[i]);
-      }
-      return {};
-    });
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(status));
-    std::vector<int64_t> all;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers(own, &all));
-    // Whether an earlier rank has the same at this or another place.
-    const auto is_told = [&](size_t kind, int64_t hash) {
-      for (size_t rank = 0; rank < static_cast<size_t>(ranks_.rank()); ++rank) {
-        for (size_t i = 0; i < static_cast<size_t>(counts[rank]); ++i) {
-          if (all[2 * (rank * most + i) + kind] == hash) return true;
-        }
-      }
-      return false;
-    };
-    for (size_t i = 0; i < call_.optimizers.size(); ++i) {
-      if (!is_told(0, own[2 * i])) {
-        for (std::string& text : DescriptionTexts(*call_.optimizers[i], static_cast<int>(i))) {
-          descriptions_.push_back(std::move(text));
-        }
-      }
-      if (!is_told(1, own[2 * i + 1])) std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(blocks_));
-    }
-    return {};
-  }
-
   Status Write(StatesWriter* writer) {
-    int64_t bytes = 0;
-    for (const BlockToSave& block : blocks_) bytes += block.bytes();
+    const int64_t bytes = part_.bytes();
     Progress progress("saving", bytes);
-    std::vector<std::string> files;
-    std::vector<std::string> blocks;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return WriteOwn(writer, &progress, &files, &blocks); })));
-    SHAMPOO_RETURN_IF_ERROR(WriteIndex(files, blocks));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(ranks_.is_first() ? Publish() : Status()));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return writer->Write(&part_.blocks, &progress); })));
+    SHAMPOO_RETURN_IF_ERROR(WriteIndex(writer->files()));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return ranks_.is_first() ? Publish() : Status(); })));
     if (ranks_.is_first()) {
-      LogText(LogLevel::kInfo, [&] {
-        return Cat("saved ", PathIn(call_.directory, IndexName(number_)), ": ", bytes >> 20, " MiB of rank 0");
-      });
-    }
-    return {};
-  }
-
-  // This rank's files, and what the index is to say of them.
-  Status WriteOwn(StatesWriter* writer, Progress* progress, std::vector<std::string>* files,
-                  std::vector<std::string>* blocks) {
-    SHAMPOO_RETURN_IF_ERROR(writer->Write(&blocks_, progress));
-    for (const StoredFile& file : writer->files()) files->push_back(TextOf(file));
-    for (const BlockToSave& block : blocks_) {
-      blocks->push_back(
-          TextOf(block.stored, block.param, writer->files()[static_cast<size_t>(block.stored.file)].name));
+      LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": ", bytes >> 20, " MiB of rank 0"); });
     }
     return {};
   }
 
   // Makes it a checkpoint. If it fails there is no index: files of others may go.
-  Status Publish() const {
-    const std::string path = PathIn(call_.directory, IndexName(number_));
-    Status status = Rename(path + kTemporary, path);
-    if (!status.ok()) {
-      (void)Remove(path + kTemporary).ok();
-      return status;
-    }
-    status = SyncDirectory(call_.directory);
-    if (status.ok() || !Remove(path).ok()) return {};  // what cannot be taken back is whole
+  Status Publish() {
+    SHAMPOO_RETURN_IF_ERROR(Rename(temporary_index_path_, index_path_));
+    Status status = SyncDirectory(call_.directory);
+    if (status.ok()) return {};
+    is_durable_ = false;
+    if (!Remove(index_path_).ok()) return {};   // what cannot be taken back is whole
+    (void)SyncDirectory(call_.directory).ok();  // its files go next, and must not do so before it
     return status;
   }
 
   // All ranks send, whatever becomes of the file on rank 0.
-  Status WriteIndex(const std::vector<std::string>& files, const std::vector<std::string>& blocks) {
-    const std::string path = PathIn(call_.directory, IndexName(number_)) + kTemporary;
+  Status WriteIndex(const std::vector<StoredFile>& files) {
     IndexWriter index;
     Descriptions merged;
-    Status status;
-    if (ranks_.is_first()) status = index.Create(path, call_.library, ranks_.world());
+    Status status = Caught([&] {
+      return ranks_.is_first() ? index.Create(temporary_index_path_, call_.library, ranks_.world()) : Status();
+    });
     const auto merge = [&merged](int rank, const std::string& text) { merged.Add(rank, text); };
     const auto add = [&index](int, const std::string& text) { index.Add(text); };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(descriptions_, merge, &status));
-    index.Begin("groups");
-    for (const StoredGroup& group : merged.groups()) index.Add(TextOf(group));
-    index.Begin("parameters");
-    for (const StoredParam& param : merged.params()) index.Add(TextOf(param));
-    index.Begin("files");
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(files, add, &status));
-    index.Begin("blocks");
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(blocks, add, &status));
+    const auto description = [this](size_t i) { return part_.descriptions[i]; };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.descriptions.size(), description, merge, &status));
+    const auto go_on = [&status](auto&& write) {
+      if (status.ok()) status = Caught([&] { return write(), Status(); });
+    };
+    go_on([&] {
+      index.Begin("groups");
+      for (const StoredGroup& group : merged.groups()) index.Add(TextOf(group));
+      index.Begin("parameters");
+      for (const StoredParam& param : merged.params()) index.Add(TextOf(param));
+      index.Begin("files");
+    });
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(
+        files.size(), [&](size_t i) { return TextOf(files[i]); }, add, &status));
+    go_on([&] { index.Begin("blocks"); });
+    const auto block = [&](size_t i) {
+      const BlockToSave& own = part_.blocks[i];
+      return TextOf(own.stored, own.param, files[static_cast<size_t>(own.stored.file)].name);
+    };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.blocks.size(), block, add, &status));
     if (ranks_.is_first()) {
       if (status.ok()) status = merged.status();
       if (status.ok()) status = Caught([&] { return index.Finish(); });
-      if (status.ok()) status = Caught([&] { return CheckWritten(path); });
-      if (!status.ok()) (void)Remove(path).ok();
+      if (status.ok()) status = Caught([&] { return CheckWritten(); });
     }
     return ranks_.Agree(status);
   }
 
   // Reads the index as a load would, and looks whether the files of all ranks are where rank 0 sees them.
-  Status CheckWritten(const std::string& path) const {
+  Status CheckWritten() const {
     CheckpointIndex index;
     std::vector<int64_t> held;
     SHAMPOO_RETURN_IF_ERROR(ReadIndex(
-        path,
+        temporary_index_path_,
         [&held](const CheckpointIndex& told, const StoredBlock& block) {
           held.resize(told.params.size(), 0);
           held[static_cast<size_t>(block.param)] += block.place.elements();
           return false;
         },
         &index));
+    held.resize(index.params.size(), 0);
     for (size_t p = 0; p < held.size(); ++p) {
       const StoredParam& param = index.params[p];
-      if (held[p] <= param.elements()) continue;
+      if (held[p] == param.elements()) continue;
+      if (held[p] < param.elements()) {
+        LogText(LogLevel::kWarning, [&] {
+          return Cat("the ranks that save have ", held[p], " of the ", param.elements(), " elements of parameter \"",
+                     param.name, "\": the checkpoint can be loaded into the same shards alone");
+        });
+        continue;
+      }
       return Invalid("the blocks of parameter \"", param.name, "\" have ", held[p], " elements in all, and it has ",
                      param.elements(),
                      ": ranks work on the same elements in optimizers that are not the same; make "
@@ -251,10 +169,7 @@ class Save {
 
   // The save has succeeded by now: what cannot be removed is told, and no failure.
   void RemoveOlder() const {
-    int64_t keep = 1;
-    for (const Optimizer* optimizer : call_.optimizers) {
-      keep = std::max(keep, optimizer->SettingsOf(0).checkpoint_keep);
-    }
+    int64_t keep = part_.keep;
     const Status status = Caught([&]() -> Status {
       std::vector<FoundCheckpoint> found;
       SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
@@ -273,39 +188,15 @@ class Save {
   Ranks ranks_;
   StatesWriter::Limits limits_;
   int64_t number_ = 0;
-  std::vector<std::string> descriptions_;
-  std::vector<BlockToSave> blocks_;
+  std::string index_path_, temporary_index_path_;
+  OwnPart part_;
+  bool is_durable_ = true;
 };
 
 }  // namespace
 
-Status CheckOptimizers(const CheckpointCall& call) {
-  if (!call.given.ok()) return call.given.Copy();
-  std::set<std::string_view> names;
-  int64_t world = 1;
-  for (const Optimizer* optimizer : call.optimizers) {
-    const PlanData& plan = optimizer->plan();
-    world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
-    for (const Param& param : plan.params) {
-      if (names.insert(param.desc.name).second) continue;
-      return Invalid("parameter \"", param.desc.name,
-                     "\" is in two of the optimizers, or one was given twice: names are unique in a checkpoint");
-    }
-  }
-  const int64_t given = call.world != nullptr ? call.world->world() : 1;
-  if (given < world) {
-    return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", given, " ranks"),
-                   ", and an optimizer has ", world,
-                   " replicas and shards: give a communicator of all ranks of the job");
-  }
-  if (call.world != nullptr && call.world->takes_device_memory()) {
-    return Unsupported("world takes memory of a GPU: give a communicator whose device_type is SHAMPOO_CPU");
-  }
-  return {};
-}
-
 Status SaveCheckpoint(const CheckpointCall& call, const StatesWriter::Limits& limits) {
-  if (call.world != nullptr && call.world->failed()) return call.world->FailedBefore();
+  SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
   return Save(call, limits).Run();
 }
 

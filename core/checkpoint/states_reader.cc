@@ -3,6 +3,7 @@
 #include "core/checkpoint/states_reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/hash.h"
@@ -11,7 +12,10 @@ namespace shampoo {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{4} << 20;
-constexpr size_t kMostOpen = 8;
+// Of open files: they are held with the names of their tensors, of which a file with more than one block has no more
+// than half of this.
+constexpr size_t kMostOpen = 64;
+constexpr size_t kMostTensors = 1 << 15;
 
 }  // namespace
 
@@ -29,7 +33,11 @@ Status StatesReader::OpenStates(int number, OpenFile** out) {
     *out = &open_.front();
     return {};
   }
-  if (open_.size() == kMostOpen) open_.pop_back();
+  size_t tensors = 0;
+  for (const OpenFile& open : open_) tensors += open.tensors.size();
+  for (; open_.size() >= kMostOpen || tensors > kMostTensors / 2; open_.pop_back()) {
+    tensors -= open_.back().tensors.size();
+  }
   const StoredFile& stored = index_.files[static_cast<size_t>(number)];
   OpenFile made{number, {}, 0, {}};
   SHAMPOO_RETURN_IF_ERROR(File::Open(index_.PathOf(stored), &made.file));
@@ -87,6 +95,11 @@ Status StatesReader::ForEachPiece(const StoredBlock& block, const StoredEntry& e
   return Fail(block, entry, "its checksum does not fit: the file was changed; load another checkpoint");
 }
 
+Status StatesReader::CheckFile(int file) {
+  OpenFile* open = nullptr;
+  return OpenStates(file, &open);
+}
+
 Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry) {
   return ForEachPiece(block, entry, [](const char*, size_t) { return Status(); });
 }
@@ -116,8 +129,24 @@ Status StatesReader::ReadRange(const StoredBlock& block, const StoredEntry& entr
   Found found{};
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
-  if (found.bytes != block.place.elements() * size) return Fail(block, entry, "its size is not that of its block");
+  if (first > found.bytes / size - count) return Fail(block, entry, "its size is not that of its block");
   return found.file->file.ReadAt(found.at + first * size, to, static_cast<size_t>(count * size));
+}
+
+Status StatesReader::ReadWindow(std::span<const StoredBlock* const> blocks, std::string_view state, int64_t first,
+                                int64_t count, char* to) {
+  for (const StoredBlock* block : blocks) {
+    const DenseRange range = Within(block->place, first, count);
+    if (range.begin == range.end) continue;
+    const StoredEntry& entry = *block->Find(state);
+    const auto bytes = [size = SizeOf(entry.dtype)](int64_t n) { return static_cast<size_t>(n) * size; };
+    part_.resize(std::max(part_.size(), bytes(range.end - range.begin)));
+    SHAMPOO_RETURN_IF_ERROR(ReadRange(*block, entry, range.begin, range.end - range.begin, part_.data()));
+    ForEachRunOf(block->place, range, [&](int64_t dense, int64_t at, int64_t n) {
+      std::memcpy(to + bytes(at - first), part_.data() + bytes(dense - range.begin), bytes(n));
+    });
+  }
+  return {};
 }
 
 }  // namespace shampoo

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,12 +23,18 @@ class StatesReader {
  public:
   explicit StatesReader(const CheckpointIndex& index);
 
+  // Whether a file is there, and its size and what stands before its tensors are those that were written.
+  Status CheckFile(int file);
   // Whether the bytes of an entry are those that were written.
   Status Check(const StoredBlock& block, const StoredEntry& entry);
   // The same, and brings them to a state of the same block, piece by piece: after a failure some may be there.
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena);
-  // Elements of an entry that Check has passed.
+  // Elements of an entry that Check has passed, in the order of its file.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
+  // Elements [first, first + count) of a flattened parameter, put together from blocks that have this elementwise
+  // state, in one dtype. Elements of no block are left as they are.
+  Status ReadWindow(std::span<const StoredBlock* const> blocks, std::string_view state, int64_t first, int64_t count,
+                    char* to);
 
   // visit(bytes, how many) for an entry, from its first to its last; what it tells is checked at the end.
   using Visit = std::function<Status(const char* data, size_t bytes)>;
@@ -52,6 +60,7 @@ class StatesReader {
   const CheckpointIndex& index_;
   std::list<OpenFile> open_;  // the last used first
   std::vector<char> buffer_;
+  std::vector<char> part_;  // of a block, within a window
 };
 
 }  // namespace shampoo

@@ -8,15 +8,14 @@
 
 #include "core/base/hash.h"
 #include "core/checkpoint/names.h"
+#include "core/plan/layout.h"
 
 namespace shampoo {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{8} << 20;
-
-int64_t PackedBytes(const StateEntry& entry) {
-  return PackedBefore(entry, PackedRows(entry)) * static_cast<int64_t>(SizeOf(entry.dtype));
-}
+// Holds a row of the largest factor matrix; what was packed is still in the cache when it is hashed and written.
+constexpr size_t kBufferBytes = size_t{1} << 20;
+static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kBufferBytes);
 
 // One file from its start to its end, by way of a buffer.
 class Appender {
@@ -97,10 +96,6 @@ TensorSpec SpecOf(const std::string& name, const StateEntry& entry) {
 StatesWriter::StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits)
     : directory_(std::move(directory)), number_(number), rank_(rank), world_(world), limits_(limits) {}
 
-std::string StatesWriter::NameOf(size_t file) const {
-  return StatesName(number_, rank_, world_, static_cast<int>(file) + 1);
-}
-
 Status StatesWriter::Write(std::vector<BlockToSave>* blocks, Progress* progress) {
   buffer_.resize(kBufferBytes);
   for (size_t first = 0; first < blocks->size();) {
@@ -121,7 +116,7 @@ Status StatesWriter::Write(std::vector<BlockToSave>* blocks, Progress* progress)
 }
 
 Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress) {
-  const std::string name = NameOf(begun_);
+  const std::string name = StatesName(number_, rank_, world_, static_cast<int>(begun_.size()) + 1);
   const std::string path = PathIn(directory_, name);
   std::vector<TensorSpec> specs;
   int64_t end = 0;
@@ -135,8 +130,8 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   }
   const std::string start = SafetensorsStart(specs, Cat("shampoo ", kCheckpointFormat));
   File file;
-  ++begun_;
-  SHAMPOO_RETURN_IF_ERROR(File::Create(path + kTemporary, &file));
+  begun_.push_back({path, path + kTemporary});
+  SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
@@ -150,16 +145,15 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   SHAMPOO_RETURN_IF_ERROR(appender.Flush());
   SHAMPOO_RETURN_IF_ERROR(file.Sync());
   SHAMPOO_RETURN_IF_ERROR(file.Close());
-  SHAMPOO_RETURN_IF_ERROR(Rename(path + kTemporary, path));
+  SHAMPOO_RETURN_IF_ERROR(Rename(begun_.back().temporary, path));
   files_.push_back({name, appender.bytes(), HashBytes(start.data(), start.size(), 0)});
   return {};
 }
 
 void StatesWriter::Undo() const {
-  for (size_t file = 0; file < begun_; ++file) {
-    const std::string path = PathIn(directory_, NameOf(file));
-    (void)Remove(path + kTemporary).ok();
-    (void)Remove(path).ok();
+  for (const Begun& file : begun_) {
+    (void)Remove(file.temporary).ok();
+    (void)Remove(file.path).ok();
   }
 }
 

@@ -30,8 +30,8 @@ class StatesWriter {
  public:
   // A file has at least one block, and then no more than so many bytes and entries.
   struct Limits {
-    int64_t bytes = int64_t{4} << 30;
-    size_t entries = 1 << 14;  // a header is read as a whole
+    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with room for a header below 4 GiB
+    size_t entries = 1 << 14;                                  // a header is read as a whole
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);
@@ -42,14 +42,17 @@ class StatesWriter {
 
  private:
   Status WriteFile(std::span<BlockToSave> blocks, Progress* progress);
-  std::string NameOf(size_t file) const;
 
   std::string directory_;
   int64_t number_;
   int rank_, world_;
   Limits limits_;
   std::vector<char> buffer_;
-  size_t begun_ = 0;  // files
+  // Of files that were begun: made with them, as there may be no memory to undo with.
+  struct Begun {
+    std::string path, temporary;
+  };
+  std::vector<Begun> begun_;
   std::vector<StoredFile> files_;
 };
 

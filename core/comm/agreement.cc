@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/caught.h"
 #include "core/base/hash.h"
 
 namespace shampoo {
@@ -26,30 +27,37 @@ size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
   return 0;
 }
 
-}  // namespace
+// The lowest rank whose number, of the last that were gathered, is not 0; as many as there are: none.
+int FirstNotZero(const Communicator& comm) {
+  int rank = 0;
+  while (rank < comm.world() && comm.NumberOf(rank) == 0) ++rank;
+  return rank;
+}
 
-Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
-  const auto world = static_cast<size_t>(comm->world());
-  std::vector<char> buffer(world * kTextBytes, '\0');
-  std::memcpy(buffer.data() + static_cast<size_t>(comm->rank()) * kTextBytes, own.data(),
+// buffer: of zeros, for a text of each rank.
+Status GatherTexts(Communicator* comm, const std::string& own, std::vector<char>* buffer,
+                   std::vector<std::string>* texts) {
+  std::memcpy(buffer->data() + static_cast<size_t>(comm->rank()) * kTextBytes, own.data(),
               std::min(own.size(), kTextBytes - 1));
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kTextBytes));
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer->data(), kTextBytes));
   texts->clear();
-  for (size_t rank = 0; rank < world; ++rank) {
-    const char* const text = buffer.data() + rank * kTextBytes;
+  for (const char* text = buffer->data(); text < buffer->data() + buffer->size(); text += kTextBytes) {
     texts->emplace_back(text, strnlen(text, kTextBytes - 1));
   }
   return {};
 }
 
+}  // namespace
+
+Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
+  std::vector<char> buffer(static_cast<size_t>(comm->world()) * kTextBytes, '\0');
+  return GatherTexts(comm, own, &buffer, texts);
+}
+
 Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
-  // Segments of 64 bytes, as some transports favour them.
-  constexpr size_t kStride = 8;
-  std::vector<int64_t> buffer(static_cast<size_t>(comm->world()) * kStride);
-  buffer[static_cast<size_t>(comm->rank()) * kStride] = own;
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer.data(), kStride * sizeof(int64_t)));
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(own));
   numbers->clear();
-  for (size_t i = 0; i < buffer.size(); i += kStride) numbers->push_back(buffer[i]);
+  for (int rank = 0; rank < comm->world(); ++rank) numbers->push_back(comm->NumberOf(rank));
   return {};
 }
 
@@ -85,14 +93,21 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world) {
 }
 
 Status AgreeOnStatus(Communicator* comm, const Status& own) {
-  std::vector<int64_t> codes;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(own.code()), &codes));
-  const auto failed = std::find_if(codes.begin(), codes.end(), [](int64_t code) { return code != 0; });
-  if (failed == codes.end()) return {};
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(own.code())));
+  const int rank = FirstNotZero(*comm);
+  if (rank == comm->world()) return {};
+  const auto code = static_cast<Code>(comm->NumberOf(rank));
+  // Texts take memory, which a rank may not have.
+  std::vector<char> buffer;
+  const Status room = Caught([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(room.code())));
+  if (FirstNotZero(*comm) != comm->world()) {
+    if (code == Code::kNoMemory) return Status::OutOfMemory();
+    return Status(code, Cat(comm->who(), " ", rank, ": it has failed, and a rank has no memory to be told why"));
+  }
   std::vector<std::string> texts;
-  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
-  const auto rank = failed - codes.begin();
-  return Status(static_cast<Code>(*failed), Cat(comm->who(), " ", rank, ": ", texts[static_cast<size_t>(rank)]));
+  SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &buffer, &texts));
+  return Status(code, Cat(comm->who(), " ", rank, ": ", texts[static_cast<size_t>(rank)]));
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {

@@ -18,6 +18,7 @@ Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* o
   }
   // The functions last: what was never complete must not release what is the caller's.
   std::shared_ptr<Communicator> made(new Communicator);
+  made->numbers_.resize(static_cast<size_t>(ops.world) * kNumberStride);
   made->ops_ = ops;
   *out = std::move(made);
   return {};
@@ -37,6 +38,11 @@ Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
   }
   if (error == 0) return {};
   return Lost(what, error, Cat("segments of ", segment_bytes, " bytes"));
+}
+
+Status Communicator::GatherNumber(int64_t own) {
+  numbers_[static_cast<size_t>(ops_.rank) * kNumberStride] = own;
+  return GatherInPlace(numbers_.data(), kNumberStride * sizeof(int64_t));
 }
 
 Status Communicator::AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 
@@ -59,6 +60,10 @@ class Communicator {
   // the other ranks are made to fail as far as the caller's functions can.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
 
+  // A number of every rank. It takes no memory, so that a rank that has none can tell the others.
+  Status GatherNumber(int64_t own);
+  int64_t NumberOf(int rank) const { return numbers_[static_cast<size_t>(rank) * kNumberStride]; }  // of the last
+
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
   // send: send_bytes[r] bytes for each rank r, one after another; recv in the same way. Failures as of GatherInPlace.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
@@ -69,11 +74,14 @@ class Communicator {
   // What `what` returned of the caller's functions.
   Status Lost(const char* what, int32_t error, const std::string& size);
 
+  static constexpr size_t kNumberStride = 8;  // segments of 64 bytes, as some transports favour them
+
   CommOps ops_;
   const char* who_ = "rank";
   int32_t next_number_ = 0;
   bool failed_ = false;
   bool told_ = false;
+  std::vector<int64_t> numbers_;
 };
 
 }  // namespace shampoo

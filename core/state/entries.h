@@ -12,6 +12,9 @@
 
 namespace shampoo {
 
+// The states of a block that have its shape, by their names; they lie over elements of the parameter.
+inline constexpr std::string_view kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
+
 // One named state of an optimizer (shampoo_state_entry of the public header).
 struct StateEntry {
   std::string key;
@@ -27,6 +30,7 @@ struct StateEntry {
   SymmetricForm form = SymmetricForm::kNone;
 
   int64_t elements() const { return shape.Product(); }
+  bool elementwise() const { return flat_offset >= 0; }
   bool symmetric() const { return form != SymmetricForm::kNone; }
   // "momentum": its name among those of its block.
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
@@ -44,6 +48,7 @@ Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t c
 // What is kept of an entry, dense, as files have it: all elements, of a symmetric matrix the lower triangle, row after
 // row. It is counted in rows: of a symmetric entry of order n, n rows of 1 to n elements; else each element is one.
 int64_t PackedRows(const StateEntry& entry);
+int64_t PackedBytes(const StateEntry& entry);
 int64_t PackedBefore(const StateEntry& entry, int64_t row);  // elements before a row; of all rows: of the entry
 // The end of the rows from `first` on that have no more than so many elements together; one row at least.
 int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements);

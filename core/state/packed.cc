@@ -89,6 +89,10 @@ int64_t PackedRows(const StateEntry& entry) { return entry.symmetric() ? entry.s
 
 int64_t PackedBefore(const StateEntry& entry, int64_t row) { return entry.symmetric() ? TriangleBefore(row) : row; }
 
+int64_t PackedBytes(const StateEntry& entry) {
+  return PackedBefore(entry, PackedRows(entry)) * static_cast<int64_t>(SizeOf(entry.dtype));
+}
+
 int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements) {
   const int64_t rows = PackedRows(entry);
   if (!entry.symmetric()) return std::min(rows, first + std::max(elements, int64_t{1}));

@@ -27,6 +27,11 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
     close_file(file, path);
   }
   check(shampoo_save(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "save");
+  if (ranks->rank == 0 && epoch > 1) {
+    char path[4096];
+    name_params(path, sizeof path, directory, epoch - 1);  // of a checkpoint that is gone
+    remove(path);
+  }
 }
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {

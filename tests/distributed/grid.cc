@@ -74,10 +74,13 @@ Grid::Grid(const RankSpec& whole, int copies, int shards, bool with_abort)
            with_abort) {}
 
 Grid::Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_abort)
-    : copies_(copies), shards_(static_cast<int>(shards.size())), whole_(whole.params) {
+    : copies_(copies),
+      shards_(static_cast<int>(shards.size())),
+      whole_(whole.params),
+      all_comm_(std::make_unique<ThreadComm>(world())) {
   for (int s = 0; s < shards_; ++s) replica_comms_.push_back(std::make_unique<ThreadComm>(copies));
   for (int c = 0; c < copies; ++c) shard_comms_.push_back(std::make_unique<ThreadComm>(shards_));
-  ops_.reserve(static_cast<size_t>(2 * world()));
+  ops_.reserve(static_cast<size_t>(3 * world()));
   for (int c = 0; c < copies; ++c) {
     for (int s = 0; s < shards_; ++s) {
       RankSpec& spec = specs_.emplace_back(whole);
@@ -88,6 +91,7 @@ Grid::Grid(const RankSpec& whole, int copies, const Shards& shards, bool with_ab
       spec.shard_world = shards_;
       if (copies > 1) spec.replica_ops = &ops_.emplace_back(replicas(s).OpsOf(c, with_abort));
       if (shards_ > 1) spec.shard_ops = &ops_.emplace_back(copy(c).OpsOf(s, with_abort));
+      if (world() > 1) spec.world_ops = &ops_.emplace_back(all().OpsOf(c * shards_ + s, with_abort));
     }
   }
 }
@@ -96,7 +100,7 @@ RankSpec Grid::Alone(int shard) const {
   RankSpec spec = specs_[static_cast<size_t>(shard)];
   spec.replica_rank = spec.shard_rank = 0;
   spec.replica_world = spec.shard_world = 1;
-  spec.replica_ops = spec.shard_ops = nullptr;
+  spec.replica_ops = spec.shard_ops = spec.world_ops = nullptr;
   return spec;
 }
 
@@ -110,6 +114,7 @@ std::vector<ThreadComm*> Grid::comms() {
 
 void Grid::SetPatience(std::chrono::milliseconds patience) {
   for (ThreadComm* const comm : comms()) comm->patience = patience;
+  all().patience = patience;
 }
 
 void Grid::SetAllToAll(bool with) {
@@ -122,7 +127,7 @@ void Grid::SetAllToAll(bool with) {
 }
 
 int Grid::timeouts() const {
-  int timeouts = 0;
+  int timeouts = all_comm_->timeouts();
   for (const auto* const comms : {&replica_comms_, &shard_comms_}) {
     for (const auto& comm : *comms) timeouts += comm->timeouts();
   }
@@ -138,6 +143,14 @@ void Grid::Create() {
 
 void Grid::Step() {
   OnEveryRank(world(), [this](int rank) { (*this)[rank].Step(); });
+}
+
+void Grid::Save(const std::string& directory) {
+  OnEveryRank(world(), [&](int rank) { (*this)[rank].Save(directory); });
+}
+
+void Grid::Load(const std::string& directory) {
+  OnEveryRank(world(), [&](int rank) { (*this)[rank].Load(directory); });
 }
 
 void Grid::StepUntilFailure(int more) {

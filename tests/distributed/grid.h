@@ -23,7 +23,7 @@ Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
 // Ranks that hold copies of the parameters, each copy divided over shard ranks: threads over one ThreadComm for each
 // shard (the ranks that hold it) and one for each copy. Where there is one copy, or one shard, there is no
-// communicator.
+// communicator. For checkpoints there is one more, of all ranks.
 class Grid {
  public:
   // whole: as one rank would hold it. Its place and communicators are set here.
@@ -40,13 +40,16 @@ class Grid {
   ThreadComm& copy(int copy) { return *shard_comms_[static_cast<size_t>(copy)]; }
   // Of a grid of one copy, or of one shard: the one that there is.
   ThreadComm& comm() { return copies_ > 1 ? replicas(0) : copy(0); }
-  std::vector<ThreadComm*> comms();
+  ThreadComm& all() { return *all_comm_; }
+  std::vector<ThreadComm*> comms();  // those of steps
   void SetPatience(std::chrono::milliseconds patience);
   void SetAllToAll(bool with);  // whether communicators of shards have that; before Create
   int timeouts() const;         // ranks that have waited in vain, in any of the communicators
 
   void Create();
   void Step();
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
   // Every rank makes steps until one fails, and so many after it.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
@@ -67,6 +70,7 @@ class Grid {
   int copies_, shards_;
   std::vector<ParamSpec> whole_;
   std::vector<std::unique_ptr<ThreadComm>> replica_comms_, shard_comms_;
+  std::unique_ptr<ThreadComm> all_comm_;
   std::vector<shampoo_comm_ops> ops_;
   std::vector<RankSpec> specs_;
   std::vector<std::unique_ptr<Rank>> ranks_;

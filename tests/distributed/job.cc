@@ -34,6 +34,7 @@ shampoo_param_desc DescOf(const ParamSpec& param) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = param.name.c_str();
   desc.ndim = static_cast<int32_t>(param.shape.size());
+  desc.stack_dims = param.stack_dims;
   desc.group = param.group;
   desc.shard_form = param.shard_form;
   desc.flat_offset = param.flat_offset;
@@ -53,6 +54,7 @@ Rank::Rank(const RankSpec& spec) { Build(spec); }
 Rank::~Rank() {
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);
+  shampoo_comm_destroy(world);
 }
 
 bool Rank::Try(shampoo_status result) {
@@ -78,6 +80,7 @@ void Rank::Build(const RankSpec& spec) {
   place.shard_world = spec.shard_world;
   shampoo_config* config = config_of(spec.keys);
   bool ok = status == SHAMPOO_OK && Try(shampoo_plan_create(&plan, config, &place));
+  if (spec.world_ops != nullptr) ok = ok && Try(shampoo_comm_from_ops(&world, spec.world_ops));
   shampoo_config_destroy(config);
   for (const Keys& keys : spec.groups) {
     config = config_of(keys);
@@ -122,6 +125,10 @@ void Rank::Step() {
   if (!Try(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(w.size()), buffers_.data()))) return;
   Try(shampoo_optimizer_step(optimizer, stream));
 }
+
+void Rank::Save(const std::string& directory) { Try(shampoo_save(&optimizer, 1, world, directory.c_str(), nullptr)); }
+
+void Rank::Load(const std::string& directory) { Try(shampoo_load(&optimizer, 1, world, directory.c_str(), nullptr)); }
 
 int64_t Rank::PlanBytes(const char* what, int rank) const {
   int64_t bytes = -1;

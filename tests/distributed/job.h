@@ -26,6 +26,7 @@ struct ParamSpec {
   int64_t flat_count = 0;
   std::vector<int64_t> local_offset = {};
   std::vector<int64_t> local_shape = {};
+  int32_t stack_dims = 0;
 
   int64_t Elements() const;  // of this rank's buffers
   // Makes it a flat shard, or a rectangle that is cut along one dim.
@@ -45,8 +46,9 @@ struct RankSpec {
   std::vector<std::vector<ParamSpec>> told;  // what each shard rank holds, for shampoo_plan_add_shard; none: nothing
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
-  shampoo_comm* replica_comm = nullptr;  // instead of replica_ops: one that several optimizers share
-  shampoo_comm* shard_comm = nullptr;    // in the same way
+  const shampoo_comm_ops* world_ops = nullptr;  // of all ranks of the job, for checkpoints
+  shampoo_comm* replica_comm = nullptr;         // instead of replica_ops: one that several optimizers share
+  shampoo_comm* shard_comm = nullptr;           // in the same way
   const shampoo_allocator* allocator = nullptr;
 };
 
@@ -60,6 +62,8 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void Step();
+  void Save(const std::string& directory);  // collective over all ranks of the job
+  void Load(const std::string& directory);  // in the same way
   int64_t PlanBytes(const char* what, int rank) const;
   double Stat(const char* key) const;
 
@@ -71,6 +75,7 @@ class Rank {
   void* stream = nullptr;  // handed to the steps
   shampoo_plan* plan = nullptr;
   shampoo_optimizer* optimizer = nullptr;
+  shampoo_comm* world = nullptr;  // nullptr: there is one rank
 
  private:
   bool Try(shampoo_status result);

@@ -1,23 +1,38 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes the API with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by full.sh.
-# New inputs that reach new code are kept in build/fuzz/corpus; `-merge=1` moves the useful ones to tests/fuzz/corpus.
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by full.sh. New inputs that reach
+# new code are kept in build/fuzz/<target>; `-merge=1` moves the useful ones to the corpus in tests/fuzz.
 
-printf '== fuzzing the API for %d s\n' "${FUZZ_SECONDS:=120}"
-if CC=clang CXX=clang++ cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_BUILD_TESTS=OFF \
-     -DSHAMPOO_SANITIZE=fuzzer-no-link,address,undefined >build/fuzz.log 2>&1 &&
-   cmake --build build/fuzz >>build/fuzz.log 2>&1 &&
-   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Icapi/include tests/fuzz/api_fuzzer.cc \
-     -Lbuild/fuzz/capi -lshampoo -Wl,-rpath,"$PWD/build/fuzz/capi" -o build/fuzz/api_fuzzer >>build/fuzz.log 2>&1; then
-  mkdir -p build/fuzz/corpus
-  if build/fuzz/api_fuzzer -max_total_time="$FUZZ_SECONDS" -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
-       -artifact_prefix=build/fuzz/ build/fuzz/corpus tests/fuzz/corpus >>build/fuzz.log 2>&1; then
-    tally "fuzz" 1 0
+sanitizers=address,undefined
+build_fuzzed_library() {
+  CC=clang CXX=clang++ cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHAMPOO_BUILD_TESTS=OFF \
+    -DSHAMPOO_SANITIZE="fuzzer-no-link,$sanitizers" && cmake --build build/fuzz
+}
+
+# fuzz NAME CORPUS SECONDS ARGUMENTS...: one target; the arguments of its compilation.
+fuzz() {
+  local name=$1 corpus=$2 seconds=$3
+  shift 3
+  printf '== fuzzing %s for %d s\n' "$name" "$seconds"
+  mkdir -p "build/fuzz/$name"
+  if clang++ -std=c++20 -g -O1 -fsanitize="fuzzer,$sanitizers" -fno-sanitize-recover=undefined -I. -Icapi/include "$@" \
+       -o "build/fuzz/${name}_fuzzer" >>build/fuzz.log 2>&1 &&
+     "build/fuzz/${name}_fuzzer" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
+       -artifact_prefix=build/fuzz/ "build/fuzz/$name" "$corpus" >>build/fuzz.log 2>&1; then
+    tally "fuzz $name" 1 0
   else
     tail -n 40 build/fuzz.log
-    tally "fuzz" 0 1
+    tally "fuzz $name" 0 1
   fi
+}
+
+if build_fuzzed_library >build/fuzz.log 2>&1; then
+  fuzz api tests/fuzz/corpus "${FUZZ_SECONDS:=120}" tests/fuzz/api_fuzzer.cc \
+    -Lbuild/fuzz/capi -lshampoo -Wl,-rpath,"$PWD/build/fuzz/capi"
+  fuzz checkpoint tests/fuzz/checkpoint_corpus "${CHECKPOINT_FUZZ_SECONDS:=600}" tests/fuzz/checkpoint_fuzzer.cc \
+    core/checkpoint/{index,index_text,json,block_place,safetensors,file}.cc core/plan/{shape,region}.cc \
+    core/base/{status,dtype,hash}.cc
 else
   tail -n 40 build/fuzz.log
   tally "fuzz (build)" 0 1

@@ -5,6 +5,7 @@
 #include <shampoo/shampoo.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@ struct How {
   std::vector<std::pair<std::string, std::string>> keys;  // beside those of the case
   const shampoo_comm_ops* process = nullptr;  // this process is one of its ranks, and has no other: with shards
                                               // above 1 it holds one of as many shards as there are ranks
+  // Of trajectories: folders of checkpoints, as StepCheckpoints keeps them.
+  std::filesystem::path save_every = {};   // where each step but the last leaves one; empty: nowhere
+  std::filesystem::path resume_from = {};  // whose steps are gone on from, each in turn; empty: from the start
 };
 
 }  // namespace shampoo::golden

@@ -5,10 +5,12 @@
 // Options: --threads N of each rank. --ranks N: as many ranks with the same parameters, as threads. --shard flat|rect
 // and --shards M: parameters in M shards (default 2), each on as many ranks; --shard-mode local|gather. --communicate
 // updates|params,
-// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. Built with MPI (shampoo_replay_mpi), every process
-// of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors
-// that compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all
-// replayed, 1 some failed, 2 wrong usage.
+// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. Of trajectories: --save-every DIR leaves a
+// checkpoint of each step but the last; --resume-from DIR goes on from each of those that another process has left
+// there, and fails where a step then comes to other bits. Built with MPI (shampoo_replay_mpi), every process of mpirun
+// is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors that
+// compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all replayed, 1
+// some failed, 2 wrong usage.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -74,6 +76,10 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     how.keys.emplace_back(key, value);
   } else if (option == "--set") {
     ParseKey(value, &how);
+  } else if (option == "--save-every") {
+    how.save_every = value;
+  } else if (option == "--resume-from") {
+    how.resume_from = value;
   } else if (option == "--out") {
     options->out = value;
   } else {
@@ -113,6 +119,9 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::How& how) {
   const bool extra = recorded.settings.at("suite") == "matrix_root_extra";
   if (source != (extra ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
     throw std::runtime_error("source " + source + " is not known to this tool");
+  }
+  if (function != shampoo::golden::ReplayTrajectory && !(how.save_every.empty() && how.resume_from.empty())) {
+    throw std::runtime_error("--save-every and --resume-from are for trajectories alone");
   }
   return function(recorded, how);
 }
@@ -162,7 +171,7 @@ int main(int argc, char** argv) {
     std::cerr << "shampoo_replay: " << error.what() << "\n"
               << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
               << "       [--shard-mode local|gather] [--communicate WHAT] [--communication-dtype DTYPE] [--set "
-                 "KEY=VALUE] --out DIR CASE.safetensors...\n";
+                 "KEY=VALUE]\n       [--save-every DIR] [--resume-from DIR] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

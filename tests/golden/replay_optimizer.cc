@@ -57,15 +57,17 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, c
   try {
     Build(settings, threads);
   } catch (...) {  // no destructor runs for an object that was never complete
-    shampoo_optimizer_destroy(optimizer_);
-    shampoo_plan_destroy(plan_);
+    Destroy();
     throw;
   }
 }
 
-ReplayOptimizer::~ReplayOptimizer() {
+ReplayOptimizer::~ReplayOptimizer() { Destroy(); }
+
+void ReplayOptimizer::Destroy() {
   shampoo_optimizer_destroy(optimizer_);
   shampoo_plan_destroy(plan_);
+  shampoo_comm_destroy(world_);
 }
 
 ReplayOptimizer::Cut ReplayOptimizer::CutOf(const std::vector<int64_t>& shape) const {
@@ -115,6 +117,7 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   shampoo_comm_destroy(desc.replica_comm);
   shampoo_comm_destroy(desc.shard_comm);
   if (status != SHAMPOO_OK) throw std::runtime_error("shampoo_optimizer_create: " + error);
+  if (place_.world_ops != nullptr) Check(shampoo_comm_from_ops(&world_, place_.world_ops), "shampoo_comm_from_ops");
 }
 
 void ReplayOptimizer::AddParams(const json& settings) {
@@ -166,6 +169,14 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
   Check(shampoo_optimizer_bind(optimizer_, 0, static_cast<int32_t>(buffers.size()), buffers.data()),
         "shampoo_optimizer_bind");
   Check(shampoo_optimizer_step(optimizer_, nullptr), "shampoo_optimizer_step");
+}
+
+void ReplayOptimizer::Save(const std::string& directory) {
+  Check(shampoo_save(&optimizer_, 1, world_, directory.c_str(), nullptr), "shampoo_save");
+}
+
+void ReplayOptimizer::Load(const std::string& directory) {
+  Check(shampoo_load(&optimizer_, 1, world_, directory.c_str(), nullptr), "shampoo_load");
 }
 
 }  // namespace shampoo::golden

@@ -17,6 +17,7 @@ namespace shampoo::golden {
 struct Place {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
+  const shampoo_comm_ops* world_ops = nullptr;  // of all ranks, for checkpoints
   bool rectangles = false;  // of shards: slices along dim 0; else equal parts of the flattened parameter
 };
 
@@ -38,6 +39,10 @@ class ReplayOptimizer {
   // One step; gradients[p] holds gradient p, all of it, or is nullptr where the parameter has none.
   void Step(const std::vector<const void*>& gradients);
 
+  // Collective over all ranks: the states alone.
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
+
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
@@ -48,6 +53,7 @@ class ReplayOptimizer {
   };
   Cut CutOf(const std::vector<int64_t>& shape) const;
   void Build(const nlohmann::json& settings, int32_t threads);
+  void Destroy();
   void AddParams(const nlohmann::json& settings);
 
   Place place_;
@@ -56,6 +62,7 @@ class ReplayOptimizer {
   std::vector<Cut> cuts_;
   std::vector<int32_t> group_ids_;
   shampoo_plan* plan_ = nullptr;
+  shampoo_comm* world_ = nullptr;
   shampoo_optimizer* optimizer_ = nullptr;
 };
 

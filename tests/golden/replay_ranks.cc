@@ -35,7 +35,13 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
       places[index(replica, shard)].shard_ops = &shard_ops_[index(replica, shard)];
     }
   }
-  if (how.process != nullptr) (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = how.process;
+  if (world > 1) comms_.push_back(MakeRankComms(world));
+  for (int rank = 0; world > 1 && rank < world; ++rank) world_ops_.push_back(comms_.back()->OpsOf(rank));
+  for (size_t rank = 0; rank < world_ops_.size(); ++rank) places[rank].world_ops = &world_ops_[rank];
+  if (how.process != nullptr) {
+    (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = how.process;
+    places[0].world_ops = how.process;
+  }
   for (Place& place : places) place.rectangles = how.rectangles;
   ranks_.resize(places.size());
   OnEvery([&](size_t rank) {
@@ -74,6 +80,14 @@ void ReplayRanks::SetLearningRates(const std::vector<double>& rates) {
 void ReplayRanks::Step(const std::vector<const void*>& gradients) {
   OnEvery([&](size_t rank) { ranks_[rank]->Step(gradients); });
   Collect();
+}
+
+void ReplayRanks::Save(const std::string& directory) {
+  OnEvery([&](size_t rank) { ranks_[rank]->Save(directory); });
+}
+
+void ReplayRanks::Load(const std::string& directory) {
+  OnEvery([&](size_t rank) { ranks_[rank]->Load(directory); });
 }
 
 // The shards that processes hold, padded to equal segments.

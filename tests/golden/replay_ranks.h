@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/golden/how.h"
@@ -20,6 +21,9 @@ class ReplayRanks {
   void SetLearningRates(const std::vector<double>& rates);
   // Gradients of whole parameters; nullptr where there is none.
   void Step(const std::vector<const void*>& gradients);
+  // The states of all ranks.
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
   // Whole, put together from the shards.
   const std::vector<Tensor>& Params() const { return params_; }
 
@@ -33,6 +37,7 @@ class ReplayRanks {
 
   How how_;
   bool process_is_shard_ = false;
+  std::vector<shampoo_comm_ops> world_ops_;  // by rank
   std::vector<std::unique_ptr<RankComms>> comms_;
   std::vector<shampoo_comm_ops> replica_ops_;  // by rank
   std::vector<shampoo_comm_ops> shard_ops_;

@@ -1411,7 +1411,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
 
 /**
  * Saves the states of optimizers, of all ranks, as one checkpoint: safetensors files, one or more for each rank, and a
- * JSON index that tells what is in them. Parameters are the host's to save. docs/checkpoints.md describes the files.
+ * JSON index that tells what is in them. Where arenas are bound, that is the last state_out. Parameters are the host's
+ * to save. docs/checkpoints.md describes the files.
  *
  * A checkpoint exists once its index is there, which is written last. A save that fails, or is killed at any moment,
  * leaves the earlier checkpoints of the directory whole. One that succeeds removes all but the last checkpoint_keep.
@@ -1429,8 +1430,10 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, a name is in two optimizers, or world is smaller than
  *     the replicas times the shards of an optimizer.
  * @retval SHAMPOO_E_STATE the state of an optimizer was spoiled by a load that failed.
+ * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU.
  * @retval SHAMPOO_E_IO a file could not be written; the text names it and the reason. The same on all ranks.
- * @retval SHAMPOO_E_COMM a collective failed.
+ * @retval SHAMPOO_E_COMM a collective failed. Ranks do not know then whether the new checkpoint is whole; what a load
+ *     takes is. Where it failed on one rank alone, the others wait, unless the communicator has an abort.
  * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
  * @since 0.1
  */
@@ -1445,13 +1448,14 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * What must agree: names and shapes of all parameters, the dtypes of states, and the grafting method where it keeps a
  * state. Other hyper-parameters are those of the optimizer that loads, and the log tells which differ. Blocks that were
  * cut in another way: see the key on_block_mismatch. A load that fails leaves the optimizers as they were. (One case is
- * left: a state of more than 24 MiB that has made steps, and a file that fails to be read after it has been read and
- * checked. The optimizer then refuses to step, with SHAMPOO_E_STATE, until a load succeeds.)
+ * left: a state of more than 24 MiB that is not that of create, and a failure after all files have been read and
+ * checked, as they are read again: a file that cannot be, memory that ends, a collective. The optimizer then refuses to
+ * step, with SHAMPOO_E_STATE, until a load succeeds or an arena is bound.)
  *
  * Collective over world. Blocks: until it is done. Threads: optimizer, of all of them.
  *
  * @param opts the optimizers of this rank, count of them, together on all ranks those of all parameters of the
- *     checkpoint. Where arenas are bound, the state is written to the last state_out.
+ *     checkpoint. Where arenas are bound, the state is written to the last state_out: bind it as the next state_in.
  * @param count number of optimizers of this rank, at least 0.
  * @param world communicator of all ranks of the job, as for shampoo_save(); NULL: there is one rank.
  * @param directory path of a directory that checkpoints were saved into, of which the last is loaded; or of the index
@@ -1462,7 +1466,9 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  *     grafting or blocks; the text names the first.
  * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, cut off or damaged; the text names the
  *     file, and the entry. The same on all ranks.
- * @retval SHAMPOO_E_COMM a collective failed.
+ * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU.
+ * @retval SHAMPOO_E_COMM a collective failed. Where it failed on one rank alone, the others wait, unless the
+ *     communicator has an abort.
  * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
  * @since 0.1
  */

@@ -58,13 +58,13 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), [&](int, int64_t i) {
     const Block& block = plan.blocks[static_cast<size_t>(i)];
     if (!plan.Owns(block)) return;
-    std::fill_n(arena + block.factor[0].offset, block.state_bytes, char{0});  // factor[0] is a block's first state
+    std::fill(arena + block.diagonal.offset, arena + block.factor[0].offset + block.state_bytes, char{0});
     InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
   });
 }
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
-  // Factor matrices and inverse roots lie one after the other, before the flags.
+  // A block begins with its factor matrices and inverse roots; then come the flags, and all else.
   std::fill(arena + block.factor[0].offset, arena + block.diagonal.offset, char{0});
   for (int k = 0; k < block.order(); ++k) {
     if (initial == InitialInverse::kIdentity) {

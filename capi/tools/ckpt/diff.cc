@@ -1,0 +1,180 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/tools/ckpt/diff.h"
+
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "capi/tools/ckpt/param_diff.h"
+#include "capi/tools/ckpt/source.h"
+#include "capi/tools/ckpt/table.h"
+#include "core/plan/check_param.h"
+
+namespace shampoo::ckpt {
+namespace {
+
+// One of the two.
+struct Side {
+  Source source;
+  CheckpointIndex params;
+  std::vector<int64_t> counts;
+  std::map<std::string, int> by_name;
+
+  Status Open(const std::string& path) {
+    SHAMPOO_RETURN_IF_ERROR(Locate(path, &source));
+    SHAMPOO_RETURN_IF_ERROR(ReadParams(source, &params, &counts));
+    for (size_t p = 0; p < params.params.size(); ++p) by_name[params.params[p].name] = static_cast<int>(p);
+    return {};
+  }
+  int Find(const std::string& name) const {
+    const auto found = by_name.find(name);
+    return found == by_name.end() ? -1 : found->second;
+  }
+};
+
+class CheckpointDiff {
+ public:
+  explicit CheckpointDiff(const Arguments& arguments) : arguments_(arguments), progress_("diff", arguments.progress) {
+    table_.AddColumn("parameter", Table::Side::kLeft);
+    table_.AddColumn("state", Table::Side::kLeft);
+    for (const char* title : {"elements", "different", "largest", "relative"}) {
+      table_.AddColumn(title, Table::Side::kRight);
+    }
+  }
+
+  Status Run(ExitCode* exit) {
+    SHAMPOO_RETURN_IF_ERROR(a_.Open(arguments_.paths[0]));
+    SHAMPOO_RETURN_IF_ERROR(b_.Open(arguments_.paths[1]));
+    std::fputs(Cat("A  ", a_.source.path, "\nB  ", b_.source.path, "\n").c_str(), stdout);
+    DiffParams();
+    DiffGroups();
+    for (const StoredFile& file : a_.params.files) progress_.Expect(file.bytes);
+    SHAMPOO_RETURN_IF_ERROR(
+        ForEachBatch(a_.source, a_.params, a_.counts, [this](const Batch& batch) { return DiffStates(batch); }));
+    progress_.Clear();
+    Conclude();
+    *exit = notes_ == 0 && different_states_ == 0 ? kFine : kFound;
+    return {};
+  }
+
+ private:
+  void Note(const std::string& text) {
+    progress_.Finish();
+    ++notes_;
+    std::fputs((text + "\n").c_str(), stdout);
+  }
+
+  void DiffParams() {
+    const auto only_in = [this](const Side& in, const Side& other, const char* name) {
+      for (const StoredParam& param : in.params.params) {
+        if (other.Find(param.name) >= 0) continue;
+        Note(Cat("only in ", name, ": \"", param.name, "\", ", ShapeText(param.shape), " ", NameOf(param.dtype)));
+      }
+    };
+    only_in(a_, b_, "A");
+    only_in(b_, a_, "B");
+    for (const StoredParam& a : a_.params.params) {
+      const int at = b_.Find(a.name);
+      if (at < 0) continue;
+      const StoredParam& b = b_.params.params[static_cast<size_t>(at)];
+      groups_.emplace(a.group, b.group);
+      if (a.shape != b.shape) {
+        Note(Cat("\"", a.name, "\": shape is ", ShapeText(a.shape), " in A, ", ShapeText(b.shape), " in B"));
+      }
+      if (a.dtype != b.dtype) {
+        Note(Cat("\"", a.name, "\": dtype is ", NameOf(a.dtype), " in A, ", NameOf(b.dtype), " in B"));
+      }
+    }
+  }
+
+  // Of parameters that both have.
+  void DiffGroups() {
+    for (const auto& [a_group, b_group] : groups_) {
+      const StoredGroup& a = a_.params.groups[static_cast<size_t>(a_group)];
+      const StoredGroup& b = b_.params.groups[static_cast<size_t>(b_group)];
+      const std::string name =
+          a_group == b_group ? Cat("group ", a_group) : Cat("group ", a_group, " of A, ", b_group, " of B");
+      if (a.step != b.step) Note(Cat(name, ": step is ", a.step, " in A, ", b.step, " in B"));
+      std::set<std::string> keys;
+      for (const StoredGroup* group : {&a, &b}) {
+        for (const auto& [key, value] : group->config) keys.insert(key);
+      }
+      for (const std::string& key : keys) {
+        const std::string* const in_a = a.Value(key);
+        const std::string* const in_b = b.Value(key);
+        if (in_a != nullptr && in_b != nullptr && *in_a == *in_b) continue;
+        const auto told = [](const std::string* value) { return value != nullptr ? *value : "not told"; };
+        Note(Cat(name, ": ", key, " is ", told(in_a), " in A, ", told(in_b), " in B"));
+      }
+    }
+  }
+
+  Status DiffStates(const Batch& batch) {
+    // Where the parameters of the batch are in B, if they can be compared.
+    std::vector<int> places(batch.size(), -1);
+    std::map<int, std::vector<const StoredBlock*>> b_blocks;
+    for (size_t place = 0; place < batch.size(); ++place) {
+      const int at = b_.Find(batch.ParamAt(place).name);
+      if (at < 0 || b_.params.params[static_cast<size_t>(at)].shape != batch.ParamAt(place).shape) continue;
+      places[place] = at;
+      b_blocks[at];
+    }
+    CheckpointIndex b_index;
+    SHAMPOO_RETURN_IF_ERROR(ReadBlocks(
+        b_.source, b_.params,
+        [&](const CheckpointIndex&, const StoredBlock& block) { return b_blocks.contains(block.param); }, &b_index));
+    for (const StoredBlock& block : b_index.blocks) b_blocks[block.param].push_back(&block);
+    const auto a_blocks = BlocksByParam(batch);
+    StatesReader a_reader(batch.index);
+    StatesReader b_reader(b_index);
+    StateComparer comparer(&a_reader, &b_reader, &progress_);
+    for (size_t place = 0; place < batch.size(); ++place) {
+      if (places[place] < 0) continue;
+      SortByPlace(&b_blocks[places[place]]);
+      ParamDiff diff;
+      SHAMPOO_RETURN_IF_ERROR(
+          DiffParam(batch.ParamAt(place), a_blocks[place], b_blocks[places[place]], &comparer, &diff));
+      AddDiff(batch.ParamAt(place), diff);
+    }
+    return {};
+  }
+
+  void AddDiff(const StoredParam& param, const ParamDiff& diff) {
+    ++compared_params_;
+    for (const std::string& note : diff.notes) Note(Cat("\"", param.name, "\": ", note));
+    for (const auto& [state, difference] : diff.states) {
+      ++compared_states_;
+      if (difference.different == 0) continue;
+      ++different_states_;
+      table_.AddRow({param.name, state, Cat(difference.compared), Cat(difference.different),
+                     NumberText(difference.absolute), NumberText(difference.relative)});
+    }
+  }
+
+  void Conclude() const {
+    std::string text;
+    if (!table_.empty()) text = Cat("\n", table_.Text(), "\n");
+    if (notes_ == 0 && different_states_ == 0) {
+      text += Cat("the same: ", compared_states_, " states of ", compared_params_, " parameters\n");
+    } else {
+      text += Cat("different: ", different_states_, " of ", compared_states_, " states that were compared, of ",
+                  compared_params_, " parameters; other differences: ", notes_, "\n");
+    }
+    std::fputs(text.c_str(), stdout);
+  }
+
+  const Arguments& arguments_;
+  ProgressLine progress_;
+  Side a_, b_;
+  std::set<std::pair<int, int>> groups_;
+  Table table_;
+  int64_t notes_ = 0, compared_params_ = 0, compared_states_ = 0, different_states_ = 0;
+};
+
+}  // namespace
+
+Status Diff(const Arguments& arguments, ExitCode* exit) { return CheckpointDiff(arguments).Run(exit); }
+
+}  // namespace shampoo::ckpt

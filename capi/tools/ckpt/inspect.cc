@@ -1,0 +1,39 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/tools/ckpt/inspect.h"
+
+#include <cstdio>
+
+namespace shampoo::ckpt {
+
+Status Inspect(const Arguments& arguments, ExitCode* exit) {
+  Source source;
+  CheckpointIndex params;
+  std::vector<int64_t> counts;
+  SHAMPOO_RETURN_IF_ERROR(Locate(arguments.paths[0], &source));
+  SHAMPOO_RETURN_IF_ERROR(ReadParams(source, &params, &counts));
+  const std::unique_ptr<Report> report = arguments.json ? MakeJsonReport(arguments) : MakeTextReport(arguments);
+  report->Begin(source, params);
+
+  std::vector<std::string> damage;
+  ProgressLine progress("inspect", arguments.progress && arguments.norms);
+  Scan scan(params, &progress, [&damage](const std::string& text) {
+    std::fputs(Cat("shampoo-ckpt: ", text, "\n").c_str(), stderr);
+    damage.push_back(text);
+  });
+  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, params, counts, [&](const Batch& batch) -> Status {
+    SumVisitor sums(batch);
+    if (arguments.norms) scan.Run(batch, &sums);
+    const auto blocks = BlocksByParam(batch);
+    for (size_t place = 0; place < batch.size(); ++place) {
+      report->Add(batch.ParamAt(place), blocks[place], arguments.norms ? &sums.At(place) : nullptr);
+    }
+    return {};
+  }));
+  progress.Finish();
+  report->End(damage);
+  *exit = scan.ok() ? kFine : kFound;
+  return {};
+}
+
+}  // namespace shampoo::ckpt

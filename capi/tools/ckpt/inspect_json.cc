@@ -1,0 +1,117 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "capi/tools/ckpt/inspect.h"
+
+namespace shampoo::ckpt {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// A path need not be UTF-8.
+std::string Dumped(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+OrderedJson ListOf(const Shape& shape) {
+  OrderedJson list = OrderedJson::array();
+  for (const int64_t dim : shape.View()) list.push_back(dim);
+  return list;
+}
+
+// Numbers that are not finite become null.
+OrderedJson JsonOf(const StateSums& sums) {
+  OrderedJson states = OrderedJson::object();
+  for (const auto& [kind, sum] : sums) {
+    OrderedJson& state = states[kind];
+    state = {{"dtype", NameOf(sum.dtype)}, {"entries", sum.entries}, {"damaged", sum.damaged}};
+    if (sum.damaged) continue;
+    state["norm"] = sum.norm();
+    if (IsTriangle(kind)) state["trace"] = sum.trace;
+  }
+  return states;
+}
+
+OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& params) {
+  const BlockPlace& place = block.place;
+  OrderedJson entries = OrderedJson::object();
+  for (const StoredEntry& entry : block.entries) entries[entry.state] = NameOf(entry.dtype);
+  Shape strides = place.shape;
+  strides.dims = place.stride;
+  OrderedJson told = {{"key", block.key},
+                      {"shape", ListOf(place.shape)},
+                      {"first", place.first()},
+                      {"strides", ListOf(strides)},
+                      {"file", params.files[static_cast<size_t>(block.file)].name},
+                      {"entries", std::move(entries)}};
+  if (!place.is_whole()) {
+    told["piece"] = {{"shape", ListOf(place.piece.shape)},
+                     {"offset", ListOf(place.piece.offset)},
+                     {"extent", ListOf(place.piece.extent)}};
+  }
+  return told;
+}
+
+// Written parameter by parameter: as one value it would take many times the memory.
+class JsonReport : public Report {
+ public:
+  explicit JsonReport(const Arguments& arguments) : arguments_(arguments) {}
+
+  void Begin(const Source& source, const CheckpointIndex& params) override {
+    params_ = &params;
+    OrderedJson told = {
+        {"path", source.path},           {"number", source.number > 0 ? OrderedJson(source.number) : OrderedJson()},
+        {"complete", source.complete},   {"unfinished", source.unfinished},
+        {"format", params.format},       {"library", params.library},
+        {"ranks", params.world},         {"bytes", 0},
+        {"files", OrderedJson::array()}, {"groups", OrderedJson::array()}};
+    int64_t bytes = 0;
+    for (const StoredFile& file : params.files) {
+      bytes += file.bytes;
+      told["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+    }
+    told["bytes"] = bytes;
+    for (const StoredGroup& group : params.groups) {
+      OrderedJson config = OrderedJson::object();
+      for (const auto& [key, value] : group.config) config[key] = value;
+      told["groups"].push_back({{"step", group.step}, {"config", std::move(config)}});
+    }
+    std::string text = Dumped(told);
+    text.pop_back();
+    Print(text + ",\n\"parameters\":[");
+  }
+
+  void Add(const StoredParam& param, const std::vector<const StoredBlock*>& blocks, const StateSums* sums) override {
+    OrderedJson told = {{"name", param.name},
+                        {"shape", ListOf(param.shape)},
+                        {"dtype", NameOf(param.dtype)},
+                        {"group", param.group},
+                        {"blocks", blocks.size()}};
+    if (sums != nullptr) told["states"] = JsonOf(*sums);
+    if (arguments_.blocks) {
+      OrderedJson& list = told["block_list"] = OrderedJson::array();
+      for (const StoredBlock* block : blocks) list.push_back(JsonOf(*block, *params_));
+    }
+    Print((is_first_ ? "\n" : ",\n") + Dumped(told));
+    is_first_ = false;
+  }
+
+  void End(const std::vector<std::string>& damage) override {
+    Print(Cat("\n],\n\"damage\":", Dumped(OrderedJson(damage)), "}\n"));
+  }
+
+ private:
+  static void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+  const Arguments& arguments_;
+  const CheckpointIndex* params_ = nullptr;
+  bool is_first_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<Report> MakeJsonReport(const Arguments& arguments) { return std::make_unique<JsonReport>(arguments); }
+
+}  // namespace shampoo::ckpt

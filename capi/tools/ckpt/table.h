@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shampoo::ckpt {
+
+// Columns of text, each as wide as it needs to be.
+class Table {
+ public:
+  enum class Side { kLeft, kRight };
+  void AddColumn(const std::string& title, Side side);
+  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+  std::string Text(const std::string& indent = "") const;
+
+ private:
+  std::vector<Side> sides_;
+  std::vector<std::string> titles_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Six digits, whatever the locale: "0.0123457", "1.5e-08", "nan".
+std::string NumberText(double number);
+// "1.5 GiB"
+std::string BytesText(int64_t bytes);
+
+}  // namespace shampoo::ckpt

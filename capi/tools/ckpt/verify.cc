@@ -1,0 +1,62 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "capi/tools/ckpt/verify.h"
+
+#include <cstdio>
+
+#include "capi/tools/ckpt/coverage.h"
+#include "capi/tools/ckpt/scan.h"
+
+namespace shampoo::ckpt {
+namespace {
+
+void Print(const std::string& line) { std::fputs((line + "\n").c_str(), stdout); }
+
+void TellDamage(const std::string& text) {
+  Print("damaged: " + text);
+  std::fflush(stdout);  // long before the end
+}
+
+}  // namespace
+
+Status Verify(const Arguments& arguments, ExitCode* exit) {
+  Source source;
+  SHAMPOO_RETURN_IF_ERROR(Locate(arguments.paths[0], &source));
+  *exit = kFound;
+  CheckpointIndex params;
+  std::vector<int64_t> counts;
+  if (const Status status = ReadParams(source, &params, &counts); !status.ok()) {
+    TellDamage(status.message());
+    return {};
+  }
+  int64_t bytes = 0;
+  for (const StoredFile& file : params.files) bytes += file.bytes;
+  int64_t uncovered = 0;
+  ProgressLine progress("verify", arguments.progress);
+  Scan scan(params, &progress, TellDamage);
+  SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, params, counts, [&](const Batch& batch) -> Status {
+    const auto blocks = BlocksByParam(batch);
+    for (size_t place = 0; place < batch.size(); ++place) {
+      const std::string fault = CoverageFault(batch.ParamAt(place), blocks[place]);
+      if (fault.empty()) continue;
+      ++uncovered;
+      progress.Clear();
+      Print("not covered: " + fault);
+    }
+    scan.Run(batch, nullptr);
+    return {};
+  }));
+  scan.CheckOtherFiles();
+  progress.Finish();
+  if (scan.ok() && uncovered == 0) {
+    *exit = kFine;
+    Print(Cat("ok: ", scan.entries(), " entries, ", bytes, " bytes in ", params.files.size(), " files: ", source.path));
+    return {};
+  }
+  Print(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
+            scan.lost_files(), " of ", params.files.size(), " files; ", uncovered, " of ", params.params.size(),
+            " parameters are not covered: ", source.path));
+  return {};
+}
+
+}  // namespace shampoo::ckpt

@@ -1,0 +1,38 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/call.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace shampoo {
+
+Status CheckWorld(const CheckpointCall& call) {
+  if (call.world == nullptr) return {};
+  if (call.world->takes_device_memory()) {
+    return Unsupported("world takes memory of a GPU: give a communicator whose device_type is SHAMPOO_CPU");
+  }
+  return call.world->failed() ? call.world->FailedBefore() : Status();
+}
+
+Status CheckCall(const CheckpointCall& call) {
+  if (!call.given.ok()) return call.given.Copy();
+  std::set<std::string_view> names;
+  int64_t world = 1;
+  for (const Optimizer* optimizer : call.optimizers) {
+    const PlanData& plan = optimizer->plan();
+    world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
+    for (const Param& param : plan.params) {
+      if (names.insert(param.desc.name).second) continue;
+      return Invalid("parameter \"", param.desc.name,
+                     "\" is in two of the optimizers, or one was given twice: names are unique in a checkpoint");
+    }
+  }
+  const int64_t given = call.world != nullptr ? call.world->world() : 1;
+  if (given >= world) return {};
+  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", given, " ranks"),
+                 ", and an optimizer has ", world, " replicas and shards: give a communicator of all ranks of the job");
+}
+
+}  // namespace shampoo

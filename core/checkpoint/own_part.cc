@@ -1,0 +1,150 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/own_part.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "core/base/caught.h"
+#include "core/base/hash.h"
+#include "core/checkpoint/description.h"
+
+namespace shampoo {
+namespace {
+
+// Who may have a block beside its owner.
+enum class Others {
+  kCopies,  // if any, ranks with the same blocks altogether
+  kShards,  // shard ranks that say of a piece that it is all of the parameter
+};
+
+Others OthersOf(const PlanData& plan, const Block& block) {
+  const bool piece_is_whole = !plan.gathers && plan.placement.shard_world > 1 && !block.piece_of_shard;
+  return piece_is_whole ? Others::kShards : Others::kCopies;
+}
+
+// A parameter that is told to be whole on every shard rank is the first one's.
+bool IsFirstOnes(const PlanData& plan, const Block& block) {
+  return OthersOf(plan, block) == Others::kShards &&
+         plan.params[static_cast<size_t>(block.param)].desc.form == ShardForm::kWhole;
+}
+
+std::vector<BlockToSave> BlocksOf(const Optimizer& optimizer, Others others) {
+  const PlanData& plan = optimizer.plan();
+  std::vector<BlockToSave> blocks;
+  int64_t last = -1;
+  for (const StateEntry& entry : optimizer.entries()) {
+    if (entry.block < 0) continue;
+    const Block& block = plan.blocks[static_cast<size_t>(entry.block)];
+    if (IsFirstOnes(plan, block)) {
+      if (plan.placement.shard_rank != 0 || others != Others::kCopies) continue;
+    } else if (OthersOf(plan, block) != others) {
+      continue;
+    }
+    if (entry.block != last) {
+      last = entry.block;
+      const ParamDesc& desc = plan.params[static_cast<size_t>(block.param)].desc;
+      BlockToSave& made = blocks.emplace_back();
+      made.arena = optimizer.arena();
+      made.param = desc.name;
+      made.stored.place = BlockPlace::Of(desc, block);
+      // Pieces of shards are numbered on each rank; the first element is nobody else's.
+      made.stored.key =
+          Cat(desc.name, "/", made.stored.place.is_whole() ? Cat(block.index) : Cat("@", made.stored.place.first()));
+    }
+    blocks.back().entries.push_back(&entry);
+  }
+  return blocks;
+}
+
+int64_t HashOf(const std::vector<std::string>& texts) {
+  StreamHash hash;
+  for (const std::string& text : texts) hash.Add(text.data(), text.size() + 1);
+  return static_cast<int64_t>(hash.value());
+}
+
+int64_t HashOf(std::span<const BlockToSave> blocks) {
+  StreamHash hash;
+  for (const BlockToSave& block : blocks) {
+    const int64_t first = block.stored.place.first();
+    hash.Add(block.param.data(), block.param.size() + 1);
+    hash.Add(&first, sizeof first);
+    hash.Add(block.stored.place.shape.dims.data(), sizeof block.stored.place.shape.dims);
+  }
+  return static_cast<int64_t>(hash.value());
+}
+
+// Tells whether ranks before this one have told a number, of a list from each rank. Collective.
+Status FindTold(const Ranks& ranks, const std::vector<int64_t>& of_this_rank, std::set<int64_t>* told) {
+  std::vector<int64_t> counts;
+  const auto own_count = static_cast<int64_t>(of_this_rank.size());
+  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&own_count, 1}, &counts));
+  const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
+  std::vector<int64_t> own;
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
+    own = of_this_rank;
+    own.resize(most, 0);
+    return Status();
+  })));
+  std::vector<int64_t> all;
+  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers(own, &all));
+  return ranks.Agree(Caught([&] {
+    for (size_t i = 0; i < most * static_cast<size_t>(ranks.rank()); ++i) {
+      if (i % most < static_cast<size_t>(counts[i / most])) told->insert(all[i]);
+    }
+    return Status();
+  }));
+}
+
+}  // namespace
+
+int64_t OwnPart::bytes() const {
+  int64_t sum = 0;
+  for (const BlockToSave& block : blocks) sum += block.bytes();
+  return sum;
+}
+
+Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part) {
+  // Each in turn: an optimizer as a whole, what it is described as and its blocks, then blocks of others' shards.
+  std::vector<std::vector<std::string>> texts;
+  std::vector<std::vector<BlockToSave>> blocks;
+  std::vector<BlockToSave> shared;
+  std::vector<int64_t> hashes;
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
+    for (const Optimizer* optimizer : call.optimizers) {
+      part->keep = std::max(part->keep, optimizer->SettingsOf(0).checkpoint_keep);
+      texts.push_back(DescriptionTexts(*optimizer, 0));
+      blocks.push_back(BlocksOf(*optimizer, Others::kCopies));
+      for (BlockToSave& block : BlocksOf(*optimizer, Others::kShards)) shared.push_back(std::move(block));
+      hashes.push_back(HashOf(texts.back()));
+      hashes.push_back(HashOf(blocks.back()));
+    }
+    for (size_t i = 0; i < shared.size(); ++i) hashes.push_back(HashOf(std::span(shared).subspan(i, 1)));
+    return Status();
+  })));
+  std::vector<int64_t> keeps;
+  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
+  part->keep = *std::max_element(keeps.begin(), keeps.end());
+  std::set<int64_t> told;
+  SHAMPOO_RETURN_IF_ERROR(FindTold(ranks, hashes, &told));
+  return ranks.Agree(Caught([&] {
+    const size_t count = call.optimizers.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (!told.contains(hashes[2 * i])) {
+        std::vector<std::string> own = DescriptionTexts(*call.optimizers[i], static_cast<int>(i));
+        std::move(own.begin(), own.end(), std::back_inserter(part->descriptions));
+      }
+      if (told.contains(hashes[2 * i + 1])) continue;
+      std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(part->blocks));
+    }
+    for (size_t i = 0; i < shared.size(); ++i) {
+      if (!told.contains(hashes[2 * count + i])) part->blocks.push_back(std::move(shared[i]));
+    }
+    return Status();
+  }));
+}
+
+}  // namespace shampoo

@@ -1,0 +1,121 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators that fail at any call of a save or a load.
+#include <doctest/doctest.h>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Kind {
+  const char* what;
+  bool after;       // the faulty rank has taken part
+  bool all;         // all ranks are faulty; else `rank` is
+  bool with_abort;  // else others find out by waiting in vain
+};
+constexpr Kind kKinds[] = {{"on all ranks", false, true, false},
+                           {"on all ranks, after it", true, true, false},
+                           {"on one rank", false, false, true},
+                           {"on one rank, after it", true, false, true},
+                           {"on one rank, and nobody can tell", false, false, false},
+                           {"on one rank after it, and nobody can tell", true, false, false}};
+
+void Arm(SavingJob* job, const Kind& kind, int rank, int64_t number) {
+  job->NewComm(kind.with_abort);
+  // Long where nobody has to wait.
+  job->comm().patience = std::chrono::milliseconds(kind.all || kind.with_abort ? 20000 : 20);
+  (kind.after ? job->comm().after : job->comm().before) = [=](int own, int64_t call) {
+    return (kind.all || own == rank) && call == number ? 7 : 0;
+  };
+}
+
+// That none has waited in vain, and that each rank that failed says so.
+void CheckStatuses(SavingJob* job, const Kind& kind) {
+  if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
+  for (int rank = 0; rank < job->world(); ++rank) {
+    const shampoo_status status = job->Status(rank);
+    CHECK_MESSAGE((status == SHAMPOO_OK || status == SHAMPOO_E_COMM), job->Errors());
+  }
+  CHECK(!job->All(SHAMPOO_OK));
+}
+
+template <typename Check>
+void ForEachFault(int64_t calls, Check&& check) {
+  for (const Kind& kind : kKinds) {
+    for (const int rank : {0, 1}) {
+      if (kind.all && rank > 0) continue;
+      for (int64_t number = 1; number <= calls; ++number) {
+        CAPTURE(std::string(kind.what));
+        CAPTURE(rank);
+        CAPTURE(number);
+        check(kind, rank, number);
+      }
+    }
+  }
+}
+
+// Collectives that a rank takes part in.
+int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
+  job->NewComm();
+  work();
+  REQUIRE_MESSAGE(job->All(SHAMPOO_OK), job->Errors());
+  REQUIRE(job->comm().calls(0) > 5);
+  return job->comm().calls(0);
+}
+
+TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one") {
+  Saves saves;
+  const int64_t calls = Collectives(&saves.job, [&] { saves.Save(); });
+  int newer_ones = 0;
+  ForEachFault(calls, [&](const Kind& kind, int rank, int64_t number) {
+    saves.Reset();
+    Arm(&saves.job, kind, rank, number);
+    saves.Save();
+    CheckStatuses(&saves.job, kind);
+    // Nobody can know of the other at the last.
+    const bool any_saved = saves.job.Status(0) == SHAMPOO_OK || saves.job.Status(1) == SHAMPOO_OK;
+    const bool is_newer = saves.HasNewer();
+    if (any_saved) CHECK(is_newer);
+    newer_ones += is_newer ? 1 : 0;
+    CHECK(saves.Loads(is_newer ? saves.newer : saves.older));
+    // The communicator is of no more use.
+    saves.Save();
+    CHECK_MESSAGE(!saves.job.All(SHAMPOO_OK), saves.job.Errors());
+    saves.CheckNextSave();
+  });
+  CHECK(newer_ones > 0);
+}
+
+TEST_CASE("a communicator that fails at any call of a load leaves each rank as it was, or with the checkpoint") {
+  Saves saves;
+  for (const int64_t steps : {0, 5}) {
+    SavingJob alike;
+    alike.StepTo(steps);
+    const std::vector<Bytes> before = alike.States();
+    const int64_t calls = Collectives(&alike, [&] { alike.Load(saves.directory); });
+    int loaded = 0;
+    ForEachFault(calls, [&](const Kind& kind, int rank, int64_t number) {
+      SavingJob job;
+      job.StepTo(steps);
+      Arm(&job, kind, rank, number);
+      job.Load(saves.directory);
+      CheckStatuses(&job, kind);
+      const std::vector<Bytes> now = job.States();
+      for (const size_t of : {size_t{0}, size_t{1}}) {
+        const bool ok = job.Status(static_cast<int>(of)) == SHAMPOO_OK;
+        CHECK(now[of] == (ok ? saves.older[of] : before[of]));
+        loaded += ok ? 1 : 0;
+      }
+      job.NewComm();
+      job.Load(saves.directory);
+      CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+      CHECK(job.States() == saves.older);
+    });
+    CHECK(loaded > 0);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,182 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of a checkpoint that were changed, cut off or mixed up: a load tells which, and changes nothing.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+// Names of the tensors of a safetensors file, by where their bytes begin.
+std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const size_t start = sizeof header + header;
+  std::map<size_t, std::string> tensors;
+  const auto all = nlohmann::json::parse(bytes.substr(sizeof header, header));
+  for (const auto& [name, told] : all.items()) {
+    if (name != "__metadata__") tensors[start + told.at("data_offsets").at(0).get<size_t>()] = name;
+  }
+  return tensors;
+}
+
+// A checkpoint of two ranks, and one rank that loads it: as it is new, or after steps.
+class Damaged {
+ public:
+  Damaged() : fresh_(SmallSpec(), 1), stepped_(SmallSpec(), 1) {
+    stepped_.StepTo(5);
+    for (SavingJob* const job : {&fresh_, &stepped_}) before_.push_back(job->Everything());
+    for (const std::string& name : NamesIn(saves_.directory)) files_[name] = BytesOf(PathOf(name));
+  }
+  const std::map<std::string, std::string>& files() const { return files_; }
+  Saves& saves() { return saves_; }
+  std::string PathOf(const std::string& name) const { return saves_.directory + "/" + name; }
+
+  // With other bytes in one file a load fails and names it, and says this, too.
+  void CheckFile(const std::string& name, const std::string& bytes, const std::string& says) {
+    WriteFile(PathOf(name), bytes);
+    CheckFails(PathOf(name), says);
+    WriteFile(PathOf(name), files_.at(name));
+  }
+  void CheckFails(const std::string& path, const std::string& says) {
+    for (size_t i = 0; i < 2; ++i) {
+      SavingJob& job = i == 0 ? fresh_ : stepped_;
+      job.Load(saves_.directory);
+      CHECK(job.All(SHAMPOO_E_IO));
+      if (!Has(job.Error(0), path)) CHECK_MESSAGE(false, path << " is not in: " << job.Error(0));
+      if (!Has(job.Error(0), says)) CHECK_MESSAGE(false, says << " is not in: " << job.Error(0));
+      CHECK(job.Everything() == before_[i]);
+    }
+  }
+  void CheckWhole() {
+    SavingJob job(SmallSpec(), 1);
+    job.Load(saves_.directory);
+    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    CHECK(saves_.Loads(saves_.older));
+  }
+
+ private:
+  Saves saves_;
+  SavingJob fresh_, stepped_;
+  std::vector<std::vector<Bytes>> before_;
+  std::map<std::string, std::string> files_;
+};
+
+// bits: how many of each byte are flipped, one after another; for one, which it is changes from byte to byte.
+void FlipBits(size_t bits) {
+  Damaged damaged;
+  for (const auto& [name, bytes] : damaged.files()) {
+    const bool is_index = name.ends_with(".json");
+    const std::map<size_t, std::string> tensors = is_index ? std::map<size_t, std::string>() : TensorsOf(bytes);
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      const auto next = tensors.upper_bound(at);
+      const std::string entry = next == tensors.begin() ? "" : "\"" + std::prev(next)->second + "\"";
+      for (size_t bit = 0; bit < bits; ++bit) {
+        CAPTURE(name);
+        CAPTURE(at);
+        std::string changed = bytes;
+        changed[at] = static_cast<char>(changed[at] ^ (1 << ((at + bit) % 8)));
+        damaged.CheckFile(name, changed, entry);
+      }
+    }
+  }
+  damaged.CheckWhole();
+}
+
+TEST_CASE("a bit that is flipped in any byte is found, and the entry told") { FlipBits(1); }
+
+TEST_SUITE("long") {
+  TEST_CASE("a bit that is flipped, any of all, is found, and the entry told") { FlipBits(8); }
+}
+
+TEST_CASE("a file that is cut off anywhere, or longer, is found") {
+  Damaged damaged;
+  for (const auto& [name, bytes] : damaged.files()) {
+    CAPTURE(name);
+    for (size_t size = 0; size < bytes.size(); ++size) damaged.CheckFile(name, bytes.substr(0, size), "");
+    for (const char* const more : {"\n", " ", "}", "{}", "0123456789abcdef"}) {
+      damaged.CheckFile(name, bytes + more, "");
+      damaged.CheckFile(name, more + bytes, "");
+    }
+    damaged.CheckFile(name, bytes + std::string(1, '\0'), "");
+    damaged.CheckFile(name, std::string(bytes.size(), '\0'), "");
+  }
+  damaged.CheckWhole();
+}
+
+TEST_CASE("both ranks tell of damage that one of them has found") {
+  Saves saves;
+  SavingJob job;
+  job.StepTo(5);
+  const std::vector<Bytes> before = job.Everything();
+  for (const std::string& name : NamesIn(saves.directory)) {
+    const std::string path = saves.directory + "/" + name;
+    const std::string bytes = BytesOf(path);
+    for (size_t at = 0; at < bytes.size(); at += 97) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ 4);
+      WriteFile(path, changed);
+      job.Load(saves.directory);
+      CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+      CHECK_MESSAGE(job.SameError(), job.Errors());
+      CHECK_MESSAGE(Has(job.Error(1), path), job.Errors());
+      CHECK(job.Everything() == before);
+    }
+    WriteFile(path, bytes);
+  }
+  CHECK(saves.Loads(saves.older));
+}
+
+TEST_CASE("files that are missing, or those of other ranks and other checkpoints, are found") {
+  Damaged damaged;
+  const std::map<std::string, std::string>& files = damaged.files();
+  const std::string index = files.begin()->first;
+  const std::string first = std::next(files.begin())->first;
+  const std::string second = files.rbegin()->first;
+  REQUIRE(index.ends_with(".json"));
+  for (const std::string& name : {first, second}) {
+    RemoveAll(damaged.PathOf(name));
+    damaged.CheckFails(damaged.PathOf(name), ReasonOf(ENOENT));
+    WriteFile(damaged.PathOf(name), files.at(name));
+    RemoveAll(damaged.PathOf(name));
+    MakeDirectory(damaged.PathOf(name));
+    damaged.CheckFails(damaged.PathOf(name), "");
+    RemoveAll(damaged.PathOf(name));
+    WriteFile(damaged.PathOf(name), files.at(name));
+  }
+  RemoveAll(damaged.PathOf(index));
+  damaged.CheckFails(damaged.saves().directory, "unfinished");
+  WriteFile(damaged.PathOf(index), files.at(index));
+  damaged.CheckWhole();
+
+  WriteFile(damaged.PathOf(first), files.at(second));
+  WriteFile(damaged.PathOf(second), files.at(first));
+  damaged.CheckFails(damaged.PathOf(first), "");
+  WriteFile(damaged.PathOf(first), files.at(first));
+  damaged.CheckFails(damaged.PathOf(second), "");
+  WriteFile(damaged.PathOf(second), files.at(second));
+  damaged.CheckWhole();
+
+  // The next checkpoint has the same tensors in the same places of its files.
+  damaged.saves().Save();
+  const std::vector<std::string> next = NamesIn(damaged.saves().directory);
+  REQUIRE(next.size() == 3);
+  const std::string next_first = BytesOf(damaged.PathOf(next[1]));
+  REQUIRE(files.at(first).size() == next_first.size());
+  WriteFile(damaged.PathOf(next[1]), files.at(first));
+  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not fit");
+  WriteFile(damaged.PathOf(next[2]), files.at(second));
+  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not fit");
+  WriteFile(damaged.PathOf(next[1]), next_first);
+  damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not fit");
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,118 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each call of a load that has to do with files fails, in each way that it may fail.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+// Blocks that the checkpoint does not have: their elementwise states are put together.
+RankSpec OtherBlocks() {
+  RankSpec spec = SmallSpec();
+  spec.keys[0] = {"max_preconditioner_dim", "5"};
+  spec.keys.emplace_back("on_block_mismatch", "reset");
+  return spec;
+}
+
+// Calls that are made again, and ends of files that were read.
+bool IsHarmless(const FileCall& call, int error) { return error == EINTR || call.name == "close"; }
+
+struct Kind {
+  const char* what;
+  RankSpec spec;
+  int64_t steps;  // that the job has made
+};
+
+std::vector<Kind> Kinds() {
+  return {{"new", SmallSpec(), 0},
+          {"stepped", SmallSpec(), 5},
+          {"new, of other blocks", OtherBlocks(), 0},
+          {"stepped, of other blocks", OtherBlocks(), 5}};
+}
+
+// What a job has in it once it has loaded the checkpoint.
+std::vector<Bytes> Loaded(const Kind& kind, const std::string& directory) {
+  SavingJob job(kind.spec);
+  job.Load(directory);
+  REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+  return job.States();
+}
+
+TEST_CASE("a load of which one call fails leaves the optimizer as it was") {
+  Saves saves;
+  const int descriptors = OpenDescriptors();
+  for (const Kind& kind : Kinds()) {
+    const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
+    SavingJob job(kind.spec);
+    job.StepTo(kind.steps);
+    const std::vector<Bytes> before = job.Everything();
+    for (const int rank : {0, 1}) {
+      SavingJob alike(kind.spec);
+      alike.StepTo(kind.steps);
+      for (const FileCall& call : CallsOf(&alike, rank, [&] { alike.Load(saves.directory); })) {
+        for (const int error : ErrorsOf(call)) {
+          CAPTURE(kind.what);
+          CAPTURE(rank);
+          CAPTURE(Describe(call));
+          CAPTURE(ReasonOf(error));
+          if (IsHarmless(call, error)) {
+            SavingJob other(kind.spec);
+            other.StepTo(kind.steps);
+            other.WatchFiles(rank, FailAt(call.number, {.error = error}));
+            other.Load(saves.directory);
+            CHECK_MESSAGE(other.All(SHAMPOO_OK), other.Errors());
+            CHECK(other.States() == loaded);
+            continue;
+          }
+          job.WatchFiles(rank, FailAt(call.number, {.error = error}));
+          job.Load(saves.directory);
+          CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+          CHECK_MESSAGE(job.SameError(), job.Errors());
+          CHECK_MESSAGE(Has(job.Error(0), call.path), job.Error(0));
+          CHECK_MESSAGE(Has(job.Error(0), ReasonOf(error)), job.Error(0));
+          CHECK(job.Everything() == before);
+        }
+      }
+    }
+    job.Undisturbed();
+    job.Load(saves.directory);
+    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    CHECK(job.States() == loaded);
+  }
+  CHECK(OpenDescriptors() == descriptors);
+}
+
+TEST_CASE("reads that are cut short are gone on with, and one that reads nothing fails") {
+  Saves saves;
+  for (const Kind& kind : Kinds()) {
+    const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
+    for (const size_t most : {size_t{1}, size_t{100}}) {
+      CAPTURE(kind.what);
+      int64_t cut = 0;
+      SavingJob job(kind.spec);
+      job.StepTo(kind.steps);
+      const std::vector<Bytes> before = job.Everything();
+      job.WatchFiles(1, [](const FileCall& call) { return FileFault{.returns_zero = call.name == "pread"}; });
+      job.Load(saves.directory);
+      CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+      CHECK_MESSAGE(Has(job.Error(0), "checkpoint-000001.json ends at byte 0"), job.Error(0));
+      CHECK(job.Everything() == before);
+      job.WatchFiles(1, [&](const FileCall& call) {
+        cut += call.bytes > most ? 1 : 0;
+        return FileFault{.most_bytes = most};
+      });
+      job.Load(saves.directory);
+      CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+      CHECK(cut > 10);
+      CHECK(job.States() == loaded);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

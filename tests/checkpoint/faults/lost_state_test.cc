@@ -1,0 +1,82 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A state of more than 24 MiB that has made steps is not kept while another is loaded. Files are checked before, and if
+// one cannot be read then, the state is lost: no step may go on from it.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int64_t kMostKept = int64_t{24} << 20;
+
+RankSpec SpecOf(int64_t blocks) {
+  RankSpec spec = LargeSpec();
+  spec.params = {{"matrix", {256 * blocks, 256}}, {"vector", {5}}};
+  return spec;
+}
+
+// The last read that a load makes of a file of states.
+int64_t LastRead(SavingJob* job, int rank, const std::string& directory) {
+  int64_t last = 0;
+  for (const FileCall& call : CallsOf(job, rank, [&] { job->Load(directory); })) {
+    if (call.name == "pread") last = call.number;
+  }
+  return last;
+}
+
+TEST_CASE("after a read that fails in the second pass no step goes on, until a load succeeds") {
+  struct Kind {
+    int64_t blocks;
+    bool lost[2];  // whether a rank has more state than is kept
+    int rank;      // whose read fails
+  };
+  for (const Kind kind : {Kind{40, {true, true}, 0}, Kind{39, {true, false}, 1}, Kind{10, {false, false}, 1}}) {
+    CAPTURE(kind.blocks);
+    const RankSpec spec = SpecOf(kind.blocks);
+    const Scratch scratch(Scratch::On::kDisk);
+    SavingJob saved(spec);
+    saved.StepTo(1);
+    saved.Save(scratch / "saves");
+    REQUIRE_MESSAGE(saved.All(SHAMPOO_OK), saved.Errors());
+    const std::vector<Bytes> loaded = saved.States();
+    saved.StepTo(2);
+    SavingJob job(spec);
+    job.StepTo(1);
+    const int64_t last = LastRead(&job, kind.rank, scratch / "saves");
+    job.StepTo(2);
+    const std::vector<Bytes> before = job.States();
+    job.WatchFiles(kind.rank, FailAt(last, {.error = EIO}));
+    job.Load(scratch / "saves");
+    CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+    CHECK_MESSAGE(job.SameError(), job.Errors());
+    job.Undisturbed();
+    const std::vector<Bytes> now = job.States();
+    for (const int of : {0, 1}) {
+      CHECK((job.StateBytes(of) > kMostKept) == kind.lost[of]);
+      CHECK((now[static_cast<size_t>(of)] != before[static_cast<size_t>(of)]) == kind.lost[of]);
+    }
+    if (kind.lost[0]) {
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        job.TryStep();
+        CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
+        CHECK_MESSAGE(Has(job.Errors(), "load a checkpoint"), job.Errors());
+        job.Save(scratch / "spoiled");
+        CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
+      }
+    }
+    job.Load(scratch / "saves");
+    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    CHECK(job.States() == loaded);
+    job.StepTo(2);
+    CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+    CHECK(job.States() == saved.States());
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,237 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The machine stops at any moment of a save: of what was not synced by then, any part may be on the disk. A model of
+// the disk follows the calls of all ranks; what it may then have is written out, and loaded.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+using Names = std::map<std::string, std::string>;  // of files, with their bytes
+
+// What is on a disk for certain, and what may be.
+class Disk {
+ public:
+  // With what is in the directory now, for certain.
+  explicit Disk(std::string directory) : directory_(std::move(directory)), parent_(ParentOf(directory_)) {
+    exists_ = is_certain_ = NamesIn(parent_).size() > 0 && Contains(NamesIn(parent_), BaseName(directory_));
+    if (!exists_) return;
+    for (const std::string& name : NamesIn(directory_)) {
+      const std::string bytes = BytesOf(directory_ + "/" + name);
+      now_[name] = certain_[name] = std::make_shared<Content>(Content{bytes, bytes});
+    }
+  }
+
+  void Follow(const FileCall& call) {
+    const std::string name = BaseName(call.path);
+    if (call.name == "mkdir") exists_ = true;
+    if (call.name == "open" && call.creates) {
+      const auto known = now_.find(name);
+      if (known == now_.end()) {
+        Change({"", name, std::make_shared<Content>()});
+      } else {
+        known->second->now.clear();
+      }
+    }
+    if (call.name == "pwrite") {
+      std::string& bytes = now_.at(name)->now;
+      const auto at = static_cast<size_t>(call.at);
+      bytes.resize(std::max(bytes.size(), at + call.bytes));
+      bytes.replace(at, call.bytes, call.data, call.bytes);
+    }
+    if (call.name == "rename") Change({name, BaseName(call.to), now_.at(name)});
+    if (call.name == "unlink" && now_.contains(name)) Change({name, "", nullptr});
+    if (call.name == "fsync") Sync(call.path);
+  }
+
+  // All that the directory may have been left with; nothing: it is not there.
+  template <typename Visit>
+  void ForEachOutcome(Visit&& visit) {
+    if (!is_certain_) visit(nullptr);
+    if (!exists_) return;
+    constexpr size_t kAllSubsets = 6;
+    const size_t count = pending_.size();
+    for (uint64_t chosen = 0; chosen < uint64_t{1} << std::min(count, size_t{20}); ++chosen) {
+      // Where there are many, none, each alone, all others, and all.
+      const auto number = static_cast<size_t>(__builtin_popcountll(chosen));
+      if (count > kAllSubsets && number > 1 && number + 1 < count) continue;
+      std::map<std::string, std::shared_ptr<Content>> names = certain_;
+      for (size_t i = 0; i < count; ++i) {
+        if ((chosen >> i & 1) != 0) Apply(pending_[i], &names);
+      }
+      for (const bool has_zeros : {false, true}) {
+        Names outcome;
+        for (const auto& [name, content] : names) outcome[name] = content->Left(has_zeros);
+        if (seen_.insert(outcome).second) visit(&outcome);
+      }
+    }
+  }
+  void Forget() { seen_.clear(); }  // outcomes that were visited
+
+ private:
+  struct Content {
+    std::string now;
+    std::string certain;
+    // What was not synced is not there; or the file has its length, and zeros.
+    std::string Left(bool has_zeros) const {
+      std::string left = certain;
+      if (has_zeros && now != certain) left.resize(now.size(), '\0');
+      return left;
+    }
+  };
+  using Files = std::map<std::string, std::shared_ptr<Content>>;
+  struct NameChange {
+    std::string from, to;
+    std::shared_ptr<Content> content;
+  };
+
+  static std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+  static bool Contains(const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+  static void Apply(const NameChange& change, Files* files) {
+    if (!change.from.empty()) files->erase(change.from);
+    if (!change.to.empty()) (*files)[change.to] = change.content;
+  }
+  void Change(NameChange change) {
+    Apply(change, &now_);
+    pending_.push_back(std::move(change));
+  }
+  void Sync(const std::string& path) {
+    if (path == parent_) is_certain_ = exists_;
+    if (path == directory_) {
+      certain_ = now_;
+      pending_.clear();
+    }
+    const auto file = now_.find(BaseName(path));
+    if (file != now_.end() && path != directory_ && path != parent_) file->second->certain = file->second->now;
+  }
+
+  std::string directory_, parent_;
+  bool exists_ = false;      // the directory
+  bool is_certain_ = false;  // that it will
+  Files certain_, now_;
+  std::vector<NameChange> pending_;  // of names, since the directory was synced
+  std::set<Names> seen_;
+};
+
+// Loads what the disk may have after each call of the job's save.
+class Checker {
+ public:
+  Checker(Saves* saves, bool may_have_none) : saves_(saves), may_have_none_(may_have_none), disk_(saves->directory) {}
+
+  // fault: of the calls of rank 0.
+  void Save(const FileWatch::Tell& fault) {
+    saves_->job.around = [&](int rank, const std::function<void()>& call) {
+      const FileWatch watch([&, rank](const FileCall& now) {
+        const std::lock_guard lock(mutex_);
+        const FileFault outcome = rank == 0 ? fault(now) : FileFault();
+        if (outcome.error == 0) disk_.Follow(now);
+        Check(Describe(now), false);
+        return outcome;
+      });
+      call();
+    };
+    saves_->Save();
+    saves_->job.Undisturbed();
+  }
+  // After the save: whether the new checkpoint is there to stay.
+  void CheckEnd(bool is_newer) {
+    disk_.Forget();
+    Check("the end", is_newer);
+  }
+  int outcomes() const { return outcomes_; }
+  int newer_ones() const { return newer_ones_; }
+
+ private:
+  void Check(const std::string& after, bool is_newer) {
+    disk_.ForEachOutcome([&](const Names* names) {
+      CAPTURE(after);
+      ++outcomes_;
+      const std::string directory = scratch_ / ("left" + std::to_string(outcomes_));
+      const bool has_index = names != nullptr && HasIndex(*names);
+      if (!has_index) {
+        CHECK(may_have_none_);
+        CHECK(!is_newer);
+        return;
+      }
+      MakeDirectory(directory);
+      std::string listed;
+      for (const auto& [name, bytes] : *names) {
+        WriteFile(directory + "/" + name, bytes);
+        listed += name + " of " + std::to_string(bytes.size()) + " bytes\n";
+      }
+      CAPTURE(listed);
+      reader_.Load(directory);
+      CHECK_MESSAGE(reader_.All(SHAMPOO_OK), reader_.Errors());
+      const std::vector<Bytes> loaded = reader_.States();
+      CHECK((loaded == saves_->newer || (!is_newer && loaded == saves_->older)));
+      newer_ones_ += loaded == saves_->newer ? 1 : 0;
+      RemoveAll(directory);
+    });
+  }
+  static bool HasIndex(const Names& names) {
+    return std::any_of(names.begin(), names.end(), [](const auto& file) { return file.first.ends_with(".json"); });
+  }
+
+  Saves* saves_;
+  bool may_have_none_;
+  Disk disk_;
+  std::mutex mutex_;
+  Scratch scratch_;
+  SavingJob reader_;
+  int outcomes_ = 0;
+  int newer_ones_ = 0;
+};
+
+FileFault NoFault(const FileCall&) { return {}; }
+
+TEST_CASE("a machine that stops at any call of a save leaves the older checkpoint or the new one") {
+  for (const bool leftovers : {false, true}) {
+    CAPTURE(leftovers);
+    Saves saves(leftovers);
+    Checker checker(&saves, false);
+    checker.Save(&NoFault);
+    CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
+    checker.CheckEnd(true);
+    CHECK(checker.outcomes() > 20);
+    CHECK(checker.newer_ones() > 5);
+    CHECK(checker.newer_ones() < checker.outcomes());
+  }
+}
+
+TEST_CASE("the first checkpoint of a directory is on the disk when its save has succeeded") {
+  Saves saves;
+  RemoveAll(saves.directory);
+  Checker checker(&saves, true);
+  checker.Save(&NoFault);
+  CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
+  checker.CheckEnd(true);
+  CHECK(checker.newer_ones() > 0);
+}
+
+// Taken back, a checkpoint must not be half there.
+TEST_CASE("a machine that stops after a save whose call failed leaves the older checkpoint or the new one") {
+  Saves saves;
+  const std::vector<FileCall> calls = saves.Calls(0);
+  for (const FileCall& call : calls) {
+    CAPTURE(Describe(call));
+    saves.Reset();
+    Checker checker(&saves, false);
+    checker.Save(FailAt(call.number, {.error = EIO}));
+    checker.CheckEnd(saves.job.All(SHAMPOO_OK));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

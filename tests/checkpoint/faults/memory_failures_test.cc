@@ -1,0 +1,116 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocations of a save and of a load fail on one rank: one, all from one on, or all large ones from one on. All ranks
+// end with the same code, and none waits for another.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+struct Mode {
+  const char* what;
+  int64_t count;
+  size_t least_bytes;
+};
+constexpr Mode kModes[] = {
+    {"one", 1, 0}, {"all from one on", INT64_MAX, 0}, {"large ones from one on", INT64_MAX, 2048}};
+
+// The job's calls, with allocations of a rank that fail. *failed: whether one did.
+void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, bool* failed) {
+  *failed = false;
+  job->comm().patience = std::chrono::seconds(5);
+  job->around = [=](int own, const std::function<void()>& call) {
+    if (own != rank) return call();
+    const AllocationWatch watch({.first = first, .count = mode.count, .least_bytes = mode.least_bytes});
+    call();
+    *failed = watch.has_failed();
+  };
+}
+
+// stride: of the allocations, every so many fail.
+void FailSaves(int64_t stride) {
+  Saves saves;
+  const int descriptors = OpenDescriptors();
+  for (const int rank : {0, 1}) {
+    for (const Mode& mode : kModes) {
+      int64_t live = 0;
+      int successes = 0;
+      bool failed = true;
+      for (int64_t first = 1; failed; first += mode.least_bytes > 0 ? 1 : stride) {
+        CAPTURE(rank);
+        CAPTURE(std::string(mode.what));
+        CAPTURE(first);
+        saves.Reset();
+        FailAllocations(&saves.job, rank, mode, first, &failed);
+        saves.Save();
+        saves.job.Undisturbed();
+        REQUIRE_MESSAGE(saves.job.comm().timeouts() == 0, saves.job.Errors());
+        const bool ok = saves.job.All(SHAMPOO_OK);
+        successes += ok && failed ? 1 : 0;
+        CHECK_MESSAGE((ok || saves.job.All(SHAMPOO_E_NOMEM)), saves.job.Errors());
+        CHECK(saves.Loads(ok ? saves.newer : saves.older));
+        if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
+        if (!ok) saves.CheckNextSave();
+        CHECK(OpenDescriptors() == descriptors);
+        // What is kept from call to call has been had by the second.
+        if (first > 1 && live == 0) live = LiveAllocations();
+      }
+      CHECK(successes < 200);
+      saves.Reset();
+      CHECK(LiveAllocations() - live < 10);
+    }
+  }
+}
+
+void FailLoads(int64_t stride) {
+  Saves saves;
+  const int descriptors = OpenDescriptors();
+  for (const int64_t steps : {0, 5}) {
+    for (const int rank : {0, 1}) {
+      for (const Mode& mode : kModes) {
+        SavingJob job;
+        job.StepTo(steps);
+        std::vector<Bytes> before = job.Everything();
+        bool failed = true;
+        for (int64_t first = 1; failed; first += mode.least_bytes > 0 ? 1 : stride) {
+          CAPTURE(steps);
+          CAPTURE(rank);
+          CAPTURE(std::string(mode.what));
+          CAPTURE(first);
+          FailAllocations(&job, rank, mode, first, &failed);
+          job.Load(saves.directory);
+          job.Undisturbed();
+          REQUIRE_MESSAGE(job.comm().timeouts() == 0, job.Errors());
+          const bool ok = job.All(SHAMPOO_OK);
+          CHECK_MESSAGE((ok || job.All(SHAMPOO_E_NOMEM)), job.Errors());
+          if (ok) {
+            CHECK(job.States() == saves.older);
+            before = job.Everything();
+          } else {
+            CHECK(job.Everything() == before);
+          }
+          CHECK(OpenDescriptors() == descriptors);
+        }
+        job.Load(saves.directory);
+        CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+        CHECK(job.States() == saves.older);
+      }
+    }
+  }
+}
+
+TEST_CASE("a save that gets no memory fails on all ranks and leaves the older checkpoint") { FailSaves(11); }
+TEST_CASE("a load that gets no memory fails on all ranks and leaves the optimizer as it was") { FailLoads(11); }
+
+TEST_SUITE("long") {
+  TEST_CASE("a save of which any allocation fails leaves the older checkpoint") { FailSaves(1); }
+  TEST_CASE("a load of which any allocation fails leaves the optimizer as it was") { FailLoads(1); }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,157 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a save and a load take beside the state: the resident memory of the process at its peak. A process of its own.
+//   shampoo_checkpoint_memory [--long]
+#include <malloc.h>
+#include <shampoo/shampoo.h>
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int64_t kMost = int64_t{64} << 20;
+constexpr int64_t kLeastState = int64_t{256} << 20;
+
+void Require(bool condition, const std::string& what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::exit(1);
+}
+
+// A line of /proc/self/status, in bytes.
+int64_t Resident(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::atoll(line.c_str() + key.size()) * 1024;
+  }
+  return -1;
+}
+
+// The most that work() has taken beside what there was before.
+template <typename Work>
+int64_t PeakOf(Work&& work) {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what there is now
+  const int64_t before = Resident("VmRSS:");
+  Require(before > 0 && Resident("VmHWM:") < before + (1 << 20), "the peak of resident memory cannot be set back");
+  work();
+  return Resident("VmHWM:") - before;
+}
+
+// An optimizer that makes no steps: its parameters need not be there.
+struct Model {
+  int64_t rows, columns;
+  const char* block_dim;
+};
+
+class Trained {
+ public:
+  explicit Trained(const Model& model) {
+    shampoo_config* config = nullptr;
+    Try(shampoo_config_create(&config));
+    for (const auto& [key, value] : Keys{{"max_preconditioner_dim", model.block_dim},
+                                         {"use_merge_dims", "false"},
+                                         {"on_block_mismatch", "reset"},
+                                         {"momentum", "0.9"},
+                                         {"grafting", "adam"},
+                                         {"factor_dtype", "bf16"},
+                                         {"inverse_dtype", "bf16"}}) {
+      Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+    }
+    shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+    Try(shampoo_plan_create(&plan_, config, &place));
+    shampoo_config_destroy(config);
+    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+    desc.name = "matrix";
+    desc.ndim = 2;
+    desc.shape[0] = model.rows;
+    desc.shape[1] = model.columns;
+    Try(shampoo_plan_add_param(plan_, &desc, nullptr));
+    Try(shampoo_plan_finish(plan_));
+    shampoo_optimizer_desc made = SHAMPOO_OPTIMIZER_DESC_INIT;
+    Try(shampoo_optimizer_create(&optimizer_, plan_, &made));
+  }
+  ~Trained() {
+    shampoo_optimizer_destroy(optimizer_);
+    shampoo_plan_destroy(plan_);
+  }
+  Trained(const Trained&) = delete;
+  Trained& operator=(const Trained&) = delete;
+
+  int64_t StateBytes() const {
+    int64_t bytes = 0;
+    Try(shampoo_plan_bytes(plan_, 0, "state", &bytes));
+    return bytes;
+  }
+  int64_t Blocks() const {
+    int64_t count = 0;
+    Try(shampoo_plan_block_count(plan_, &count));
+    return count;
+  }
+  void Save(const std::string& directory) { Try(shampoo_save(&optimizer_, 1, nullptr, directory.c_str(), nullptr)); }
+  void Load(const std::string& directory) { Try(shampoo_load(&optimizer_, 1, nullptr, directory.c_str(), nullptr)); }
+
+ private:
+  static void Try(shampoo_status status) {
+    if (status != SHAMPOO_OK) Require(false, shampoo_last_error());
+  }
+
+  shampoo_plan* plan_ = nullptr;
+  shampoo_optimizer* optimizer_ = nullptr;
+};
+
+// other: the blocks of the optimizer that loads what was cut in another way.
+void Check(const Model& model, const char* other) {
+  const Scratch scratch(Scratch::On::kDisk);
+  const std::string directory = scratch / "saves";
+  const auto tell = [&](const char* what, int64_t taken) {
+    std::printf("blocks of %s, %s: %lld KiB beside the state\n", model.block_dim, what,
+                static_cast<long long>(taken >> 10));
+    Require(taken <= kMost, "that is more than 64 MiB");
+  };
+  {
+    Trained trained(model);
+    std::printf("%lld MiB of state in %lld blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
+                static_cast<long long>(trained.Blocks()));
+    Require(trained.StateBytes() >= kLeastState, "the state is not large");
+    tell("save", PeakOf([&] { trained.Save(directory); }));
+    tell("second save", PeakOf([&] { trained.Save(directory); }));
+    tell("load into what was loaded before", PeakOf([&] {
+           trained.Load(directory);  // not new any more
+           trained.Load(directory);
+         }));
+  }
+  {
+    Trained fresh(model);
+    tell("load", PeakOf([&] { fresh.Load(directory); }));
+  }
+  Trained recut({model.rows, model.columns, other});
+  tell("load into other blocks", PeakOf([&] { recut.Load(directory); }));
+  tell("again", PeakOf([&] { recut.Load(directory); }));
+}
+
+}  // namespace
+}  // namespace shampoo_test
+
+int main(int argc, char** argv) {
+  using shampoo_test::Check;
+  // Huge pages would be counted whole where the first of their bytes is touched.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  const bool is_long = argc > 1 && std::string(argv[1]) == "--long";
+  if (is_long) {
+    Check({8192, 8192, "64"}, "96");
+  } else {
+    Check({4096, 4096, "1024"}, "1000");
+    Check({4096, 4096, "64"}, "96");
+  }
+  return 0;
+}

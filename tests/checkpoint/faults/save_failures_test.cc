@@ -1,0 +1,149 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each call of a save that has to do with files fails, in each way that it may fail.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "tests/checkpoint/faults/failing.h"
+
+namespace shampoo_test {
+namespace {
+
+// The call that made the new checkpoint stay: what fails after it is no failure of the save.
+int64_t PublishedBy(const std::vector<FileCall>& calls) {
+  const auto renamed = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
+    return call.name == "rename" && call.to.ends_with(".json");
+  });
+  const auto synced = std::find_if(renamed, calls.end(), [](const FileCall& call) { return call.name == "fsync"; });
+  return synced == calls.end() ? INT64_MAX : synced->number;
+}
+
+// What comes after publishing; hints; calls that are made again; and ends of files that were only read.
+bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int error) {
+  if (call.number > PublishedBy(calls) || call.name == "sync_file_range") return true;
+  if (error == EINTR) return true;
+  if (call.name != "close") return false;
+  const auto opened = std::find_if(calls.rend() - call.number, calls.rend(), [&](const FileCall& earlier) {
+    return earlier.name == "open" && earlier.path == call.path;
+  });
+  return !opened->creates;
+}
+
+void CheckFailed(Saves* saves, const FileCall& call, int error) {
+  SavingJob& job = saves->job;
+  CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+  CHECK_MESSAGE(job.SameError(), job.Errors());
+  CHECK_MESSAGE(Has(job.Error(0), call.path), job.Error(0));
+  CHECK_MESSAGE(Has(job.Error(0), ReasonOf(error)), job.Error(0));
+  CHECK(saves->HasOlderAlone());
+  CHECK(saves->Loads(saves->older));
+}
+
+TEST_CASE("a save of which one call fails leaves the older checkpoint and nothing of its own") {
+  Saves saves(true);
+  const int descriptors = OpenDescriptors();
+  for (const int rank : {0, 1}) {
+    const std::vector<FileCall> calls = saves.Calls(rank);
+    for (const FileCall& call : calls) {
+      for (const int error : ErrorsOf(call)) {
+        CAPTURE(rank);
+        CAPTURE(Describe(call));
+        CAPTURE(ReasonOf(error));
+        saves.Reset();
+        saves.job.WatchFiles(rank, FailAt(call.number, {.error = error}));
+        saves.Save();
+        if (IsHarmless(call, calls, error)) {
+          CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
+          CHECK(saves.Loads(saves.newer));
+        } else {
+          CheckFailed(&saves, call, error);
+        }
+        saves.CheckNextSave();
+        CHECK(OpenDescriptors() == descriptors);
+      }
+    }
+  }
+}
+
+TEST_CASE("writes and reads that are cut short are gone on with, and one that writes nothing fails") {
+  Saves saves;
+  for (const int rank : {0, 1}) {
+    for (const size_t most : {size_t{1}, size_t{700}}) {
+      int64_t cut = 0;
+      saves.Reset();
+      saves.job.WatchFiles(rank, [&](const FileCall& call) {
+        cut += call.bytes > most ? 1 : 0;
+        return FileFault{.most_bytes = most};
+      });
+      saves.Save();
+      CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
+      CHECK(cut > 0);
+      CHECK(saves.Loads(saves.newer));
+    }
+    const std::vector<FileCall> calls = saves.Calls(rank);
+    for (const FileCall& call : calls) {
+      if (call.name != "pwrite") continue;
+      saves.Reset();
+      saves.job.WatchFiles(rank, FailAt(call.number, {.returns_zero = true}));
+      saves.Save();
+      CheckFailed(&saves, call, ENOSPC);
+    }
+  }
+}
+
+// From one call on, all that take room.
+TEST_CASE("a disk that is full from some moment on fails the save, and the next one has room again") {
+  Saves saves;
+  for (const int rank : {0, 1}) {
+    const std::vector<FileCall> calls = saves.Calls(rank);
+    for (const FileCall& first : calls) {
+      CAPTURE(rank);
+      CAPTURE(Describe(first));
+      bool failed = false;
+      const auto tell = [&](const FileCall& call) {
+        const bool takes_room = call.creates || call.name == "pwrite" || call.name == "rename" || call.name == "fsync";
+        if (call.number < first.number || !takes_room) return FileFault();
+        failed = failed || call.number <= PublishedBy(calls);
+        return FileFault{.error = ENOSPC};
+      };
+      saves.Reset();
+      saves.job.WatchFiles(rank, tell);
+      saves.Save();
+      CHECK_MESSAGE(saves.job.All(failed ? SHAMPOO_E_IO : SHAMPOO_OK), saves.job.Errors());
+      if (failed) CHECK(saves.HasOlderAlone());
+      CHECK(saves.Loads(failed ? saves.older : saves.newer));
+      saves.CheckNextSave();
+    }
+  }
+}
+
+// Nothing can be taken back then, either. What had been renamed when it happened may be the newer checkpoint.
+TEST_CASE("a disk that is gone from some moment on leaves the older checkpoint or the newer one") {
+  Saves saves;
+  const int descriptors = OpenDescriptors();
+  for (const int rank : {0, 1}) {
+    const std::vector<FileCall> calls = saves.Calls(rank);
+    const int64_t published = PublishedBy(calls);
+    for (const FileCall& first : calls) {
+      CAPTURE(rank);
+      CAPTURE(Describe(first));
+      saves.Reset();
+      saves.job.WatchFiles(rank, [&](const FileCall& call) {
+        return call.number < first.number ? FileFault() : FileFault{.error = EIO};
+      });
+      saves.Save();
+      const bool ok = saves.job.All(SHAMPOO_OK);
+      CHECK_MESSAGE((ok || saves.job.All(SHAMPOO_E_IO)), saves.job.Errors());
+      if (first.number > published) CHECK(ok);
+      CHECK(saves.Loads(ok ? saves.newer : saves.older));
+      saves.CheckNextSave();
+      CHECK(OpenDescriptors() == descriptors);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,171 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is wrong with the call on one rank is the same error on all, and nobody waits for ever.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/recut/world.h"
+
+namespace shampoo_test {
+namespace {
+
+// Three copies that share the work.
+class Copies {
+ public:
+  Copies() : world(3), grid_(SmallModel(), 3, 1) {
+    grid_.Create();
+    REQUIRE_MESSAGE(grid_.All(SHAMPOO_OK), grid_.Errors());
+    grid_.FillGradients(1);
+    grid_.Step();
+    REQUIRE_MESSAGE(grid_.All(SHAMPOO_OK), grid_.Errors());
+    SetAll(nullptr);
+  }
+  void SetAll(const char* directory) {
+    for (int rank = 0; rank < 3; ++rank) {
+      world[rank] = {};
+      world[rank].opts = {grid_[rank].optimizer};
+      world[rank].directory = directory;
+    }
+  }
+  Grid& grid() { return grid_; }
+
+  World world;
+
+ private:
+  Grid grid_;
+};
+
+TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and the rank, and the next call is fine") {
+  struct Wrong {
+    const char* words;
+    std::function<void(World::Call*)> set;
+  };
+  const Wrong wrongs[] = {
+      {"directory is NULL", [](World::Call* call) { call->directory = nullptr; }},
+      {"directory is empty: expected the path of a directory", [](World::Call* call) { call->directory = ""; }},
+      {"count is -1: expected at least 0", [](World::Call* call) { call->count = -1; }},
+      {"opts is NULL", [](World::Call* call) { call->gives_opts = false; }},
+      {"opts[1] is NULL: expected an optimizer", [](World::Call* call) { call->opts.push_back(nullptr); }},
+      {"parameter \"weight\" is in two of the optimizers, or one was given twice",
+       [](World::Call* call) { call->opts.push_back(call->opts[0]); }},
+      {"stream is not NULL", [](World::Call* call) { call->stream = call; }},
+  };
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  Copies copies;
+  World& world = copies.world;
+  world.Save(directory);
+  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  const auto names = NamesIn(directory);
+  const auto before = Everything(&copies.grid());
+  for (const Wrong& wrong : wrongs) {
+    for (int odd = 0; odd < 3; ++odd) {
+      for (const bool saves : {true, false}) {
+        CAPTURE(std::string(wrong.words));
+        CAPTURE(odd);
+        CAPTURE(saves);
+        copies.SetAll(directory.c_str());
+        wrong.set(&world[odd]);
+        saves ? world.Save() : world.Load();
+        CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
+        CHECK(Lacking(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
+      }
+    }
+  }
+  CHECK(NamesIn(directory) == names);
+  CHECK(Everything(&copies.grid()) == before);
+  copies.SetAll(directory.c_str());
+  world.Load();
+  CHECK_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  CHECK(Everything(&copies.grid()) == before);
+}
+
+TEST_CASE("one process tells what is wrong, too") {
+  Trainee one(SmallModel());
+  shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
+  for (const auto& function : {&shampoo_save, &shampoo_load}) {
+    CHECK(function(nullptr, 1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"opts is NULL"}) == "");
+    CHECK(function(opts, 2, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"opts[1] is NULL"}) == "");
+    CHECK(shampoo_optimizer_error(one.optimizer()) == std::string(shampoo_last_error()));
+    CHECK(function(opts, -1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"count is -1"}) == "");
+    CHECK(function(opts, 1, nullptr, nullptr, nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"directory is NULL"}) == "");
+    CHECK(function(opts, 1, nullptr, "", nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"directory is empty"}) == "");
+    CHECK(function(opts, 1, nullptr, "x", &one) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"stream is not NULL"}) == "");
+  }
+}
+
+TEST_CASE("a job of several ranks needs a communicator of all of them, of host memory") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  Grid grid(SmallModel({{"shard_mode", "gather"}}), 2, 2);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  for (int rank = 0; rank < 4; ++rank) {
+    for (const auto& function : {&shampoo_save, &shampoo_load}) {
+      CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
+      CHECK(Lacking(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
+                                           "give a communicator of all ranks of the job"}) == "");
+    }
+  }
+  World copy(2);  // as the replicas or the shards alone
+  World device(4, SHAMPOO_CUDA);
+  for (int rank = 0; rank < 4; ++rank) {
+    copy[rank % 2].opts = {grid[rank].optimizer};
+    device[rank].opts = {grid[rank].optimizer};
+  }
+  copy.Save(directory);
+  CHECK_MESSAGE(copy.All(SHAMPOO_E_INVALID), copy.Errors());
+  CHECK(Lacking(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
+  device.Save(directory);
+  CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
+  CHECK(Lacking(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
+  CHECK(NamesIn(scratch.path()).empty());
+}
+
+TEST_CASE("a rank may have no optimizer, and a job no parameter") {
+  const Scratch scratch;
+  Trainee saver(SmallModel());
+  saver.Train(1, 2);
+  for (int odd = 0; odd < 3; ++odd) {
+    World world(3);
+    world[odd].opts = {saver.optimizer()};
+    const std::string directory = scratch / std::to_string(odd);
+    world.Save(directory);
+    REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+    Trainee loader(SmallModel());
+    World other(2);
+    other[1].opts = {loader.optimizer()};
+    other.Load(directory);
+    REQUIRE_MESSAGE(other.All(SHAMPOO_OK), other.Errors());
+    CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
+  }
+  World nobody(2);
+  nobody.Save(scratch / "nobody");
+  CHECK_MESSAGE(nobody.All(SHAMPOO_OK), nobody.Errors());
+  nobody.Load(scratch / "nobody");
+  CHECK_MESSAGE(nobody.All(SHAMPOO_OK), nobody.Errors());
+  CHECK(shampoo_save(nullptr, 0, nullptr, (scratch / "nobody").c_str(), nullptr) == SHAMPOO_OK);
+  CHECK(shampoo_load(nullptr, 0, nullptr, (scratch / "nobody").c_str(), nullptr) == SHAMPOO_OK);
+  RankSpec empty = SmallModel();
+  empty.params = {{"nothing", {0, 4}}, {"no rows", {5, 0}}};
+  Trainee without(empty);
+  without.rank.Save(scratch / "empty");
+  CHECK_MESSAGE(without.rank.status == SHAMPOO_OK, without.rank.error);
+  without.rank.Load(scratch / "empty");
+  CHECK_MESSAGE(without.rank.status == SHAMPOO_OK, without.rank.error);
+}
+
+}  // namespace
+}  // namespace shampoo_test

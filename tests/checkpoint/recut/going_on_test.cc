@@ -1,0 +1,178 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// An optimizer that has work behind it, and loads: with what it was about to tell, with arenas of the host, and after a
+// load that has failed.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+
+namespace shampoo_test {
+namespace {
+
+void Save(Trainee* saver, const std::string& directory) {
+  saver->rank.Save(directory);
+  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
+}
+
+void Load(Trainee* loader, const std::string& directory) {
+  loader->rank.Load(directory);
+  REQUIRE_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
+}
+
+// Changes the byte in the middle of the only file of states.
+void Spoil(const std::string& directory) {
+  const std::string path = directory + "/checkpoint-000001.rank-00000-of-00001.safetensors";
+  std::string bytes = BytesOf(path);
+  bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 0x10);
+  WriteFile(path, bytes);
+}
+
+TEST_CASE("after loads that failed training goes on with the bits of a run that has not tried") {
+  const Scratch scratch;
+  Trainee saver(SmallModel());
+  saver.Train(1, 4);
+  Save(&saver, scratch / "spoiled");
+  Save(&saver, scratch / "whole");
+  Spoil(scratch / "spoiled");
+  RankSpec renamed = SmallModel();
+  renamed.params[2].name = "tables";
+  Trainee with_other_names(renamed);
+  Save(&with_other_names, scratch / "renamed");
+  Trainee with_other_blocks(SmallModel({{"max_preconditioner_dim", "5"}}));
+  Save(&with_other_blocks, scratch / "blocks");
+  for (const int steps : {0, 1, 3}) {
+    CAPTURE(steps);
+    Trainee loader(SmallModel());
+    Trainee other(SmallModel());
+    loader.Train(1, steps);
+    other.Train(1, steps);
+    CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO,
+                 {"checkpoint-000001.rank-00000-of-00001.safetensors", "entry \"table/1/momentum\"", "checksum"});
+    CheckRefused(&loader.rank, scratch / "nothing", SHAMPOO_E_IO, {scratch / "nothing"});
+    CheckRefused(&loader.rank, scratch / "renamed", SHAMPOO_E_INVALID, {"\"table\"", "\"tables\""});
+    CheckRefused(&loader.rank, scratch / "blocks", SHAMPOO_E_INVALID, {"on_block_mismatch"});
+    loader.Train(steps + 1, steps + 3);
+    other.Train(steps + 1, steps + 3);
+    CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+    CHECK(Everything(loader.rank) == Everything(other.rank));
+    // And one that succeeds takes all of it back.
+    Load(&loader, scratch / "whole");
+    CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
+    CHECK(StepsOf(loader.rank, 0) == 4);
+  }
+}
+
+// Blocks of one element, in which (1e-12)^-5 fits no dtype of a state, so that no rung of the recovery gives the root
+// of a factor matrix of zero.
+RankSpec FailingRoots() {
+  RankSpec spec;
+  spec.keys = {{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}};
+  spec.params = {{"zero", {1}}};
+  return spec;
+}
+
+void StepWithZeros(Rank* rank, int steps) {
+  for (int t = 0; t < steps; ++t) {
+    rank->Step();
+    CHECK_MESSAGE(rank->status == SHAMPOO_OK, rank->error);
+  }
+}
+
+TEST_CASE("what steps have left to be raised does not outlive a load that replaces their state") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  Rank saver(FailingRoots());
+  saver.Save(directory);
+  REQUIRE_MESSAGE(saver.status == SHAMPOO_OK, saver.error);
+  for (const bool loads : {false, true}) {
+    CAPTURE(loads);
+    Rank roots(FailingRoots());
+    StepWithZeros(&roots, 3);
+    Rank moves(SmallModel());
+    Fill(1, &moves.g);
+    REQUIRE(shampoo_optimizer_set(moves.optimizer, 0, "lr", 3e38) == SHAMPOO_OK);
+    moves.Step();
+    CHECK(moves.status == SHAMPOO_OK);
+    CHECK(moves.Stat("nonfinite_blocks") > 0);
+    if (!loads) {
+      roots.Step();
+      CHECK(roots.status == SHAMPOO_E_NUMERIC);
+      CHECK(Lacking(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
+      moves.Step();
+      CHECK(moves.status == SHAMPOO_E_NUMERIC);
+      CHECK(Lacking(moves.error, {"the direction of block", "was not finite"}) == "");
+      continue;
+    }
+    roots.Load(directory);
+    REQUIRE_MESSAGE(roots.status == SHAMPOO_OK, roots.error);
+    StepWithZeros(&roots, 3);  // the count has begun anew
+    roots.Step();
+    CHECK(Lacking(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
+    Rank other(SmallModel());
+    other.Save(scratch / "other");
+    moves.Load(scratch / "other");
+    REQUIRE_MESSAGE(moves.status == SHAMPOO_OK, moves.error);
+    REQUIRE(shampoo_optimizer_set(moves.optimizer, 0, "lr", 0.1) == SHAMPOO_OK);
+    moves.Step();
+    CHECK_MESSAGE(moves.status == SHAMPOO_OK, moves.error);
+  }
+  // A load that fails replaces nothing.
+  Rank roots(FailingRoots());
+  StepWithZeros(&roots, 3);
+  roots.Load(scratch / "other");
+  CHECK(roots.status == SHAMPOO_E_INVALID);
+  roots.Step();
+  CHECK(roots.status == SHAMPOO_E_NUMERIC);
+}
+
+TEST_CASE("arenas of the host: what is loaded is in the last state_out, and a failure leaves both as they were") {
+  const Scratch scratch;
+  Trainee saver(SmallModel());
+  saver.Train(1, 3);
+  Save(&saver, scratch / "whole");
+  Save(&saver, scratch / "spoiled");
+  Spoil(scratch / "spoiled");
+  for (const bool in_place : {true, false}) {
+    CAPTURE(in_place);
+    Trainee loader(SmallModel());
+    const auto bytes = static_cast<size_t>(loader.rank.PlanBytes("state", -1));
+    const auto arena = [&] {
+      return std::unique_ptr<char, void (*)(void*)>(
+          static_cast<char*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256)), &std::free);
+    };
+    const auto in = arena();
+    const auto out = arena();
+    std::fill_n(in.get(), bytes, char{0});
+    std::fill_n(out.get(), bytes, char{0});
+    char* const to = in_place ? in.get() : out.get();
+    REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), in.get(), to) == SHAMPOO_OK);
+    CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO, {"checksum"});
+    CHECK(std::string(to, bytes) == std::string(bytes, '\0'));
+    Load(&loader, scratch / "whole");
+    CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
+    CHECK(StepsOf(loader.rank, 0) == 3);
+    if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));
+    // The arena of create is another one, and has not been touched.
+    Trainee fresh(SmallModel());
+    REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
+    CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));
+    CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO, {"checksum"});
+    // A snapshot of the loaded arena is the state of the saver.
+    REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), to, to) == SHAMPOO_OK);
+    loader.TakeParams(saver.Params());
+    Trainee other(SmallModel());
+    other.Train(1, 5);
+    loader.Train(4, 5);
+    CHECK(loader.Params() == other.Params());
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,169 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is too large for one window of elements, one part of a block, or one file.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/expected_states.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr uint64_t kSalt = 17;
+
+void Create(Grid* grid) {
+  grid->Create();
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+}
+
+void WriteAndSave(Grid* grid, const std::string& directory) {
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    for (const PlacedEntry& entry : EntriesOf((*grid)[rank], grid->spec(rank).params)) {
+      REQUIRE(WriteBytes((*grid)[rank], entry, ExpectedBytes(entry, kSalt)));
+    }
+  }
+  grid->Save(directory);
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+}
+
+// How many entries are as they were written.
+int64_t CountExpected(Grid* grid, bool elementwise) {
+  int64_t count = 0;
+  for (int rank = 0; rank < grid->world(); ++rank) {
+    for (const PlacedEntry& entry : EntriesOf((*grid)[rank], grid->spec(rank).params)) {
+      if (entry.is_elementwise() != elementwise) continue;
+      count += ReadBytes((*grid)[rank], entry) == ExpectedBytes(entry, kSalt) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+RankSpec Matrix(int64_t rows, int64_t columns, const char* most, const char* on_block_mismatch = "error") {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", most},
+               {"momentum", "0.9"},
+               {"beta1", "0"},
+               {"use_merge_dims", "false"},
+               {"on_block_mismatch", on_block_mismatch}};
+  spec.params = {{"matrix", {rows, columns}}};
+  return spec;
+}
+
+TEST_CASE("a parameter of more elements than are put together at a time") {
+  const Scratch scratch;
+  constexpr int64_t kRows = 1100;  // 2^20 elements end in row 1048
+  const RankSpec saved = Matrix(kRows, 1000, "90");
+  Grid saver(saved, 1, Divide(saved.params, Division::kRows, 2));
+  Create(&saver);
+  WriteAndSave(&saver, scratch / "checkpoints");
+  const RankSpec loaded = Matrix(kRows, 1000, "75", "reset");
+  Grid loader(loaded, 1, Divide(loaded.params, Division::kFlat, 3));
+  Create(&loader);
+  loader.Load(scratch / "checkpoints");
+  REQUIRE_MESSAGE(loader.All(SHAMPOO_OK), loader.Errors());
+  int64_t states = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const PlacedEntry& entry : EntriesOf(loader[rank], loader.spec(rank).params)) {
+      states += entry.is_elementwise() ? 1 : 0;
+    }
+  }
+  CHECK(states > 3 * 14 * 5);
+  CHECK(CountExpected(&loader, true) == states);
+}
+
+TEST_CASE("shards that end where blocks do keep their factors without shards, and the other way round") {
+  const RankSpec spec = Matrix(256, 200, "160");
+  Shards shards(2, spec.params);
+  shards[0][0].CutFlat(0, int64_t{160} * 200);
+  shards[1][0].CutFlat(int64_t{160} * 200, int64_t{96} * 200);
+  for (const bool from_shards : {true, false}) {
+    CAPTURE(from_shards);
+    const Scratch scratch;
+    Grid cut(spec, 1, shards);
+    Grid whole(spec, 1, 1);
+    Grid* const saver = from_shards ? &cut : &whole;
+    Grid* const loader = from_shards ? &whole : &cut;
+    Create(saver);
+    Create(loader);
+    WriteAndSave(saver, scratch / "checkpoints");
+    loader->Load(scratch / "checkpoints");
+    REQUIRE_MESSAGE(loader->All(SHAMPOO_OK), loader->Errors());
+    CHECK(CountExpected(loader, true) == 4);
+    CHECK(CountExpected(loader, false) == 4 * 5);
+  }
+  // One row further they do not.
+  for (auto& shard : shards) {
+    (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
+  }
+  shards[1][0].flat_count -= 200;
+  const Scratch scratch;
+  Grid whole(spec, 1, 1);
+  Create(&whole);
+  WriteAndSave(&whole, scratch / "checkpoints");
+  Grid other(spec, 1, shards);
+  Create(&other);
+  other.Load(scratch / "checkpoints");
+  CHECK_MESSAGE(other.All(SHAMPOO_E_INVALID), other.Errors());
+  CHECK_MESSAGE(Has(other[0].error, "does not have 2 of 4 blocks as they are cut here: \"matrix/2 (1, 160) at 32000\""),
+                other[0].error);
+}
+
+TEST_CASE("blocks that part ways after thousands of elements are not the same") {
+  RankSpec spec;
+  spec.keys = {{"max_preconditioner_dim", "130"}, {"beta1", "0"}};
+  spec.params = {{"tensor", {2, 2, 130, 130}}};
+  // Of four matrices the first shard has the first two, or the first and the third: both are blocks of 2 x 130 x 130.
+  Shards first(2, spec.params);
+  Shards second(2, spec.params);
+  for (int rank = 0; rank < 2; ++rank) {
+    first[static_cast<size_t>(rank)][0].CutAlong(0, rank, 1);
+    second[static_cast<size_t>(rank)][0].CutAlong(1, rank, 1);
+  }
+  const Scratch scratch;
+  Grid saver(spec, 1, first);
+  Grid loader(spec, 1, second);
+  Create(&saver);
+  Create(&loader);
+  WriteAndSave(&saver, scratch / "checkpoints");
+  loader.Load(scratch / "checkpoints");
+  CHECK_MESSAGE(loader.All(SHAMPOO_E_INVALID), loader.Errors());
+  CHECK_MESSAGE(
+      Has(loader[0].error, "does not have 1 of 1 blocks as they are cut here: \"tensor/0 (2, 130, 130) at 0\""),
+      loader[0].error);
+}
+
+TEST_CASE("more entries than one file has are in several") {
+  const Scratch scratch;
+  RankSpec spec = Matrix(1, 1, "1");
+  spec.params = {{"vector", {5000}}};
+  Grid saver(spec, 2, 1);
+  Create(&saver);
+  WriteAndSave(&saver, scratch / "two");
+  // Four entries for each block, half of the blocks on each rank.
+  CHECK(NamesIn(scratch / "two") == std::vector<std::string>{"checkpoint-000001.json",
+                                                             "checkpoint-000001.rank-00000-of-00002.safetensors",
+                                                             "checkpoint-000001.rank-00001-of-00002.safetensors"});
+  Grid one(spec, 1, 1);
+  Create(&one);
+  one.Load(scratch / "two");
+  REQUIRE_MESSAGE(one.All(SHAMPOO_OK), one.Errors());
+  CHECK(CountExpected(&one, true) == 5000);
+  CHECK(CountExpected(&one, false) == 15000);
+  one.Save(scratch / "one");
+  REQUIRE_MESSAGE(one.All(SHAMPOO_OK), one.Errors());
+  CHECK(NamesIn(scratch / "one") == std::vector<std::string>{"checkpoint-000001.json",
+                                                             "checkpoint-000001.rank-00000-of-00001.part-2.safetensors",
+                                                             "checkpoint-000001.rank-00000-of-00001.safetensors"});
+  Grid back(spec, 2, 1);
+  Create(&back);
+  back.Load(scratch / "one");
+  REQUIRE_MESSAGE(back.All(SHAMPOO_OK), back.Errors());
+  CHECK(CountExpected(&back, true) == 5000);
+  CHECK(CountExpected(&back, false) == 15000);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,214 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of parameters, and paths of checkpoints.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/recut/world.h"
+
+namespace shampoo_test {
+namespace {
+
+// Of every kind that could be taken for something else in a path, in JSON or in a key of the state.
+const char* const kNames[] = {"\"",
+                              "\\",
+                              "a/b",
+                              "a",
+                              "a/0",
+                              "a/0/momentum",
+                              "/",
+                              "..",
+                              "@3",
+                              "line\nfeed",
+                              "\t\x01\x1f\x7f",
+                              " ",
+                              "gewicht-ä",
+                              "权重",
+                              "\U0001F680",
+                              "\u2028",
+                              "{\"name\":1}",
+                              "__metadata__",
+                              "group.0",
+                              "%s%n",
+                              "\xf4\x8f\xbf\xbf"};
+
+RankSpec OddNames(const Keys& more = {}) {
+  RankSpec spec = SmallModel(more);
+  spec.params.clear();
+  for (const char* const name : kNames) spec.params.push_back({name, {3, 5}});
+  return spec;
+}
+
+TEST_CASE("any UTF-8 is a name, in the index and in the names of tensors") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  RankSpec spec = OddNames();
+  Trainee saver(spec);
+  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  saver.Train(1, 3);
+  saver.rank.Save(directory);
+  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  std::swap(spec.params.front(), spec.params.back());
+  Trainee loader(spec);
+  loader.rank.Load(directory);
+  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
+  CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
+  // And with pieces of them, whose keys are other ones.
+  Grid grid(OddNames({{"on_block_mismatch", "reset"}}), 1, 2);
+  grid.Create();
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  grid.Load(directory);
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  grid.Save(directory);
+  REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  Trainee back(OddNames({{"on_block_mismatch", "reset"}}));
+  back.rank.Load(directory);
+  REQUIRE_MESSAGE(back.rank.status == SHAMPOO_OK, back.rank.error);
+  const States expected = StatesOf(saver.rank);
+  for (const auto& [key, bytes] : StatesOf(back.rank)) {
+    if (key.ends_with("momentum") || key.ends_with("filtered_grad") || key.ends_with("grafting")) {
+      CHECK(bytes == expected.at(key));
+    }
+  }
+}
+
+TEST_CASE("what is no UTF-8 is no name") {
+  for (const char* const name : {"\x80", "a\xff", "\xc0\xaf", "\xc3", "\xc3(", "\xe2\x82", "\xed\xa0\x80",
+                                 "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80"}) {
+    RankSpec spec = SmallModel();
+    spec.params[1].name = name;
+    const Rank rank(spec);
+    CHECK(rank.status == SHAMPOO_E_INVALID);
+    CHECK(Lacking(rank.error, {"name is no UTF-8", "expected UTF-8"}) == "");
+  }
+}
+
+std::vector<std::string> CheckpointsIn(const std::string& directory) {
+  std::vector<std::string> indexes;
+  for (const std::string& name : NamesIn(directory)) {
+    if (name.ends_with(".json")) indexes.push_back(name);
+  }
+  return indexes;
+}
+
+TEST_CASE("checkpoint_keep, and an older checkpoint by the path of its index") {
+  const Scratch scratch;
+  Trainee saver(SmallModel({{"checkpoint_keep", "3"}}));
+  const std::string directory = scratch / "checkpoints";
+  std::vector<States> states;
+  for (int t = 1; t <= 5; ++t) {
+    saver.Train(t, t);
+    saver.rank.Save(directory);
+    REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    states.push_back(StatesOf(saver.rank));
+  }
+  CHECK(CheckpointsIn(directory) ==
+        std::vector<std::string>{"checkpoint-000003.json", "checkpoint-000004.json", "checkpoint-000005.json"});
+  CHECK(NamesIn(directory).size() == 6);
+  Trainee loader(SmallModel());
+  for (const int number : {4, 3, 5}) {
+    loader.rank.Load(directory + "/checkpoint-00000" + std::to_string(number) + ".json");
+    CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+    CHECK(StepsOf(loader.rank, 0) == number);
+    CHECK(StatesOf(loader.rank) == states[static_cast<size_t>(number) - 1]);
+  }
+  loader.rank.Load(directory + "/checkpoint-000003.json");
+  loader.rank.Load(directory);
+  CHECK(StepsOf(loader.rank, 0) == 5);
+  // With 1, which is the default, the others go, and the numbers go on.
+  loader.rank.Save(directory);
+  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  CHECK(NamesIn(directory) ==
+        std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});
+  // What is not of a checkpoint is left alone.
+  WriteFile(directory + "/checkpoint-000002.json.mine", "x");
+  WriteFile(directory + "/checkpoint-2.json", "x");
+  WriteFile(directory + "/notes.txt", "x");
+  loader.rank.Save(directory);
+  CHECK(NamesIn(directory) == std::vector<std::string>{"checkpoint-000002.json.mine", "checkpoint-000007.json",
+                                                       "checkpoint-000007.rank-00000-of-00001.safetensors",
+                                                       "checkpoint-2.json", "notes.txt"});
+}
+
+TEST_CASE("the largest checkpoint_keep of all optimizers of all ranks holds") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  RankSpec other = SmallModel({{"checkpoint_keep", "2"}});
+  other.params = {{"other", {4, 4}}};
+  Trainee first(SmallModel());
+  Trainee second(other);
+  shampoo_optimizer* const both[] = {first.optimizer(), second.optimizer(), first.optimizer()};
+  for (int order = 0; order < 2; ++order) {
+    for (int t = 0; t < 3; ++t) {
+      REQUIRE(shampoo_save(both + order, 2, nullptr, directory.c_str(), nullptr) == SHAMPOO_OK);
+    }
+    CHECK(CheckpointsIn(directory).size() == 2);
+    World world(2);
+    world[order].opts = {first.optimizer()};
+    world[1 - order].opts = {second.optimizer()};
+    for (int t = 0; t < 3; ++t) world.Save(scratch / "of ranks");
+    REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+    CHECK(CheckpointsIn(scratch / "of ranks").size() == 2);
+    first.rank.Save(scratch / "of ranks");  // it keeps one
+  }
+}
+
+TEST_CASE("paths: what is made, what is not there, and what is something else") {
+  const Scratch scratch;
+  Trainee saver(SmallModel());
+  const auto fails = [&](bool saves, const std::string& path, const std::vector<std::string>& words) {
+    CAPTURE(path);
+    saves ? saver.rank.Save(path) : saver.rank.Load(path);
+    CHECK(saver.rank.status == SHAMPOO_E_IO);
+    CHECK(Lacking(saver.rank.error, words) == "");
+  };
+  const std::string missing = scratch / "missing";
+  fails(true, missing + "/checkpoints", {missing + "/checkpoints", "No such file or directory", "check the path"});
+  fails(false, missing, {"there is no " + missing, "expected the directory", "the index of one"});
+  CHECK(NamesIn(scratch.path()).empty());
+  const std::string empty = scratch / "empty";
+  REQUIRE(mkdir(empty.c_str(), 0777) == 0);
+  fails(false, empty, {empty + " has no checkpoint", "checkpoint-<number>.json", "shampoo_save"});
+  // As a save that was killed leaves it.
+  WriteFile(empty + "/checkpoint-000004.json.tmp", "{");
+  WriteFile(empty + "/checkpoint-000004.rank-00000-of-00001.safetensors", "x");
+  fails(false, empty, {empty + " has no checkpoint but unfinished ones"});
+  const std::string file = scratch / "file";
+  WriteFile(file, "something else");
+  fails(true, file, {file, "Not a directory"});
+  fails(false, file, {file});
+  fails(false, file + "/x", {file + "/x"});
+  // With a slash at its end, relative, and named in UTF-8.
+  for (const std::string& name : {scratch / "slash/", scratch / "öffentlich \"1\"\n"}) {
+    saver.rank.Save(name);
+    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    saver.rank.Load(name);
+    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  }
+  char before[4096];
+  REQUIRE(getcwd(before, sizeof before) != nullptr);
+  REQUIRE(chdir(scratch.path().c_str()) == 0);
+  for (const char* const name : {"relative", "."}) {
+    saver.rank.Save(name);
+    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    saver.rank.Load(name);
+    CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  }
+  saver.rank.Load("checkpoint-000001.json");
+  CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  REQUIRE(chdir(before) == 0);
+  // What was killed has gone with the next save, which takes the next number.
+  saver.rank.Save(empty);
+  CHECK(NamesIn(empty) ==
+        std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,243 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who has which parameters: groups, several optimizers, optimizers that differ from rank to rank, and ranks that have
+// the same.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/recut/world.h"
+
+namespace shampoo_test {
+namespace {
+
+using Trainees = std::vector<std::unique_ptr<Trainee>>;
+
+RankSpec With(const std::vector<ParamSpec>& params) {
+  RankSpec spec = SmallModel();
+  spec.params = params;
+  return spec;
+}
+
+// One optimizer has all; saved after so many steps.
+std::unique_ptr<Trainee> SavedByOne(const RankSpec& spec, int steps, const std::string& directory) {
+  auto saver = std::make_unique<Trainee>(spec);
+  saver->Train(1, steps);
+  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
+  saver->rank.Save(directory);
+  REQUIRE_MESSAGE(saver->rank.status == SHAMPOO_OK, saver->rank.error);
+  return saver;
+}
+
+States Merged(const Trainees& trainees) {
+  States all;
+  for (const auto& trainee : trainees) all.merge(StatesOf(trainee->rank));
+  return all;
+}
+
+TEST_CASE("a group goes on at the step of its parameters, if they have one") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  RankSpec two = SmallModel();
+  two.groups = {two.keys};
+  two.params[1].group = 1;
+  Trainee saver(two);
+  saver.Train(1, 2);
+  saver.rank.Save(directory);
+  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  // At the same step it does not matter who is with whom.
+  RankSpec other = two;
+  other.params[0].group = 1;
+  Trainee moved(other);
+  Trainee merged(SmallModel());
+  for (Trainee* const loader : {&moved, &merged}) {
+    loader->rank.Load(directory);
+    CHECK_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
+    CHECK(StatesOf(loader->rank) == StatesOf(saver.rank));
+    CHECK(StepsOf(loader->rank, 0) == 2);
+  }
+  CHECK(StepsOf(moved.rank, 1) == 2);
+
+  saver.rank.has_grad[1] = false;  // the group stands still
+  saver.Train(3, 3);
+  saver.rank.Save(directory);
+  REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  Trainee same(two);
+  same.rank.Load(directory);
+  CHECK_MESSAGE(same.rank.status == SHAMPOO_OK, same.rank.error);
+  CHECK(StepsOf(same.rank, 0) == 3);
+  CHECK(StepsOf(same.rank, 1) == 2);
+  CheckRefused(&merged.rank, directory, SHAMPOO_E_INVALID,
+               {"group 0", "\"weight\" was saved at step 3 and \"bias\" at step 2", "the same step"});
+  CheckRefused(&moved.rank, directory, SHAMPOO_E_INVALID, {"group 1: parameter \"weight\"", "\"bias\" at step 2"});
+}
+
+TEST_CASE("parameters of one optimizer may go to two, and come back, with the bits of training that never stopped") {
+  const Scratch scratch;
+  const RankSpec all = SmallModel();
+  const auto one = SavedByOne(all, 3, scratch / "one");
+  Trainees two;
+  two.push_back(std::make_unique<Trainee>(With({all.params[2], all.params[0]})));
+  two.push_back(std::make_unique<Trainee>(With({all.params[1]})));
+  shampoo_optimizer* const opts[] = {two[0]->optimizer(), two[1]->optimizer()};
+  for (int half = 0; half < 2; ++half) {
+    CHECK(shampoo_load(&opts[half], 1, nullptr, (scratch / "one").c_str(), nullptr) == SHAMPOO_E_INVALID);
+    CHECK(Lacking(shampoo_last_error(), {"no optimizer has", "of the parameters of the checkpoint"}) == "");
+  }
+  REQUIRE(shampoo_load(opts, 2, nullptr, (scratch / "one").c_str(), nullptr) == SHAMPOO_OK);
+  CHECK(Merged(two) == StatesOf(one->rank));
+  for (const auto& half : two) {
+    half->TakeParams(one->Params());
+    half->Train(4, 5);
+    CHECK(StepsOf(half->rank, 0) == 5);
+  }
+  REQUIRE(shampoo_save(opts, 2, nullptr, (scratch / "two").c_str(), nullptr) == SHAMPOO_OK);
+  one->Train(4, 5);
+  Trainee back(all);
+  back.rank.Load(scratch / "two");
+  REQUIRE_MESSAGE(back.rank.status == SHAMPOO_OK, back.rank.error);
+  CHECK(StatesOf(back.rank) == StatesOf(one->rank));
+  for (const auto& half : two)
+    back.TakeParams([&] {
+      auto params = back.Params();
+      for (const auto& [name, values] : half->Params()) params[name] = values;
+      return params;
+    }());
+  back.Train(6, 7);
+  one->Train(6, 7);
+  CHECK(back.Params() == one->Params());
+}
+
+// Four ranks share one optimizer; two of them one expert, and the other two another.
+class Experts {
+ public:
+  Experts() : world(4) {
+    for (int rank = 0; rank < 4; ++rank) {
+      Place(With({{"shared.a", {9, 5}}, {"shared.b", {11}}}), rank, &all_, &specs_[rank], &ops_[rank]);
+      Place(With({{rank % 2 == 0 ? "expert.0" : "expert.1", {6, 9}}}), rank / 2, &pairs_[rank % 2],
+            &expert_specs_[rank], &expert_ops_[rank]);
+    }
+    OnEveryRank(4, [this](int rank) {
+      shared[rank] = std::make_unique<Trainee>(specs_[rank]);
+      expert[rank] = std::make_unique<Trainee>(expert_specs_[rank]);
+    });
+    for (int rank = 0; rank < 4; ++rank) {
+      REQUIRE_MESSAGE(shared[rank]->rank.status == SHAMPOO_OK, shared[rank]->rank.error);
+      REQUIRE_MESSAGE(expert[rank]->rank.status == SHAMPOO_OK, expert[rank]->rank.error);
+      world[rank].opts = {shared[rank]->optimizer(), expert[rank]->optimizer()};
+    }
+    // The order of optimizers is a rank's own.
+    std::swap(world[2].opts[0], world[2].opts[1]);
+  }
+  static RankSpec InOne() {
+    return With({{"expert.1", {6, 9}}, {"shared.b", {11}}, {"expert.0", {6, 9}}, {"shared.a", {9, 5}}});
+  }
+  void Train(int first, int last) {
+    OnEveryRank(4, [&](int rank) {
+      shared[rank]->Train(first, last);
+      expert[rank]->Train(first, last);
+    });
+  }
+  void CheckParams(const Trainee& one) {
+    const auto expected = one.Params();
+    for (int rank = 0; rank < 4; ++rank) {
+      for (const auto& trainee : {&shared[rank], &expert[rank]}) {
+        for (const auto& [name, values] : (*trainee)->Params()) CHECK(values == expected.at(name));
+      }
+    }
+  }
+
+ private:
+  static void Place(const RankSpec& model, int replica, ThreadComm* comm, RankSpec* spec, shampoo_comm_ops* ops) {
+    *ops = comm->OpsOf(replica);
+    *spec = model;
+    spec->replica_rank = replica;
+    spec->replica_world = comm->world();
+    spec->replica_ops = ops;
+  }
+
+  ThreadComm all_{4}, pairs_[2]{ThreadComm(2), ThreadComm(2)};
+  shampoo_comm_ops ops_[4], expert_ops_[4];
+  RankSpec specs_[4], expert_specs_[4];
+
+ public:
+  World world;
+  std::unique_ptr<Trainee> shared[4], expert[4];
+};
+
+TEST_CASE("experts: one checkpoint of optimizers that differ from rank to rank, for one process and back") {
+  const Scratch scratch;
+  Trainee one(Experts::InOne());
+  one.Train(1, 3);
+  {
+    Experts experts;
+    experts.Train(1, 3);
+    experts.CheckParams(one);
+    experts.world.Save(scratch / "experts");
+    REQUIRE_MESSAGE(experts.world.All(SHAMPOO_OK), experts.world.Errors());
+  }
+  Trainee loader(Experts::InOne());
+  loader.rank.Load(scratch / "experts");
+  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  CHECK(StatesOf(loader.rank) == StatesOf(one.rank));
+  loader.rank.Save(scratch / "one");
+  REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  Experts experts;
+  experts.world.Load(scratch / "one");
+  REQUIRE_MESSAGE(experts.world.All(SHAMPOO_OK), experts.world.Errors());
+  for (int rank = 0; rank < 4; ++rank) {
+    experts.shared[rank]->TakeParams(one.Params());
+    experts.expert[rank]->TakeParams(one.Params());
+  }
+  experts.Train(4, 6);
+  one.Train(4, 6);
+  experts.CheckParams(one);
+}
+
+TEST_CASE("ranks that do all the same work write it once") {
+  const Scratch scratch;
+  const std::string directory = scratch / "checkpoints";
+  World world(3);
+  Trainees ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::make_unique<Trainee>(SmallModel()));
+    ranks.back()->Train(1, 3);
+    world[rank].opts = {ranks.back()->optimizer()};
+  }
+  world.Save(directory);
+  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  const std::vector<std::string> names = {"checkpoint-000001.json",
+                                          "checkpoint-000001.rank-00000-of-00003.safetensors"};
+  CHECK(NamesIn(directory) == names);
+  Trainees loaders;
+  for (int rank = 0; rank < 3; ++rank) {
+    loaders.push_back(std::make_unique<Trainee>(SmallModel()));
+    world[rank].opts = {loaders.back()->optimizer()};
+  }
+  world.Load(directory);
+  REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
+  for (const auto& loader : loaders) CHECK(StatesOf(loader->rank) == StatesOf(ranks[0]->rank));
+
+  // What is not the same cannot be one checkpoint.
+  REQUIRE(shampoo_optimizer_set(loaders[1]->optimizer(), 0, "lr", 0.5) == SHAMPOO_OK);
+  world.Save(directory);
+  CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
+  CHECK(Lacking(world[0].error, {"parameter \"weight\" is not the same on all ranks", "rank 1", "hyper-parameters",
+                                 "earlier checkpoints are as they were"}) == "");
+  CHECK(NamesIn(directory) == names);
+  Trainee part(With({SmallModel().params[0]}));
+  part.Train(1, 3);
+  world[1].opts = {part.optimizer()};
+  world.Save(directory);
+  CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
+  CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in all, and it has 63",
+                                 "directories of their own"}) == "");
+  CHECK(NamesIn(directory) == names);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,139 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random models, saved by a job of one kind and loaded by a job of another. Every element of every state is to be where
+// it belongs, by a map of elements that owes nothing to the library's own.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/expected_states.h"
+#include "tests/checkpoint/recut/random_model.h"
+
+namespace shampoo_test {
+namespace {
+
+// What the models have come to, so that a test of nothing is seen.
+struct Seen {
+  int64_t same_blocks = 0, other_blocks = 0, empty_shards = 0, refused = 0, stepped = 0;
+};
+
+using Bytes = std::vector<char>;
+
+class ModelJob {
+ public:
+  explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.copies, world.shards) {
+    grid.SetPatience(std::chrono::seconds(20));
+    grid.Create();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
+    }
+    groups = static_cast<int>(world.spec.groups.size()) + 1;
+  }
+
+  template <typename Visit>
+  void ForEach(Visit&& visit) {
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      for (const PlacedEntry& entry : entries[static_cast<size_t>(rank)]) visit(grid[rank], entry);
+    }
+  }
+
+  void Write(uint64_t salt) {
+    ForEach([&](const Rank& rank, const PlacedEntry& entry) {
+      REQUIRE(WriteBytes(rank, entry, ExpectedBytes(entry, salt)));
+    });
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      for (int g = 0; g < groups; ++g) SetSteps(grid[rank], g, StepsOfGroup(salt, g));
+    }
+  }
+  static int64_t StepsOfGroup(uint64_t salt, int group) { return static_cast<int64_t>(salt % 1000) + 7 * group; }
+
+  Grid grid;
+  std::vector<std::vector<PlacedEntry>> entries;  // by rank
+  int groups = 1;
+};
+
+void CheckLoaded(ModelJob* job, uint64_t salt, const std::set<std::string>& saved_blocks,
+                 const std::map<std::pair<const Rank*, int64_t>, Bytes>& initial) {
+  job->ForEach([&](const Rank& rank, const PlacedEntry& entry) {
+    const Bytes bytes = ReadBytes(rank, entry);
+    const bool is_carried_over = entry.is_elementwise() || saved_blocks.contains(entry.block());
+    CAPTURE(entry.block());
+    CAPTURE(entry.state);
+    CHECK(bytes == (is_carried_over ? ExpectedBytes(entry, salt) : initial.at({&rank, entry.index})));
+  });
+  for (int rank = 0; rank < job->grid.world(); ++rank) {
+    for (int g = 0; g < job->groups; ++g) CHECK(StepsOf(job->grid[rank], g) == ModelJob::StepsOfGroup(salt, g));
+  }
+}
+
+void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
+  CAPTURE(seed);
+  const uint64_t salt = seed * 2 + 1;
+  RandomModel model(seed);
+  const std::string directory = scratch / std::to_string(seed);
+  std::set<std::string> saved_blocks;
+  {
+    ModelJob saver(model.Draw(false, "error"));
+    saver.Write(salt);
+    saver.ForEach([&](const Rank&, const PlacedEntry& entry) { saved_blocks.insert(entry.block()); });
+    for (int rank = 0; rank < saver.grid.world(); ++rank) {
+      for (const ParamSpec& param : saver.grid.spec(rank).params) seen->empty_shards += param.Elements() == 0 ? 1 : 0;
+    }
+    saver.grid.Save(directory);
+    REQUIRE_MESSAGE(saver.grid.All(SHAMPOO_OK), saver.grid.Errors());
+  }
+  const bool resets = !model.OneIn(4);
+  ModelJob loader(model.Draw(true, resets ? "reset" : "error"));
+  std::map<std::pair<const Rank*, int64_t>, Bytes> initial;
+  bool is_same = true;
+  loader.ForEach([&](const Rank& rank, const PlacedEntry& entry) {
+    initial[{&rank, entry.index}] = ReadBytes(rank, entry);
+    const bool saved = saved_blocks.contains(entry.block());
+    is_same = is_same && saved;
+    ++(saved ? seen->same_blocks : seen->other_blocks);
+  });
+  if (model.OneIn(2)) {
+    loader.Write(salt + 1);
+    ++seen->stepped;
+  }
+  const auto before = Everything(&loader.grid);
+  loader.grid.Load(directory);
+  if (resets || is_same) {
+    CHECK_MESSAGE(loader.grid.All(SHAMPOO_OK), loader.grid.Errors());
+    CheckLoaded(&loader, salt, saved_blocks, initial);
+  } else {
+    ++seen->refused;
+    CHECK_MESSAGE(loader.grid.All(SHAMPOO_E_INVALID), loader.grid.Errors());
+    CHECK_MESSAGE(loader.grid.SameError(), loader.grid.Errors());
+    CHECK_MESSAGE(Has(loader.grid[0].error, "on_block_mismatch"), loader.grid[0].error);
+    CHECK(Everything(&loader.grid) == before);
+  }
+  CHECK(loader.grid.timeouts() == 0);
+  RemoveAll(directory);
+}
+
+void CheckModels(uint64_t first, uint64_t last) {
+  const Scratch scratch;
+  Seen seen;
+  for (uint64_t seed = first; seed < last; ++seed) CheckModel(seed, scratch, &seen);
+  const auto count = static_cast<int64_t>(last - first);
+  CHECK(seen.same_blocks > 10 * count);
+  CHECK(seen.other_blocks > 10 * count);
+  CHECK(seen.empty_shards > count / 2);
+  CHECK(seen.refused > count / 10);
+  CHECK(seen.stepped > count / 4);
+}
+
+TEST_CASE("100 models in other worlds have every element, and factors where blocks agree") { CheckModels(0, 100); }
+
+TEST_SUITE("long") {
+  TEST_CASE("2,000 models in other worlds") { CheckModels(0, 2000); }
+}
+
+}  // namespace
+}  // namespace shampoo_test

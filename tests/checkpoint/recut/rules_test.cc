@@ -1,0 +1,249 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What must agree between a checkpoint and the optimizer that loads it: parameters, dtypes, hyper-parameters, blocks.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+
+namespace shampoo_test {
+namespace {
+
+// What an optimizer of these keys has after three steps, on the disk.
+class Saved {
+ public:
+  explicit Saved(const RankSpec& spec) : saver(spec) {
+    saver.Train(1, 3);
+    REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+    saver.rank.Save(scratch / "checkpoints");
+    REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
+  }
+  std::string path() const { return scratch / "checkpoints"; }
+
+  Scratch scratch;
+  Trainee saver;
+};
+
+// Refused by a new optimizer, and by one that has stepped, which goes on as if nothing were.
+void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<std::string>& words) {
+  for (const int steps : {0, 2}) {
+    CAPTURE(steps);
+    Trainee loader(spec);
+    Trainee other(spec);
+    loader.Train(1, steps);
+    other.Train(1, steps);
+    CheckRefused(&loader.rank, saved.path(), SHAMPOO_E_INVALID, words);
+    CHECK(shampoo_optimizer_error(loader.optimizer()) == loader.rank.error);
+    loader.Train(steps + 1, steps + 3);
+    other.Train(steps + 1, steps + 3);
+    CHECK(Everything(loader.rank) == Everything(other.rank));
+  }
+}
+
+// Loaded; returns the warnings.
+std::vector<std::string> Load(const Saved& saved, Trainee* loader) {
+  Log log;
+  loader->rank.Load(saved.path());
+  REQUIRE_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
+  return log.Take();
+}
+
+TEST_CASE("parameters are known by name and shape, in any order") {
+  const Saved saved(SmallModel());
+  RankSpec renamed = SmallModel();
+  renamed.params[0].name = "Weight";
+  CheckRefusal(saved, renamed,
+               {"does not have 1 of the parameters: \"Weight\"", "of the same shape it has \"weight\"",
+                "give it the name that it had"});
+  renamed.params = {{"Weight", {9, 7}}};  // of another shape is "bias"
+  CheckRefusal(saved, renamed, {"of the same shape it has \"weight\", which are not here"});
+  RankSpec more = SmallModel();
+  for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
+  CheckRefusal(saved, more,
+               {"does not have 6 of the parameters: \"more.0\", \"more.1\", \"more.2\", \"more.3\" and 2 more"});
+  RankSpec fewer = SmallModel();
+  fewer.params.resize(1);
+  CheckRefusal(saved, fewer,
+               {"no optimizer has 2 of the parameters of the checkpoint: ", "\"bias\"", "\"table\"", "add them"});
+  RankSpec reshaped = SmallModel();
+  reshaped.params[0].shape = {7, 9};
+  CheckRefusal(saved, reshaped, {"\"weight\" has shape (7, 9) here and (9, 7) in the checkpoint", "as it was saved"});
+
+  RankSpec reversed = SmallModel();
+  std::swap(reversed.params.front(), reversed.params.back());
+  Trainee loader(reversed);
+  CHECK(Load(saved, &loader).empty());
+  CHECK(StatesOf(loader.rank) == StatesOf(saved.saver.rank));
+  CHECK(StepsOf(loader.rank, 0) == 3);
+}
+
+TEST_CASE("each state has a dtype of its own, which must be the one that was saved") {
+  const Saved saved(SmallModel());
+  const std::pair<const char*, const char*> kStates[] = {{"factor_dtype", "weight/0/factor.0"},
+                                                         {"inverse_dtype", "weight/0/inverse.0"},
+                                                         {"filtered_grad_dtype", "weight/0/filtered_grad"},
+                                                         {"momentum_dtype", "weight/0/momentum"},
+                                                         {"grafting_dtype", "weight/0/grafting"}};
+  for (const auto& [key, state] : kStates) {
+    for (const char* const dtype : {"f64", "bf16"}) {
+      CheckRefusal(saved, SmallModel({{key, dtype}}),
+                   {"state \"" + std::string(state) + "\" is " + dtype + " here and f32 in the checkpoint",
+                    "set " + std::string(key) + " f32"});
+    }
+  }
+}
+
+TEST_CASE("a state that was not saved cannot be loaded, and one that is not asked for is left out") {
+  struct Rule {
+    Keys with, without;
+    std::vector<std::string> words;
+    const char* state;
+    const char* warning;
+  };
+  const Rule rules[] = {
+      {{{"momentum", "0.9"}},
+       {{"momentum", "0"}},
+       {"no momentum of parameter \"weight\"", "saved with momentum 0", "momentum is 0.9 here", "set it as it was"},
+       "momentum",
+       "momentum 0 (0.9)"},
+      {{{"beta1", "0.8"}},
+       {{"beta1", "0"}},
+       {"no filtered_grad of parameter \"weight\"", "saved with beta1 0", "beta1 is 0.8 here", "set it as it was"},
+       "filtered_grad",
+       "beta1 0 (0.8)"},
+      {{{"grafting", "adam"}},
+       {{"grafting", "sgd"}},
+       {"no grafting of parameter \"weight\"", "saved with grafting sgd", "grafting is adam here", "set it as it was"},
+       "grafting",
+       "grafting sgd (adam)"}};
+  for (const Rule& rule : rules) {
+    CAPTURE(std::string(rule.state));
+    CheckRefusal(Saved(SmallModel(rule.without)), SmallModel(rule.with), rule.words);
+    const Saved saved(SmallModel(rule.with));
+    Trainee loader(SmallModel(rule.without));
+    const auto warnings = Load(saved, &loader);
+    REQUIRE(warnings.size() == 2);
+    CHECK(Lacking(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
+    CHECK(warnings[1] ==
+          "1 the " + std::string(rule.state) + " of 10 blocks of the checkpoint is left out: it is not asked for");
+    States expected = StatesOf(saved.saver.rank);
+    std::erase_if(expected, [&](const auto& entry) { return entry.first.ends_with(std::string("/") + rule.state); });
+    CHECK(StatesOf(loader.rank) == expected);
+    CHECK(StepsOf(loader.rank, 0) == 3);
+    loader.Train(4, 5);
+    CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
+  }
+}
+
+TEST_CASE("the second moments of two methods of grafting are not the same thing") {
+  const Saved saved(SmallModel());
+  CheckRefusal(saved, SmallModel({{"grafting", "rmsprop"}}),
+               {"group 0", "grafting is rmsprop here and was adam", "set grafting adam"});
+}
+
+TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a warning lists them") {
+  Saved saved(SmallModel());
+  REQUIRE(shampoo_optimizer_set(saved.saver.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
+  saved.saver.rank.Save(saved.path());
+  REQUIRE_MESSAGE(saved.saver.rank.status == SHAMPOO_OK, saved.saver.rank.error);
+  // Threads and the like do not change what is computed: nothing is said of them.
+  Trainee loader(SmallModel({{"lr", "0.125"}, {"root_method", "newton"}, {"threads", "2"}, {"balance", "cost"}}));
+  REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
+  const auto warnings = Load(saved, &loader);
+  REQUIRE(warnings.size() == 1);
+  const std::string listed = warnings[0].substr(warnings[0].find("in brackets: "));
+  CHECK(listed == "in brackets: lr 0.125 (0.25), beta2 0.75 (0.99), root_method newton (eigen)");
+  double lr = 0;
+  REQUIRE(shampoo_optimizer_get(loader.optimizer(), 0, "lr", &lr) == SHAMPOO_OK);
+  CHECK(lr == 0.125);
+  CHECK(StatesOf(loader.rank) == StatesOf(saved.saver.rank));
+
+  Trainee equal(SmallModel());
+  REQUIRE(shampoo_optimizer_set(equal.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
+  CHECK(Load(saved, &equal).empty());
+}
+
+TEST_CASE("blocks that are cut in another way: an error that names them, or a start from scratch that is counted") {
+  const Saved saved(SmallModel());
+  // Of weight 3 x 2 blocks of 9 x 7 become 2 x 2, of bias 2 stay 2, and of table the only one is 3 x 5 and not 3 x 4.
+  const Keys other = {{"max_preconditioner_dim", "5"}};
+  CheckRefusal(
+      saved, SmallModel(other),
+      {"does not have 7 of 7 blocks as they are cut here: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
+       " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
+  Trainee fresh(SmallModel(other));
+  Trainee loader(SmallModel(other + Keys{{"on_block_mismatch", "reset"}}));
+  loader.Train(1, 2);
+  const auto warnings = Load(saved, &loader);
+  REQUIRE(warnings.size() == 2);
+  CHECK(Lacking(warnings[0],
+                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
+  const States states = StatesOf(loader.rank);
+  for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
+    CAPTURE(key);
+    const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
+    CHECK((states.at(key) == bytes) == !elementwise);
+  }
+  // One parameter alone: the others are as they were.
+  RankSpec longer = SmallModel({{"max_preconditioner_dim", "16"}});
+  longer.params = {{"bias", {7}}, {"table", {3, 5}}};
+  RankSpec merged = longer;
+  merged.keys.emplace_back("use_merge_dims", "false");
+  const Saved without(merged);
+  CheckRefusal(without, longer,
+               {"does not have 1 of 2 blocks as they are cut here: \"table/0 (15) at 0\"", "use_merge_dims"});
+}
+
+TEST_CASE("a shard of which nobody has saved the rest can be loaded into the same shard alone") {
+  RankSpec half = SmallModel();
+  half.params = {{"weight", {9, 7}}};
+  RankSpec whole = half;
+  whole.keys.emplace_back("on_block_mismatch", "reset");
+  half.params[0].CutFlat(10, 30);
+  const Saved saved(half);
+  CheckRefusal(saved, whole, {"the checkpoint has 30 of the 63 elements of parameter \"weight\"", "the same shards"});
+  Trainee loader(half);
+  CHECK(Load(saved, &loader).empty());
+  CHECK(StatesOf(loader.rank) == StatesOf(saved.saver.rank));
+}
+
+TEST_CASE("the dtype of a parameter may be another, as states are what counts") {
+  const Saved saved(SmallModel());
+  shampoo_config* config = nullptr;
+  shampoo_plan* plan = nullptr;
+  shampoo_optimizer* optimizer = nullptr;
+  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  const shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  const RankSpec spec = SmallModel();
+  REQUIRE(shampoo_config_create(&config) == SHAMPOO_OK);
+  for (const auto& [key, value] : spec.keys) {
+    REQUIRE(shampoo_config_set_str(config, key.c_str(), value.c_str()) == SHAMPOO_OK);
+  }
+  REQUIRE(shampoo_plan_create(&plan, config, &place) == SHAMPOO_OK);
+  for (const ParamSpec& param : spec.params) {
+    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+    desc.name = param.name.c_str();
+    desc.ndim = static_cast<int32_t>(param.shape.size());
+    std::copy(param.shape.begin(), param.shape.end(), desc.shape);
+    desc.param_dtype = param.name == "bias" ? SHAMPOO_BF16 : SHAMPOO_F32;
+    REQUIRE(shampoo_plan_add_param(plan, &desc, nullptr) == SHAMPOO_OK);
+  }
+  REQUIRE(shampoo_plan_finish(plan) == SHAMPOO_OK);
+  REQUIRE(shampoo_optimizer_create(&optimizer, plan, &device) == SHAMPOO_OK);
+  {
+    Log log;
+    CHECK(shampoo_load(&optimizer, 1, nullptr, saved.path().c_str(), nullptr) == SHAMPOO_OK);
+    const auto warnings = log.Take();
+    REQUIRE(warnings.size() == 1);
+    CHECK(Lacking(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
+  }
+  shampoo_optimizer_destroy(optimizer);
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(config);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,106 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shards that are tensors of their own, where one of them has all of a parameter, or nothing.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/checkpoint/recut/trainee.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("a group of which a shard has no element makes no steps there, and is saved at those of the others") {
+  RankSpec spec = SmallModel();
+  spec.groups = {spec.keys};
+  spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};
+  for (int odd = 0; odd < 3; ++odd) {
+    for (const int copies : {1, 2}) {
+      CAPTURE(odd);
+      CAPTURE(copies);
+      const Scratch scratch;
+      Shards shards = Divide(spec.params, Division::kFlat, 3);
+      for (int rank = 0; rank < 3; ++rank) shards[static_cast<size_t>(rank)][1].CutFlat(rank > odd, rank == odd);
+      Grid grid(spec, copies, shards);
+      grid.Create();
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      grid.FillParams(1);
+      Grid resumed(spec, copies, shards);
+      resumed.Create();
+      REQUIRE_MESSAGE(resumed.All(SHAMPOO_OK), resumed.Errors());
+      const auto train = [](Grid* job, uint64_t first, uint64_t last) {
+        for (uint64_t t = first; t <= last; ++t) {
+          job->FillGradients(t);
+          job->Step();
+          REQUIRE_MESSAGE(job->All(SHAMPOO_OK), job->Errors());
+        }
+      };
+      train(&grid, 1, 3);
+      grid.Save(scratch / "checkpoints");
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      resumed.Load(scratch / "checkpoints");
+      REQUIRE_MESSAGE(resumed.All(SHAMPOO_OK), resumed.Errors());
+      for (int rank = 0; rank < grid.world(); ++rank) resumed[rank].w = grid[rank].w;
+      train(&grid, 4, 6);
+      train(&resumed, 4, 6);
+      for (int rank = 0; rank < grid.world(); ++rank) CHECK(SameBits(resumed[rank].w, grid[rank].w));
+      RankSpec whole = spec;
+      whole.keys.emplace_back("on_block_mismatch", "reset");
+      Rank loader(whole);
+      loader.Load(scratch / "checkpoints");
+      CHECK_MESSAGE(loader.status == SHAMPOO_OK, loader.error);
+      CHECK(StepsOf(loader, 0) == 3);
+      CHECK(StepsOf(loader, 1) == 3);
+    }
+  }
+}
+
+TEST_CASE("a parameter that all shard ranks have whole, or one of them, is saved once, however it is told") {
+  const RankSpec spec = SmallModel();
+  for (const char* const mode : {"local", "gather"}) {
+    for (const int copies : {1, 2}) {
+      for (const char* const held : {"whole", "flat", "rectangle", "by one"}) {
+        CAPTURE(std::string(mode));
+        CAPTURE(copies);
+        CAPTURE(std::string(held));
+        // A cut that is whole on each rank, and not told to be, is none that can be gathered.
+        if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))
+          continue;
+        Shards shards(3, spec.params);
+        for (size_t rank = 0; rank < 3; ++rank) {
+          for (ParamSpec& param : shards[rank]) {
+            if (held == std::string("flat")) param.CutFlat(0, param.Elements());
+            if (held == std::string("rectangle")) param.CutAlong(0, 0, param.shape[0]);
+            if (held == std::string("by one")) param.CutFlat(0, rank == 2 ? param.Elements() : 0);
+          }
+        }
+        RankSpec of_ranks = spec;
+        of_ranks.keys.emplace_back("shard_mode", mode);
+        if (mode == std::string("gather") && held == std::string("by one")) of_ranks.told = shards;
+        Grid grid(of_ranks, copies, shards);
+        grid.Create();
+        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        grid.FillGradients(5);
+        grid.Step();
+        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        const Scratch scratch;
+        grid.Save(scratch / "checkpoints");
+        REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+        Rank one(spec);
+        Fill(5, &one.g);
+        one.Step();
+        Rank loader(spec);
+        loader.Load(scratch / "checkpoints");
+        REQUIRE_MESSAGE(loader.status == SHAMPOO_OK, loader.error);
+        CHECK(StatesOf(loader) == StatesOf(one));
+        grid.Load(scratch / "checkpoints");
+        CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

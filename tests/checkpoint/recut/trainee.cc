@@ -1,0 +1,106 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/checkpoint/recut/trainee.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+#include <utility>
+
+namespace shampoo_test {
+namespace {
+
+void FillByName(const std::string& name, uint64_t seed, std::vector<float>* values) {
+  std::mt19937_64 random(seed * 1000003 + std::hash<std::string>()(name));
+  std::normal_distribution<float> normal;
+  for (float& value : *values) value = normal(random);
+}
+
+}  // namespace
+
+RankSpec SmallModel(const Keys& more) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"},
+                   {"grafting", "adam"},
+                   {"momentum", "0.9"},
+                   {"precondition_frequency", "2"},
+                   {"beta2", "0.99"}} +
+              more;
+  spec.params = {{"weight", {9, 7}}, {"bias", {7}}, {"table", {3, 5}}};
+  return spec;
+}
+
+Trainee::Trainee(const RankSpec& made_from) : spec(made_from), rank(made_from) {
+  for (size_t p = 0; p < spec.params.size(); ++p) FillByName(spec.params[p].name, 0, &rank.w[p]);
+}
+
+void Trainee::Train(int first, int last) {
+  for (int t = first; t <= last; ++t) {
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      FillByName(spec.params[p].name, static_cast<uint64_t>(t), &rank.g[p]);
+    }
+    rank.Step();
+    if (rank.status != SHAMPOO_OK) return;
+  }
+}
+
+std::map<std::string, std::vector<float>> Trainee::Params() const {
+  std::map<std::string, std::vector<float>> params;
+  for (size_t p = 0; p < spec.params.size(); ++p) params[spec.params[p].name] = rank.w[p];
+  return params;
+}
+
+void Trainee::TakeParams(const std::map<std::string, std::vector<float>>& params) {
+  for (size_t p = 0; p < spec.params.size(); ++p) rank.w[p] = params.at(spec.params[p].name);
+}
+
+States StatesOf(const Rank& rank) {
+  States states;
+  int64_t count = 0;
+  shampoo_state_count(rank.optimizer, &count);
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    shampoo_state_describe(rank.optimizer, i, &entry);
+    if (std::string(entry.key).ends_with("/step")) continue;  // of a group
+    int64_t elements = 1;
+    for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
+    std::vector<char>& bytes = states[entry.key];
+    bytes.resize(static_cast<size_t>(elements) * sizeof(double));  // room for any dtype
+    REQUIRE(shampoo_state_read(rank.optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr) ==
+            SHAMPOO_OK);
+  }
+  return states;
+}
+
+void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words) {
+  const auto before = Everything(*rank);
+  rank->Load(path);
+  CHECK(rank->status == status);
+  CHECK(Lacking(rank->error, words) == "");
+  CHECK(Everything(*rank) == before);
+}
+
+std::string Lacking(const std::string& text, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in: " + text;
+  }
+  return "";
+}
+
+Log::Log(int32_t max_level) { REQUIRE(shampoo_set_log(&Receive, this, max_level) == SHAMPOO_OK); }
+
+Log::~Log() { shampoo_set_log(nullptr, nullptr, 0); }
+
+std::vector<std::string> Log::Take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(messages_, {});
+}
+
+void Log::Receive(void* user, int32_t level, const char* message) {
+  auto* const self = static_cast<Log*>(user);
+  const std::lock_guard lock(self->mutex_);
+  self->messages_.push_back(std::to_string(level) + " " + message);
+}
+
+}  // namespace shampoo_test

@@ -1,0 +1,50 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/distributed/thread_comm.h"
+
+namespace shampoo_test {
+
+// All ranks of a job, as threads, each of which saves and loads with the arguments that it has here.
+class World {
+ public:
+  struct Call {
+    std::vector<shampoo_optimizer*> opts;
+    const char* directory = nullptr;
+    void* stream = nullptr;
+    bool gives_opts = true;  // else NULL
+    int32_t count = kAll;
+    static constexpr int32_t kAll = -1000;  // as many as there are opts
+
+    shampoo_status status = SHAMPOO_OK;  // of the last call
+    std::string error;
+  };
+
+  explicit World(int ranks, int32_t device_type = SHAMPOO_CPU);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Call& operator[](int rank) { return calls_[static_cast<size_t>(rank)]; }
+  void Save() { Run(&shampoo_save); }
+  void Load() { Run(&shampoo_load); }
+  void Save(const std::string& directory);  // all the same
+  void Load(const std::string& directory);
+  // Whether the last call had this status and this text on all ranks, and nobody has waited in vain.
+  bool All(shampoo_status status) const;
+  std::string Errors() const;
+
+ private:
+  void Run(decltype(&shampoo_save) function);
+  void SetDirectory(const std::string& directory);
+
+  ThreadComm comm_;
+  std::vector<shampoo_comm*> handles_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace shampoo_test

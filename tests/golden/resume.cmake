@@ -1,0 +1,136 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# Training that goes on from a checkpoint, in another process and on other ranks, has the bits of training that never
+# stopped: for every step of a trajectory but the last. Sets of runs whose answers must be the same files:
+#   sample  ten cases, in the short tier
+#   all     all cases
+#   <cut>   all cases, shards that are tensors of their own, which the same shards alone can go on with
+set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
+set(resume_sample_cases "")
+foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
+             lr_schedule_zero_two_groups nesterov_wd_graftphase none_partial_beta1_mom none_whole_group random_p031)
+  list(APPEND resume_sample_cases ${trajectories}/${case}.safetensors)
+endforeach()
+
+# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): a run from the
+# start, or from the checkpoints of another; SAVES: it leaves some. RANKS: beside 0, where they are processes.
+function(golden_resume set run)
+  cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
+  set(name golden.resume.${set}.${run})
+  set(out ${resume_out}/${set}/${run})
+  set(cases ${trajectory_cases})
+  if(set STREQUAL sample)
+    set(cases ${resume_sample_cases})
+  endif()
+  if(NOT arg_COMMAND)
+    set(arg_COMMAND shampoo_replay)
+  endif()
+  set(command ${arg_COMMAND} --threads 1 ${arg_OPTIONS} --out ${out}/answers)
+  if(arg_SAVES)
+    list(APPEND command --save-every ${out}/checkpoints)
+    set_property(GLOBAL APPEND PROPERTY resume_${set}_checkpoints ${out}/checkpoints)
+  endif()
+  if(arg_FROM)
+    list(APPEND command --resume-from ${resume_out}/${set}/${arg_FROM}/checkpoints)
+  endif()
+  add_test(NAME ${name} COMMAND ${command} ${cases})
+  # They wait for the disk most of the time.
+  set_tests_properties(${name} PROPERTIES FIXTURES_SETUP ${name} TIMEOUT 300)
+  if(arg_FROM)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
+  endif()
+  if(NOT set STREQUAL sample)
+    set_tests_properties(${name} PROPERTIES LABELS long)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY resume_${set}_runs ${name})
+  set_property(GLOBAL APPEND PROPERTY resume_${set}_answers ${out}/answers)
+  foreach(rank IN LISTS arg_RANKS)
+    set_property(GLOBAL APPEND PROPERTY resume_${set}_answers ${out}/answers.rank${rank})
+  endforeach()
+endfunction()
+
+# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): after all runs of a set, which may be compared
+# with one more folder. Their checkpoints go.
+function(golden_resume_same_bits set expected)
+  get_property(runs GLOBAL PROPERTY resume_${set}_runs)
+  get_property(answers GLOBAL PROPERTY resume_${set}_answers)
+  get_property(checkpoints GLOBAL PROPERTY resume_${set}_checkpoints)
+  set(name golden.resume.${set})
+  list(PREPEND answers ${ARGV2})
+  add_test(NAME ${name}.same_bits
+           COMMAND ${CMAKE_COMMAND} -D "FOLDERS=${answers}" -D EXPECTED=${expected}
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/same_files.cmake)
+  set_tests_properties(${name}.same_bits PROPERTIES FIXTURES_REQUIRED "${runs};${ARGV3}")
+  add_test(NAME ${name}.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${checkpoints})
+  set_tests_properties(${name}.clean PROPERTIES FIXTURES_CLEANUP "${runs}")
+  if(NOT set STREQUAL sample)
+    set_tests_properties(${name}.same_bits ${name}.clean PROPERTIES LABELS long)
+  endif()
+endfunction()
+
+# Any number of ranks goes on where any other has stopped.
+function(golden_resume_pairs set)
+  foreach(from ${ARGN})
+    golden_resume(${set} ranks${from} SAVES OPTIONS --ranks ${from})
+    foreach(to ${ARGN})
+      golden_resume(${set} ranks${from}_to_ranks${to} FROM ranks${from} OPTIONS --ranks ${to})
+    endforeach()
+  endforeach()
+endfunction()
+
+set(gathered_flat --shard-mode gather --shard flat --shards)
+set(gathered_rect --shard-mode gather --shard rect --shards)
+
+golden_resume_pairs(sample 1 2)
+golden_resume(sample flat2 SAVES OPTIONS ${gathered_flat} 2)
+golden_resume(sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ranks 2)
+golden_resume_same_bits(sample 10)
+
+golden_resume_pairs(all 1 2 3 4 8)
+# So does any number of threads.
+golden_resume(all threads5 SAVES OPTIONS --threads 5)
+golden_resume(all threads5_to_threads1 FROM threads5)
+golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
+golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
+golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
+# Gathered shards, copies alone, and copies of gathered shards, one after the other: FSDP, DDP, HSDP, and the way back.
+foreach(cut flat rect)
+  golden_resume(all ${cut}3 SAVES OPTIONS ${gathered_${cut}} 3)
+  golden_resume(all ${cut}3_to_ranks2 FROM ${cut}3 SAVES OPTIONS --ranks 2)
+  golden_resume(all ${cut}3_to_ranks2_to_${cut}2x2 FROM ${cut}3_to_ranks2 SAVES OPTIONS ${gathered_${cut}} 2 --ranks 2)
+  golden_resume(all ${cut}2x2_to_one FROM ${cut}3_to_ranks2_to_${cut}2x2)
+  golden_resume(all ${cut}2x3 SAVES OPTIONS ${gathered_${cut}} 3 --ranks 2)
+  golden_resume(all ${cut}2x3_to_ranks4 FROM ${cut}2x3 SAVES OPTIONS --ranks 4)
+  golden_resume(all ${cut}2x3_to_ranks4_to_${cut}8 FROM ${cut}2x3_to_ranks4 OPTIONS ${gathered_${cut}} 8)
+endforeach()
+golden_resume(all flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
+golden_resume(all rect3_to_flat2 FROM rect3 OPTIONS ${gathered_flat} 2)
+# Ranks that are processes.
+if(TARGET shampoo_replay_mpi)
+  foreach(to 2 3)
+    set(others 1)
+    if(to EQUAL 3)
+      set(others 1 2)
+    endif()
+    set(mpi ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${to}
+            $<TARGET_FILE:shampoo_replay_mpi>)
+    golden_resume(all mpi${to} SAVES COMMAND ${mpi} RANKS ${others})
+    math(EXPR from "5 - ${to}")
+    golden_resume(all mpi${from}_to_mpi${to} FROM mpi${from} COMMAND ${mpi} RANKS ${others}
+                  OPTIONS --shard flat --shard-mode gather)
+  endforeach()
+endif()
+golden_resume_same_bits(all 153 ${one_rank} golden.trajectory.threads1)
+
+# Shards that are tensors of their own: the same cut, on one copy or two.
+foreach(cut flat rect)
+  set(set local_${cut}3)
+  foreach(from 1 2)
+    golden_resume(${set} copies${from} SAVES OPTIONS --shard ${cut} --shards 3 --ranks ${from})
+    foreach(to 1 2)
+      golden_resume(${set} copies${from}_to_copies${to} FROM copies${from}
+                    OPTIONS --shard ${cut} --shards 3 --ranks ${to})
+    endforeach()
+  endforeach()
+  golden_resume_same_bits(${set} 153 ${CMAKE_CURRENT_BINARY_DIR}/out/shards/${cut}1 golden.shards.${cut}1)
+endforeach()

@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "tests/golden/replay_ranks.h"
+#include "tests/golden/suites.h"
+
+namespace shampoo::golden {
+
+// Checkpoints of a case after its steps: in <root>/<case>/<t> what shampoo_save writes, and beside it the parameters,
+// as a trainer keeps them, in <t>.safetensors as param/<t>/<p>.
+class StepCheckpoints {
+ public:
+  StepCheckpoints(const std::filesystem::path& root, const Case& recorded);
+
+  // params: those after step t. What an earlier run has left there goes. One process of a job writes parameters.
+  void Save(int64_t t, const TensorFile& params, bool writes_params, ReplayRanks* optimizer) const;
+  TensorFile Params(int64_t t) const;
+  void Load(int64_t t, ReplayRanks* optimizer) const;
+
+ private:
+  std::filesystem::path Directory(int64_t t) const { return folder_ / std::to_string(t); }
+  std::filesystem::path File(int64_t t) const { return folder_ / (std::to_string(t) + ".safetensors"); }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace shampoo::golden

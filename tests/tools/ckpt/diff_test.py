@@ -1,0 +1,165 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""shampoo-ckpt diff: what it says of two checkpoints is worked out anew from their files."""
+import re
+
+import numpy as np
+
+from checkpoints import ELEMENTWISE, MANY_BLOCKS, Case, Checkpoint, flip, main, make
+
+WEIGHT = "encoder/layer.0/weight"
+
+
+def apart(a, b):
+    """As the tool tells it: elements, different ones, the largest difference, the largest relative one."""
+    differ = a != b
+    distance = np.abs(a - b)[differ]
+    relative = distance / np.maximum(np.abs(a), np.abs(b))[differ]
+    return a.size, int(differ.sum()), distance.max(initial=0), relative.max(initial=0)
+
+
+class Diff(Case):
+    def diff(self, status, a, b):
+        """-> ({(parameter, state): numbers}, the other lines)"""
+        rows, lines = {}, []
+        for line in self.run_tool(status, "diff", a, b).splitlines()[2:]:
+            row = re.fullmatch(r"(\S+) +(\S+) +(\d+) +(\d+) +(\S+) +(\S+)", line)
+            if row:
+                name, state, elements, different, largest, relative = row.groups()
+                rows[name, state] = (int(elements), int(different), float(largest), float(relative))
+            elif line and not line.startswith("parameter "):
+                lines.append(line)
+        return rows, lines
+
+    def check(self, a, b, rows, names, states):
+        """That these states, and no others, are told to differ, as far as they do."""
+        for name in names:
+            for state in states:
+                values = [one.whole(name, state) for one in (a, b)]
+                self.assertFalse(np.isnan(values).any())
+                expected = apart(*values)
+                told = rows.get((name, state))
+                self.assertEqual(told is None, expected[1] == 0, (name, state))
+                if told:
+                    self.assertEqual(told[:2], expected[:2])
+                    np.testing.assert_allclose(told[2:], expected[2:], rtol=6e-6)
+
+    def test_the_same(self):
+        one = make(self.folder / "one")
+        for number, options in enumerate(((), ("--copies", 3), ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather"))):
+            other = make(self.folder / str(number), *options)
+            rows, lines = self.diff(0, one, other)
+            self.assertEqual((rows, lines), ({}, ["the same: 36 states of 5 parameters"]))
+
+    def test_numbers(self):
+        folders = [make(self.folder / str(steps), "--steps", steps, "--set", "factor_dtype=bf16") for steps in (2, 3)]
+        a, b = map(Checkpoint, folders)
+        rows, lines = self.diff(1, *folders)
+        self.assertEqual(lines[:2], [f"group {group}: step is 2 in A, 3 in B" for group in (0, 1)])
+        self.assertRegex(lines[-1], r"^different: \d+ of 36 states .*; other differences: 2$")
+        self.check(a, b, rows, (WEIGHT, "größe", "wide"), ELEMENTWISE)
+        self.check(a, b, rows, ("bias", "scalar"), ELEMENTWISE[:2])
+        for state in ("factor.0", "inverse.0", "factor.1"):
+            values = [np.concatenate([one.tensors[f"{block['key']}/{state}"].values() for block in a.blocks(WEIGHT)])
+                      for one in (a, b)]
+            told = rows[WEIGHT, state]
+            expected = apart(*values)
+            self.assertEqual(told[:2], expected[:2])
+            np.testing.assert_allclose(told[2:], expected[2:], rtol=6e-6)
+
+    def test_more_blocks_than_are_held_at_a_time(self):
+        folders = [make(self.folder / str(seed), "--seed", seed, *MANY_BLOCKS) for seed in (1, 2)]
+        rows, lines = self.diff(1, *folders)
+        self.assertEqual(len(lines), 1)
+        self.check(*map(Checkpoint, folders), rows, (WEIGHT, "bias", "größe", "wide", "scalar"), ELEMENTWISE[:1])
+
+    def test_blocks_that_were_cut_in_another_way(self):
+        for number, options in enumerate((("--shards", 2), ("--shards", 3),
+                                          ("--set", "max_preconditioner_dim=5", "--set1", "max_preconditioner_dim=4"))):
+            with self.subTest(options):
+                folders = [make(self.folder / f"{number}-0", "--seed", 1),
+                           make(self.folder / f"{number}-1", "--seed", 2, *options)]
+                a, b = map(Checkpoint, folders)
+                rows, lines = self.diff(1, *folders)
+                self.check(a, b, rows, (WEIGHT, "größe", "wide"), ELEMENTWISE)
+                self.check(a, b, rows, ("bias", "scalar"), ELEMENTWISE[:2])
+                for name in (WEIGHT, "größe", "wide"):
+                    counts = []
+                    for one, other in ((a, b), (b, a)):
+                        places = [list(other.places(block)) for block in other.blocks(name)]
+                        blocks = one.blocks(name)
+                        cut = sum(list(one.places(block)) not in places or
+                                  block["shape"] not in [two["shape"] for two in other.blocks(name)] for block in blocks)
+                        counts += [cut, len(blocks)]
+                    self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are cut in another way: '
+                                  "their factor matrices are not compared".format(name, *counts), lines)
+
+    def test_a_checkpoint_that_was_loaded_into_other_blocks(self):
+        one = make(self.folder / "one")
+        other = make(self.folder / "other", "--load", one, "--set", "max_preconditioner_dim=5", "--set",
+                     "on_block_mismatch=reset", "--shards", 2)
+        rows, lines = self.diff(1, one, other)
+        self.assertFalse([state for _, state in rows if state in ELEMENTWISE], rows)
+        self.assertIn("group 0: max_preconditioner_dim is 4 in A, 5 in B", lines)
+        self.assertEqual(sum("cut in another way" in line for line in lines), 3, lines)
+
+    def test_parameters_and_hyper_parameters(self):
+        a = make(self.folder / "a", "--shape", "extra=4x2")
+        b = make(self.folder / "b", "--shape", "scalar=", "--shape", "wide=130x2", "--set", "lr=0.5", "--set",
+                 "momentum=0")
+        for first, second, names in ((a, b, "AB"), (b, a, "BA")):
+            rows, lines = self.diff(1, first, second)
+            expected = ['only in {A}: "extra", (4, 2) f32', 'only in {A}: "scalar", () f32',
+                        '"wide": shape is {wide}', "group 0: lr is {lr}", "group 0: momentum is {momentum}"]
+            text = {"A": names[0], "B": names[1], "wide": "(130, 3) in A, (130, 2) in B", "lr": "0.02 in A, 0.5 in B",
+                    "momentum": "0.9 in A, 0 in B"}
+            if names == "BA":
+                text.update(A="B", wide="(130, 2) in A, (130, 3) in B", lr="0.5 in A, 0.02 in B",
+                            momentum="0 in A, 0.9 in B")
+            for line in expected:
+                self.assertIn(line.format(**text), lines)
+            self.assertIn(f'"{WEIGHT}": not in {"B" if names == "AB" else "A"}: momentum', lines)
+            self.assertNotIn("wide", [name for name, _ in rows])
+
+    def test_dtypes(self):
+        a = make(self.folder / "a", "--steps", 1)
+        b = make(self.folder / "b", "--steps", 1, "--set", "momentum_dtype=bf16", "--set", "grafting_dtype=f64")
+        rows, lines = self.diff(1, a, b)
+        self.assertIn(f'"{WEIGHT}": momentum is f32 in A, bf16 in B', lines)
+        self.assertIn(f'"{WEIGHT}": grafting is f32 in A, f64 in B', lines)
+        self.check(Checkpoint(a), Checkpoint(b), rows, (WEIGHT,), ELEMENTWISE)
+        self.assertIn((WEIGHT, "momentum"), rows)
+
+    def test_a_parameter_beyond_one_window(self):
+        options = ("--steps", 1, "--shape", "wide=1100x1000", "--set", "precondition_frequency=100")
+        folders = [make(self.folder / str(dim), *options, "--seed", dim, "--set", f"max_preconditioner_dim={dim}")
+                   for dim in (550, 1000)]
+        rows, _ = self.diff(1, *folders)
+        self.check(*map(Checkpoint, folders), rows, ("wide",), ELEMENTWISE)
+
+    def test_numbers_that_are_not_finite(self):
+        one = make(self.folder / "one", "--poke", "wide/0/momentum=nan,inf,0,-inf,2")
+        same = make(self.folder / "same", "--poke", "wide/0/momentum=nan,inf,-0,-inf,2")
+        rows, _ = self.diff(0, one, same)
+        self.assertEqual(rows, {})
+        for number, (poke, different) in enumerate((("1,inf,0,-inf,2", 1), ("nan,-inf,0,5,2", 2), ("nan,inf,nan,-inf,1", 2))):
+            other = make(self.folder / str(number), "--poke", f"wide/0/momentum={poke}")
+            self.assertEqual(self.diff(1, one, other)[0], {("wide", "momentum"): (390, different, np.inf, np.inf)})
+
+    def test_damage_is_no_difference(self):
+        a, b = make(self.folder / "a"), make(self.folder / "b")
+        recut = make(self.folder / "recut", "--set", "max_preconditioner_dim=5")
+        for folder, others in ((a, (b,)), (b, (a, recut)), (recut, (a,))):
+            tensor = Checkpoint(folder).entries(WEIGHT, "momentum")[0]
+            flip(tensor.path, tensor.begin)
+            for other in others:
+                for pair in ((folder, other), (other, folder)):
+                    error = self.run_tool(2, "diff", *pair)
+                    self.assertRegex(error, 'entry "encoder.*/momentum": its checksum does not fit')
+                    self.assertIn(str(folder), error)
+            flip(tensor.path, tensor.begin)
+        self.diff(0, a, b)
+
+
+if __name__ == "__main__":
+    main()

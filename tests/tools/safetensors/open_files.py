@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a checkpoint, opened with the safetensors package, have what shampoo_state_read gives.
+
+    open_files.py MAKE_CHECKPOINT
+
+Names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are expanded to the full matrix.
+Exit status 77: the package is not there.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+try:
+    import safetensors
+    import safetensors.numpy
+except ImportError:
+    print("skipped: this python3 cannot import safetensors (PyPI); tests/run.sh installs it")
+    sys.exit(77)
+
+# By the number that the public header gives a dtype; numpy has no bf16, whose bits are told instead.
+DTYPES = {1: ("F32", np.float32), 2: ("F64", np.float64), 3: ("F16", np.float16), 4: ("BF16", np.uint16),
+          5: ("I32", np.int32), 6: ("I64", np.int64)}
+CASES = {
+    "one rank": [],
+    "copies": ["--copies", "2"],
+    "flat shards": ["--shards", "2"],
+    "gathered shards": ["--copies", "2", "--shards", "2", "--set", "shard_mode=gather"],
+    "large triangles": ["--set", "max_preconditioner_dim=130", "--steps", "2"],
+    "16 bits": ["--set", "factor_dtype=bf16", "--set", "inverse_dtype=f16", "--set", "momentum_dtype=bf16",
+                "--set", "grafting_dtype=f16"],
+    "64 bits": ["--set", "computation_dtype=f64", "--set1", "factor_dtype=f64"],
+}
+
+
+def require(condition, text):
+    if not condition:
+        sys.exit(f"open_files: {text}")
+
+
+def square(packed, n):
+    """The full matrix of a lower triangle, row after row."""
+    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are no triangle of order {n}")
+    matrix = np.zeros((n, n), packed.dtype)
+    matrix[np.tril_indices(n)] = packed
+    matrix.T[np.tril_indices(n)] = packed
+    return matrix
+
+
+def expected_tensors(dump, shapes):
+    """What shampoo_state_read gave: {rank: {name in a file: entry}}."""
+    entries = [entry for entry in json.loads((dump / "entries.json").read_text(encoding="utf-8"))
+               if not entry["key"].startswith("group.")]
+    first, held = {}, {}  # of a block; of a parameter on a rank
+    for entry in entries:
+        block, _ = entry["key"].rsplit("/", 1)
+        if entry["key"].endswith("/filtered_grad"):
+            param = block.rsplit("/", 1)[0], entry["rank"]
+            first[block, entry["rank"]] = entry["first"]
+            held[param] = held.get(param, 0) + int(np.prod(entry["shape"], dtype=np.int64))
+    tensors = {}
+    for entry in entries:
+        block, state = entry["key"].rsplit("/", 1)
+        param = block.rsplit("/", 1)[0]
+        # A part of a parameter is numbered on each rank: in the files it is known by its first element.
+        is_part = held[param, entry["rank"]] < int(np.prod(shapes[param], dtype=np.int64))
+        if entry["piece"] and is_part:
+            block = f"{param}/@{first[block, entry['rank']]}"
+        entry["raw"] = (dump / entry["bytes"]).read_bytes()
+        tensors.setdefault(entry["rank"], {})[f"{block}/{state}"] = entry
+    return tensors
+
+
+def check_tensor(name, entry, dtype, shape, raw):
+    stored, kind = DTYPES[entry["dtype"]]
+    require(dtype == stored, f"{name} is {dtype} in its file, and {stored} in the optimizer")
+    values = np.frombuffer(raw, kind)
+    if entry["symmetric"]:
+        n = entry["shape"][0]
+        require(entry["shape"] == [n, n] and shape == [n * (n + 1) // 2], f"{name} has shape {shape}")
+        values = square(values, n)
+    else:
+        require(shape == entry["shape"], f"{name} has shape {shape}, expected {entry['shape']}")
+    require(values.tobytes() == entry["raw"], f"{name} has other bytes in its file than in the optimizer")
+
+
+def check_file(path, expected):
+    """Opens it in each way that the package has."""
+    content = dict(safetensors.deserialize(path.read_bytes()))
+    with safetensors.safe_open(path, framework="numpy") as file:
+        require(set(file.keys()) == set(content), f"{path.name}: safe_open has other names")
+        require(file.metadata() == {"format": "shampoo 1"}, f"{path.name}: its metadata is {file.metadata()}")
+        for name in file.keys():
+            require(name in expected, f"{path.name}: {name} is not in the optimizer of its rank")
+            part = file.get_slice(name)
+            check_tensor(name, expected[name], part.get_dtype(), part.get_shape(), bytes(content[name]["data"]))
+            if part.get_dtype() != "BF16":
+                tensor = file.get_tensor(name)
+                check_tensor(name, expected[name], part.get_dtype(), list(tensor.shape), tensor.tobytes())
+    if all(tensor["dtype"] != "BF16" for tensor in content.values()):
+        for name, tensor in safetensors.numpy.load_file(path).items():
+            check_tensor(name, expected[name], content[name]["dtype"], list(tensor.shape), tensor.tobytes())
+    return {name: content[name]["dtype"] for name in content}
+
+
+def check_case(make, folder, options):
+    dump = folder / "dump"
+    dump.mkdir(parents=True)
+    subprocess.run([make, str(folder / "saved"), "--dump", str(dump), *options], check=True)
+    index = json.loads((folder / "saved" / "checkpoint-000001.json").read_text(encoding="utf-8"))["checkpoint"]
+    shapes = {param["name"]: param["shape"] for param in index["parameters"]}
+    expected = expected_tensors(dump, shapes)
+    found = {}
+    for path in sorted((folder / "saved").glob("*.safetensors")):
+        rank = int(path.name.split(".rank-")[1][:5])
+        tensors = check_file(path, expected[rank])
+        require(not set(tensors) & set(found), f"{path.name}: a tensor is in two files")
+        found.update(tensors)
+    everything = {name for of_rank in expected.values() for name in of_rank}
+    require(set(found) == everything, f"not in any file: {sorted(everything - set(found))}")
+    return found
+
+
+def main():
+    make = sys.argv[1]
+    dtypes = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, options) in enumerate(CASES.items()):
+            found = check_case(make, Path(folder) / str(number), options)
+            require(len(found) > 30, f"{name}: {len(found)} tensors are too few to be all")
+            dtypes |= set(found.values())
+            print(f"{name}: {len(found)} tensors of {sorted(set(found.values()))}")
+    require(dtypes == {"F32", "F64", "F16", "BF16", "I32"}, f"of all dtypes only {sorted(dtypes)} were met")
+    print(f"safetensors {safetensors.__version__}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// seal_index PATH: gives an index that was edited the checksum of its text, as one that was saved so would have.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "core/base/hash.h"
+#include "core/checkpoint/index.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  std::ifstream in(argv[1], std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const size_t start = shampoo::IndexStart(0).size();
+  if (text.size() < start) return 1;
+  text.replace(0, start, shampoo::IndexStart(shampoo::HashBytes(text.data() + start, text.size() - start, 0)));
+  std::ofstream out(argv[1], std::ios::binary);
+  out << text;
+  return out.flush() ? 0 : 1;
+}
