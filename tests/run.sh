@@ -91,7 +91,7 @@ build_and_test() {
 }
 
 if ! $full; then
-  build_and_test dev --label-exclude long
+  build_and_test ci --label-exclude long
 else
   source tests/full.sh
 fi

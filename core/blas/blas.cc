@@ -7,10 +7,9 @@
 
 #include <algorithm>
 
+#include "core/blas/int.h"
+
 namespace shampoo::blas {
-namespace {
-int Int(int64_t extent) { return static_cast<int>(extent); }
-}  // namespace
 
 void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float beta, float* c,
           int64_t ldc) {

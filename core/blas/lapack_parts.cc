@@ -5,10 +5,9 @@
 #include <cblas.h>
 #include <lapacke.h>
 
+#include "core/blas/int.h"
+
 namespace shampoo::blas {
-namespace {
-int Int(int64_t extent) { return static_cast<int>(extent); }
-}  // namespace
 
 // Row-major lower is column-major upper, and what is a column there is our row. LAPACK takes the block size from the
 // memory that it is given.

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{4} << 20;
+constexpr size_t kPieceBytes = size_t{4} << 20;
 // Of open files: they are held with the names of their tensors, of which a file with more than one block has no more
 // than half of this.
 constexpr size_t kMostOpen = 64;
@@ -19,7 +19,7 @@ constexpr size_t kMostTensors = 1 << 15;
 
 }  // namespace
 
-StatesReader::StatesReader(const CheckpointIndex& index) : index_(index), buffer_(kBufferBytes) {}
+StatesReader::StatesReader(const CheckpointIndex& index) : index_(index), buffer_(kPieceBytes) {}
 
 Status StatesReader::Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const {
   return IoFailed(index_.PathOf(index_.files[static_cast<size_t>(block.file)]), ": entry \"",

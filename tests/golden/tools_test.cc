@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the replay tool is made of, tested without the library: a wrong reader or a wrong gradient must not look like a
 // wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recovery ladder under injected failures, through the C API: which rung gives the root, what is counted, what is
 // logged, and what becomes of a block whose root cannot be computed at all.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "tests/roots/faults.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the replay tool cannot judge: the recorded residuals, and every method on every recorded matrix, not only the
 // one that it was recorded for.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

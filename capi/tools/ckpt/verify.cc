@@ -10,10 +10,10 @@
 namespace shampoo::ckpt {
 namespace {
 
-void Print(const std::string& line) { std::fputs((line + "\n").c_str(), stdout); }
+void PrintLine(const std::string& line) { std::fputs((line + "\n").c_str(), stdout); }
 
 void TellDamage(const std::string& text) {
-  Print("damaged: " + text);
+  PrintLine("damaged: " + text);
   std::fflush(stdout);  // long before the end
 }
 
@@ -41,7 +41,7 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
       if (fault.empty()) continue;
       ++uncovered;
       progress.Clear();
-      Print("not covered: " + fault);
+      PrintLine("not covered: " + fault);
     }
     scan.Run(batch, nullptr);
     return {};
@@ -50,12 +50,13 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   progress.Finish();
   if (scan.ok() && uncovered == 0) {
     *exit = kFine;
-    Print(Cat("ok: ", scan.entries(), " entries, ", bytes, " bytes in ", params.files.size(), " files: ", source.path));
+    PrintLine(
+        Cat("ok: ", scan.entries(), " entries, ", bytes, " bytes in ", params.files.size(), " files: ", source.path));
     return {};
   }
-  Print(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
-            scan.lost_files(), " of ", params.files.size(), " files; ", uncovered, " of ", params.params.size(),
-            " parameters are not covered: ", source.path));
+  PrintLine(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
+                scan.lost_files(), " of ", params.files.size(), " files; ", uncovered, " of ", params.params.size(),
+                " parameters are not covered: ", source.path));
   return {};
 }
 

@@ -13,22 +13,22 @@ constexpr int kStart = 4;
 
 // Three blocks of equal cost and a fourth of less: phases 0, 1, 2 in this order, and then 0 again, the first of the
 // least loaded.
-const std::vector<std::vector<int>> kShapes = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
+const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 
 TEST_CASE("with root_spread each block is the step of a single block that is refreshed at its phase") {
   std::vector<TensorReference> references;
   std::vector<shampoo_param_desc> params;
   const char* const names[] = {"a", "b", "c", "d"};
-  for (size_t i = 0; i < kShapes.size(); ++i) {
-    references.emplace_back(kShapes[i]);
+  for (size_t i = 0; i < kParams.size(); ++i) {
+    references.emplace_back(kParams[i]);
     TensorReference& reference = references.back();
     reference.lr = 0.125;
     reference.rmsprop = true;
     reference.spread = true;
     reference.frequency = kFrequency;
     reference.start = kStart + kPhases[i];
-    params.push_back(Param(names[i], {kShapes[i].begin(), kShapes[i].end()}, SHAMPOO_F64));
+    params.push_back(Param(names[i], {kParams[i].begin(), kParams[i].end()}, SHAMPOO_F64));
   }
   for (const int32_t threads : {1, 3}) {
     Host host(KeysOf(references[0]) + Keys{{"start_preconditioning_step", std::to_string(kStart)}}, params, threads);

@@ -5,20 +5,20 @@
 namespace shampoo_test {
 namespace {
 
-struct Account {
+struct Calls {
   int gathered = 0;
   int released = 0;
 };
 
 // A world of one rank, where a gather has nothing to bring.
-shampoo_comm_ops OpsOf(Account* account) {
+shampoo_comm_ops OpsOf(Calls* account) {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.user = account;
   ops.all_gather = [](void* user, const void*, void*, size_t, void*) -> int32_t {
-    ++static_cast<Account*>(user)->gathered;
+    ++static_cast<Calls*>(user)->gathered;
     return 0;
   };
-  ops.release = [](void* user) { ++static_cast<Account*>(user)->released; };
+  ops.release = [](void* user) { ++static_cast<Calls*>(user)->released; };
   return ops;
 }
 
@@ -30,7 +30,7 @@ void CheckRefused(const shampoo_comm_ops& ops, std::initializer_list<std::string
 }
 
 TEST_CASE("a communicator refuses what it cannot work with, and releases nothing") {
-  Account account;
+  Calls account;
   const shampoo_comm_ops good = OpsOf(&account);
   shampoo_comm* comm = nullptr;
   CHECK_ERROR(shampoo_comm_from_ops(nullptr, &good), SHAMPOO_E_INVALID, {"out is NULL"});
@@ -60,7 +60,7 @@ TEST_CASE("a communicator refuses what it cannot work with, and releases nothing
 }
 
 TEST_CASE("a communicator is released once, when its last holder is gone") {
-  Account account;
+  Calls account;
   const shampoo_comm_ops ops = OpsOf(&account);
   shampoo_comm* comm = nullptr;
   REQUIRE_OK(shampoo_comm_from_ops(&comm, &ops));
@@ -80,7 +80,7 @@ TEST_CASE("without NCCL in the process its communicators are refused") {
 }
 
 TEST_CASE("an optimizer refuses communicators that are not those of its plan") {
-  Account account;
+  Calls account;
   const PlanPtr plan = MakeSmallPlan();
   const auto check = [&](const shampoo_plan* of, const shampoo_comm_ops& ops, bool shards, shampoo_status code,
                          std::initializer_list<std::string> words) {

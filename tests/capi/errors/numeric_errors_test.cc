@@ -19,7 +19,7 @@ void StepWell(SmallModel* model, int seed) {
 }
 
 TEST_CASE("NaN or infinity in a gradient fails the step, which then has changed nothing") {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double infinity = std::numeric_limits<double>::infinity();
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0}) {
     CAPTURE(dtype);
     SmallModel model(kEveryState, dtype);
@@ -36,7 +36,7 @@ TEST_CASE("NaN or infinity in a gradient fails the step, which then has changed 
     both();
     for (size_t p = 0; p < 2; ++p) {
       for (const size_t at : {size_t{0}, size_t{3}, SmallModel::kElements[p] - 1}) {
-        for (const double bad : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
+        for (const double bad : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
           CAPTURE(p);
           CAPTURE(at);
           CAPTURE(bad);

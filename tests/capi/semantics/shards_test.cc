@@ -5,7 +5,8 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kKeys = {{"grafting", "rmsprop"}, {"momentum", "0.5"}, {"max_preconditioner_dim", "4"}, {"epsilon", "1e-3"}};
+const Keys kShardKeys = {
+    {"grafting", "rmsprop"}, {"momentum", "0.5"}, {"max_preconditioner_dim", "4"}, {"epsilon", "1e-3"}};
 
 // Steps `one`, whose parameter's buffer is the buffers of all of `many`'s parameters one after the other, and `many`.
 void CheckSameBits(Model<double>* one, Model<double>* many) {
@@ -33,8 +34,8 @@ void CheckSameBits(Model<double>* one, Model<double>* many) {
 TEST_CASE("a stacked parameter is its layers") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
-  Model<double> one(kKeys, {stacked});
-  Model<double> many(kKeys, {Param("0", {5, 6}), Param("1", {5, 6}), Param("2", {5, 6})});
+  Model<double> one(kShardKeys, {stacked});
+  Model<double> many(kShardKeys, {Param("0", {5, 6}), Param("1", {5, 6}), Param("2", {5, 6})});
   CheckSameBits(&one, &many);
 }
 
@@ -44,8 +45,8 @@ TEST_CASE("a flat shard is its recovered pieces") {
   shard.shard_form = 1;
   shard.flat_offset = 3;
   shard.flat_count = 12;
-  Model<double> one(kKeys, {shard});
-  Model<double> many(kKeys, {Param("rest", {2}), Param("rows", {2, 5})});
+  Model<double> one(kShardKeys, {shard});
+  Model<double> many(kShardKeys, {Param("rest", {2}), Param("rows", {2, 5})});
   CheckSameBits(&one, &many);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
   Must(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
@@ -60,8 +61,8 @@ TEST_CASE("a flat shard of stacked layers is cut at the layers' borders") {
   shard.shard_form = 1;
   shard.flat_offset = 2;
   shard.flat_count = 7;  // (2, 2) of the first layer, a row and an element of the second
-  Model<double> one(kKeys, {shard});
-  Model<double> many(kKeys, {Param("a", {2, 2}), Param("b", {1, 2}), Param("c", {1})});
+  Model<double> one(kShardKeys, {shard});
+  Model<double> many(kShardKeys, {Param("a", {2, 2}), Param("b", {1, 2}), Param("c", {1})});
   CheckSameBits(&one, &many);
 }
 
@@ -72,8 +73,8 @@ TEST_CASE("a rectangle is a tensor of its shape") {
   rectangle.local_offset[1] = 3;
   rectangle.local_shape[0] = 5;
   rectangle.local_shape[1] = 6;
-  Model<double> one(kKeys, {rectangle});
-  Model<double> many(kKeys, {Param("w", {5, 6})});
+  Model<double> one(kShardKeys, {rectangle});
+  Model<double> many(kShardKeys, {Param("w", {5, 6})});
   CheckSameBits(&one, &many);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
   Must(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
@@ -86,7 +87,7 @@ TEST_CASE("an empty shard and an empty parameter are accepted and ignored") {
   shampoo_param_desc shard = Param("w", {3, 5});
   shard.shard_form = 1;
   shard.flat_offset = 15;
-  Model<double> model(kKeys, {shard, Param("none", {4, 0, 2}), Param("scalar", {})});
+  Model<double> model(kShardKeys, {shard, Param("none", {4, 0, 2}), Param("scalar", {})});
   model.g[2][0] = 1;
   model.Step();
   CHECK(model.w[2][0] != 0);

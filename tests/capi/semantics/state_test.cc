@@ -5,9 +5,9 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kKeys = {{"grafting", "adam"},           {"momentum", "0.9"},
-                    {"factor_dtype", "bf16"},       {"epsilon", "1e-2"},
-                    {"filtered_grad_dtype", "f16"}, {"max_preconditioner_dim", "4"}};
+const Keys kStateKeys = {{"grafting", "adam"},           {"momentum", "0.9"},
+                         {"factor_dtype", "bf16"},       {"epsilon", "1e-2"},
+                         {"filtered_grad_dtype", "f16"}, {"max_preconditioner_dim", "4"}};
 
 void CopyStates(Model<float>* from, Model<float>* to) {
   int64_t count = 0;
@@ -33,8 +33,8 @@ void CopyStates(Model<float>* from, Model<float>* to) {
 
 TEST_CASE("states read by name and written into a fresh optimizer continue with the same bits") {
   const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {7}), Param("c", {2, 3, 2})};
-  Model<float> first(kKeys, params);
-  Model<float> second(kKeys, params);
+  Model<float> first(kStateKeys, params);
+  Model<float> second(kStateKeys, params);
   std::mt19937_64 random(2);
   for (auto& w : first.w) Fill(random, &w);
   for (int t = 0; t < 8; ++t) {
@@ -65,7 +65,7 @@ TEST_CASE("a factor is read as the full symmetric matrix, and written by its low
 }
 
 TEST_CASE("a step from one arena into another is a pure function") {
-  shampoo_config* config = MakeConfig(kKeys);
+  shampoo_config* config = MakeConfig(kStateKeys);
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;
   shampoo_param_desc param = Param("w", {6, 5}, SHAMPOO_F32);

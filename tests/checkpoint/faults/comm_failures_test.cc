@@ -9,20 +9,20 @@
 namespace shampoo_test {
 namespace {
 
-struct Kind {
+struct CommFault {
   const char* what;
   bool after;       // the faulty rank has taken part
   bool all;         // all ranks are faulty; else `rank` is
   bool with_abort;  // else others find out by waiting in vain
 };
-constexpr Kind kKinds[] = {{"on all ranks", false, true, false},
-                           {"on all ranks, after it", true, true, false},
-                           {"on one rank", false, false, true},
-                           {"on one rank, after it", true, false, true},
-                           {"on one rank, and nobody can tell", false, false, false},
-                           {"on one rank after it, and nobody can tell", true, false, false}};
+constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
+                                     {"on all ranks, after it", true, true, false},
+                                     {"on one rank", false, false, true},
+                                     {"on one rank, after it", true, false, true},
+                                     {"on one rank, and nobody can tell", false, false, false},
+                                     {"on one rank after it, and nobody can tell", true, false, false}};
 
-void Arm(SavingJob* job, const Kind& kind, int rank, int64_t number) {
+void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   job->NewComm(kind.with_abort);
   // Long where nobody has to wait.
   job->comm().patience = std::chrono::milliseconds(kind.all || kind.with_abort ? 20000 : 20);
@@ -32,7 +32,7 @@ void Arm(SavingJob* job, const Kind& kind, int rank, int64_t number) {
 }
 
 // That none has waited in vain, and that each rank that failed says so.
-void CheckStatuses(SavingJob* job, const Kind& kind) {
+void CheckStatuses(SavingJob* job, const CommFault& kind) {
   if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
   for (int rank = 0; rank < job->world(); ++rank) {
     const shampoo_status status = job->Status(rank);
@@ -43,7 +43,7 @@ void CheckStatuses(SavingJob* job, const Kind& kind) {
 
 template <typename Check>
 void ForEachFault(int64_t calls, Check&& check) {
-  for (const Kind& kind : kKinds) {
+  for (const CommFault& kind : kCommFaults) {
     for (const int rank : {0, 1}) {
       if (kind.all && rank > 0) continue;
       for (int64_t number = 1; number <= calls; ++number) {
@@ -69,7 +69,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
   Saves saves;
   const int64_t calls = Collectives(&saves.job, [&] { saves.Save(); });
   int newer_ones = 0;
-  ForEachFault(calls, [&](const Kind& kind, int rank, int64_t number) {
+  ForEachFault(calls, [&](const CommFault& kind, int rank, int64_t number) {
     saves.Reset();
     Arm(&saves.job, kind, rank, number);
     saves.Save();
@@ -96,7 +96,7 @@ TEST_CASE("a communicator that fails at any call of a load leaves each rank as i
     const std::vector<Bytes> before = alike.States();
     const int64_t calls = Collectives(&alike, [&] { alike.Load(saves.directory); });
     int loaded = 0;
-    ForEachFault(calls, [&](const Kind& kind, int rank, int64_t number) {
+    ForEachFault(calls, [&](const CommFault& kind, int rank, int64_t number) {
       SavingJob job;
       job.StepTo(steps);
       Arm(&job, kind, rank, number);

@@ -22,13 +22,13 @@ RankSpec OtherBlocks() {
 // Calls that are made again, and ends of files that were read.
 bool IsHarmless(const FileCall& call, int error) { return error == EINTR || call.name == "close"; }
 
-struct Kind {
+struct LoadingJob {
   const char* what;
   RankSpec spec;
   int64_t steps;  // that the job has made
 };
 
-std::vector<Kind> Kinds() {
+std::vector<LoadingJob> LoadingJobs() {
   return {{"new", SmallSpec(), 0},
           {"stepped", SmallSpec(), 5},
           {"new, of other blocks", OtherBlocks(), 0},
@@ -36,7 +36,7 @@ std::vector<Kind> Kinds() {
 }
 
 // What a job has in it once it has loaded the checkpoint.
-std::vector<Bytes> Loaded(const Kind& kind, const std::string& directory) {
+std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) {
   SavingJob job(kind.spec);
   job.Load(directory);
   REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
@@ -46,7 +46,7 @@ std::vector<Bytes> Loaded(const Kind& kind, const std::string& directory) {
 TEST_CASE("a load of which one call fails leaves the optimizer as it was") {
   Saves saves;
   const int descriptors = OpenDescriptors();
-  for (const Kind& kind : Kinds()) {
+  for (const LoadingJob& kind : LoadingJobs()) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
     SavingJob job(kind.spec);
     job.StepTo(kind.steps);
@@ -89,7 +89,7 @@ TEST_CASE("a load of which one call fails leaves the optimizer as it was") {
 
 TEST_CASE("reads that are cut short are gone on with, and one that reads nothing fails") {
   Saves saves;
-  for (const Kind& kind : Kinds()) {
+  for (const LoadingJob& kind : LoadingJobs()) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
     for (const size_t most : {size_t{1}, size_t{100}}) {
       CAPTURE(kind.what);

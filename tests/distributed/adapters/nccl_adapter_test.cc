@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The callbacks of shampoo_nccl.h on the stand-in, ranks as threads.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <shampoo/shampoo_nccl.h>
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL found in the process. This program does not link the stand-in: whether it is loaded is the subject.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>

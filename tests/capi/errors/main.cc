@@ -1,4 +1,0 @@
-// Copyright The libshampoo authors.
-// SPDX-License-Identifier: Apache-2.0
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <doctest/doctest.h>
