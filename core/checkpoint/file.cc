@@ -101,6 +101,10 @@ Status File::ReadAt(int64_t at, void* data, size_t bytes) const {
   return {};
 }
 
+void File::StartReading(int64_t at, int64_t bytes) const {
+  (void)posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);  // a hint: ReadAt tells of failures
+}
+
 Status File::WriteAt(int64_t at, const void* data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     const ssize_t put = Retried([&] {

@@ -29,6 +29,8 @@ class File {
 
   Status Size(int64_t* bytes) const;
   Status ReadAt(int64_t at, void* data, size_t bytes) const;  // all of them, or it fails
+  // Lets the system begin to read these bytes, so that ReadAt has less to wait for.
+  void StartReading(int64_t at, int64_t bytes) const;
   Status WriteAt(int64_t at, const void* data, size_t bytes);
   // Lets the system begin to write these bytes to the disk, so that Sync has less to wait for.
   void StartWriting(int64_t at, int64_t bytes);

@@ -7,11 +7,16 @@
 #include <utility>
 
 #include "core/base/hash.h"
+#include "core/plan/layout.h"
 
 namespace shampoo {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{4} << 20;
+// What was read is still in the cache when it is hashed and unpacked.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
+// The disk reads so far ahead of what is worked on.
+constexpr int64_t kAheadBytes = int64_t{8} << 20;
 // Of open files: they are held with the names of their tensors, of which a file with more than one block has no more
 // than half of this.
 constexpr size_t kMostOpen = 64;
@@ -39,7 +44,7 @@ Status StatesReader::OpenStates(int number, OpenFile** out) {
     tensors -= open_.back().tensors.size();
   }
   const StoredFile& stored = index_.files[static_cast<size_t>(number)];
-  OpenFile made{number, {}, 0, {}};
+  OpenFile made{number, {}, 0, {}, 0};
   SHAMPOO_RETURN_IF_ERROR(File::Open(index_.PathOf(stored), &made.file));
   SHAMPOO_RETURN_IF_ERROR(ReadStart(stored, &made).Within(made.file.path()));
   open_.push_front(std::move(made));
@@ -80,13 +85,24 @@ Status StatesReader::Find(const StoredBlock& block, const StoredEntry& entry, Fo
   return {};
 }
 
+Status StatesReader::ReadPiece(OpenFile* open, int64_t at, size_t bytes) {
+  const int64_t end = at + static_cast<int64_t>(bytes);
+  if (open->begun > end + 2 * kAheadBytes) open->begun = at;  // once more from the start
+  if (open->begun < end + kAheadBytes / 2) {
+    const int64_t from = std::max(open->begun, at);
+    open->file.StartReading(from, end + kAheadBytes - from);
+    open->begun = end + kAheadBytes;
+  }
+  return open->file.ReadAt(at, buffer_.data(), bytes);
+}
+
 Status StatesReader::ForEachPiece(const StoredBlock& block, const StoredEntry& entry, const Visit& visit) {
   Found found{};
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
   StreamHash hash;
   for (int64_t done = 0; done < found.bytes;) {
     const auto part = std::min(found.bytes - done, static_cast<int64_t>(buffer_.size()));
-    SHAMPOO_RETURN_IF_ERROR(found.file->file.ReadAt(found.at + done, buffer_.data(), static_cast<size_t>(part)));
+    SHAMPOO_RETURN_IF_ERROR(ReadPiece(found.file, found.at + done, static_cast<size_t>(part)));
     hash.Add(buffer_.data(), static_cast<size_t>(part));
     SHAMPOO_RETURN_IF_ERROR(visit(buffer_.data(), static_cast<size_t>(part)));
     done += part;
@@ -115,7 +131,7 @@ Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, co
     const int64_t last = LastRowWithin(state, row, static_cast<int64_t>(buffer_.size()) / size);
     const int64_t begin = PackedBefore(state, row) * size;
     const auto bytes = static_cast<size_t>(PackedBefore(state, last) * size - begin);
-    SHAMPOO_RETURN_IF_ERROR(found.file->file.ReadAt(found.at + begin, buffer_.data(), bytes));
+    SHAMPOO_RETURN_IF_ERROR(ReadPiece(found.file, found.at + begin, bytes));
     hash.Add(buffer_.data(), bytes);
     UnpackRows(state, buffer_.data(), row, last, arena);
     row = last;

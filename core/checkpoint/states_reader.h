@@ -46,14 +46,17 @@ class StatesReader {
     File file;
     int64_t start_bytes = 0;
     std::unordered_map<std::string, TensorSpec> tensors;
+    int64_t begun = 0;  // the system reads up to here
   };
   struct Found {
-    const OpenFile* file;
+    OpenFile* file;
     int64_t at;
     int64_t bytes;
   };
   Status OpenStates(int number, OpenFile** out);
   Status ReadStart(const StoredFile& stored, OpenFile* open);
+  // Bytes of buffer_, from a file that is mostly read from its start to its end.
+  Status ReadPiece(OpenFile* open, int64_t at, size_t bytes);
   Status Find(const StoredBlock& block, const StoredEntry& entry, Found* found);
   Status Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const;
 
