@@ -56,8 +56,11 @@ void Descriptions::Add(int rank, const std::string& text) {
   }
   Teller& teller = TellerOf(rank, optimizer);
   if (group != nullptr) {
-    teller.groups.push_back(static_cast<int>(groups_.size()));
-    if (status_.ok()) status_ = ParseGroup(*group, &groups_.emplace_back());
+    StoredGroup parsed;
+    if (status_.ok()) status_ = ParseGroup(*group, &parsed);
+    const auto known = std::find(groups_.begin(), groups_.end(), parsed);
+    teller.groups.push_back(static_cast<int>(known - groups_.begin()));
+    if (known == groups_.end()) groups_.push_back(std::move(parsed));
     return;
   }
   StoredParam param;

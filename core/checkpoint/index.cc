@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/safetensors.h"
+#include "core/step/program.h"
 
 namespace shampoo {
 namespace {
@@ -54,6 +55,7 @@ class IndexParser {
       return Malformed("two parameters have the same name");
     }
     index_->params.push_back(std::move(param));
+    held_.push_back(0);
     return {};
   }
 
@@ -66,6 +68,7 @@ class IndexParser {
     if (!files_.emplace(file.name, static_cast<int>(index_->files.size())).second) {
       return Malformed("two files have the same name");
     }
+    if (__builtin_add_overflow(file_bytes_, file.bytes, &file_bytes_)) return Malformed("files have too many bytes");
     index_->files.push_back(std::move(file));
     return {};
   }
@@ -85,6 +88,8 @@ class IndexParser {
     block.param = param_found->second;
     block.file = file_found->second;
     SHAMPOO_RETURN_IF_ERROR(ParsePlace(member, index_->params[static_cast<size_t>(block.param)], &block.place));
+    int64_t& held = held_[static_cast<size_t>(block.param)];
+    if (__builtin_add_overflow(held, block.place.elements(), &held)) return Malformed("blocks have too many elements");
     const Json* const entries = member.Find("entries");
     if (entries == nullptr || !entries->is_object()) return Malformed("a block has no entries");
     for (size_t i = 0; i < entries->names.size(); ++i) {
@@ -123,13 +128,16 @@ class IndexParser {
   CheckpointIndex* index_;
   std::map<std::string, int> params_;
   std::map<std::string, int> files_;
+  // So that whoever adds them up need not look: in all files, and in the blocks of each parameter.
+  int64_t file_bytes_ = 0;
+  std::vector<int64_t> held_;
 };
 
 Status CheckFormat(const Json& told, CheckpointIndex* index) {
   if (!Get(told, "format_version", &index->format) || index->format < 1) return Malformed("it has no format_version");
   if (index->format > kCheckpointFormat) {
-    return IoFailed("the checkpoint is of format ", index->format, ", and this library reads up to ", kCheckpointFormat,
-                    ": load it with a library of the version that wrote it, or a later one");
+    return Unsupported("the checkpoint is of format ", index->format, ", and this library reads up to ",
+                       kCheckpointFormat, ": load it with a library of the version that wrote it, or a later one");
   }
   if (!Get(told, "library_version", &index->library) || !Get(told, "world", &index->world)) {
     return Malformed("it has no library_version or world");
@@ -160,9 +168,10 @@ Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
 
 Status ParseGroup(const Json& member, StoredGroup* group) {
   const Json* const config = member.Find("config");
-  if (!Get(member, "step", &group->step) || group->step < 0 || config == nullptr || !config->is_object()) {
+  if (!Get(member, "step", &group->step) || config == nullptr || !config->is_object()) {
     return Malformed("a group has no step or config");
   }
+  if (group->step < 0 || group->step >= kStepLimit) return Malformed("the step of a group is impossible");
   for (size_t i = 0; i < config->names.size(); ++i) {
     std::string& value = group->config.emplace_back(config->names[i], "").second;
     if (!Read(config->values[i], &value)) return Malformed("a value of a config is no text");

@@ -186,12 +186,14 @@ class Load {
         const bool asked = std::any_of(recut.states.begin(), recut.states.end(),
                                        [name](const StateEntry* state) { return state->state() == name; });
         for (const StoredBlock* source : recut.sources) {
-          if (asked) SHAMPOO_RETURN_IF_ERROR(reader_->Check(*source, *source->Find(name)));
+          if (asked) SHAMPOO_RETURN_IF_ERROR(reader_->CheckElementwise(*source, *source->Find(name)));
         }
       }
     }
-    return directly ? ForEachDirect([this](const Matching::Direct& direct, const StoredEntry& entry,
-                                           const StateEntry&) { return reader_->Check(*direct.stored, entry); })
+    return directly ? ForEachDirect(
+                          [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
+                            return reader_->Check(*direct.stored, entry, PackedBytes(state));
+                          })
                     : Status();
   }
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <span>
 #include <utility>
 
 #include "core/base/caught.h"
 #include "core/base/hash.h"
 #include "core/checkpoint/description.h"
+#include "core/checkpoint/told.h"
 
 namespace shampoo {
 namespace {
@@ -66,7 +66,7 @@ int64_t HashOf(const std::vector<std::string>& texts) {
   return static_cast<int64_t>(hash.value());
 }
 
-int64_t HashOf(std::span<const BlockToSave> blocks) {
+int64_t PlacesOf(std::span<const BlockToSave> blocks) {
   StreamHash hash;
   for (const BlockToSave& block : blocks) {
     const int64_t first = block.stored.place.first();
@@ -77,26 +77,36 @@ int64_t HashOf(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// Tells whether ranks before this one have told a number, of a list from each rank. Collective.
-Status FindTold(const Ranks& ranks, const std::vector<int64_t>& of_this_rank, std::set<int64_t>* told) {
-  std::vector<int64_t> counts;
-  const auto own_count = static_cast<int64_t>(of_this_rank.size());
-  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&own_count, 1}, &counts));
-  const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
-  std::vector<int64_t> own;
-  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
-    own = of_this_rank;
-    own.resize(most, 0);
-    return Status();
-  })));
-  std::vector<int64_t> all;
-  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers(own, &all));
-  return ranks.Agree(Caught([&] {
-    for (size_t i = 0; i < most * static_cast<size_t>(ranks.rank()); ++i) {
-      if (i % most < static_cast<size_t>(counts[i / most])) told->insert(all[i]);
+// The first and the last elements of each state are enough: two parameters have them in common only where neither has
+// seen a gradient there, and copies have all.
+int64_t ContentsOf(std::span<const BlockToSave> blocks) {
+  constexpr int64_t kSample = int64_t{32} << 10;
+  StreamHash hash;
+  std::vector<char> rows(kSample);
+  for (const BlockToSave& block : blocks) {
+    for (const StateEntry* entry : block.entries) {
+      const int64_t count = PackedRows(*entry);
+      const int64_t most = kSample / static_cast<int64_t>(SizeOf(entry->dtype));
+      const auto add = [&](int64_t first, int64_t last) {
+        PackRows(*entry, block.arena, first, last, rows.data());
+        const int64_t elements = PackedBefore(*entry, last) - PackedBefore(*entry, first);
+        hash.Add(rows.data(), static_cast<size_t>(elements) * SizeOf(entry->dtype));
+      };
+      if (count == 0) continue;
+      const int64_t last = LastRowWithin(*entry, 0, most);
+      add(0, last);
+      if (!entry->symmetric() && last < count) add(std::max(last, count - most), count);
     }
-    return Status();
-  }));
+  }
+  return static_cast<int64_t>(hash.value());
+}
+
+Status CheckSame(const Told& told, const std::vector<const BlockToSave*>& first_blocks, int rank) {
+  if (told.differs_from < 0) return {};
+  return Invalid("ranks ", told.differs_from, " and ", rank, " both have parameter \"",
+                 first_blocks[told.differs_in]->param,
+                 "\", or others of its optimizer, with states that differ, and one checkpoint takes a name for one "
+                 "parameter: give different parameters different names on all ranks, and to copies the same gradients");
 }
 
 }  // namespace
@@ -112,36 +122,46 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
   std::vector<std::vector<std::string>> texts;
   std::vector<std::vector<BlockToSave>> blocks;
   std::vector<BlockToSave> shared;
-  std::vector<int64_t> hashes;
+  std::vector<Item> items;
+  std::vector<const BlockToSave*> first_blocks;  // of items; nullptr: of none
+  const auto item_of = [&ranks](std::span<const BlockToSave> saved) {
+    return Item{PlacesOf(saved), ranks.world() > 1 ? ContentsOf(saved) : 0};
+  };
   SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
     for (const Optimizer* optimizer : call.optimizers) {
       part->keep = std::max(part->keep, optimizer->SettingsOf(0).checkpoint_keep);
       texts.push_back(DescriptionTexts(*optimizer, 0));
       blocks.push_back(BlocksOf(*optimizer, Others::kCopies));
       for (BlockToSave& block : BlocksOf(*optimizer, Others::kShards)) shared.push_back(std::move(block));
-      hashes.push_back(HashOf(texts.back()));
-      hashes.push_back(HashOf(blocks.back()));
+      items.push_back({HashOf(texts.back())});
+      items.push_back(item_of(blocks.back()));
+      first_blocks.push_back(nullptr);
+      first_blocks.push_back(blocks.back().empty() ? nullptr : blocks.back().data());
     }
-    for (size_t i = 0; i < shared.size(); ++i) hashes.push_back(HashOf(std::span(shared).subspan(i, 1)));
+    for (const BlockToSave& block : shared) {
+      items.push_back(item_of({&block, 1}));
+      first_blocks.push_back(&block);
+    }
     return Status();
   })));
   std::vector<int64_t> keeps;
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
   part->keep = *std::max_element(keeps.begin(), keeps.end());
-  std::set<int64_t> told;
-  SHAMPOO_RETURN_IF_ERROR(FindTold(ranks, hashes, &told));
+  Told told;
+  SHAMPOO_RETURN_IF_ERROR(FindTold(ranks, items, &told));
   return ranks.Agree(Caught([&] {
+    SHAMPOO_RETURN_IF_ERROR(CheckSame(told, first_blocks, ranks.rank()));
     const size_t count = call.optimizers.size();
     for (size_t i = 0; i < count; ++i) {
-      if (!told.contains(hashes[2 * i])) {
+      if (!told.is_told[2 * i]) {
         std::vector<std::string> own = DescriptionTexts(*call.optimizers[i], static_cast<int>(i));
         std::move(own.begin(), own.end(), std::back_inserter(part->descriptions));
       }
-      if (told.contains(hashes[2 * i + 1])) continue;
+      if (told.is_told[2 * i + 1]) continue;
       std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(part->blocks));
     }
     for (size_t i = 0; i < shared.size(); ++i) {
-      if (!told.contains(hashes[2 * count + i])) part->blocks.push_back(std::move(shared[i]));
+      if (!told.is_told[2 * count + i]) part->blocks.push_back(std::move(shared[i]));
     }
     return Status();
   }));

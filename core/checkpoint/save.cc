@@ -24,7 +24,9 @@ class Save {
   Status Run() {
     const Status own = Caught([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
-      for (const Optimizer* optimizer : call_.optimizers) SHAMPOO_RETURN_IF_ERROR(optimizer->CheckState());
+      for (const Optimizer* optimizer : call_.optimizers) {
+        SHAMPOO_RETURN_IF_ERROR(optimizer->CheckState(optimizer->arena()));
+      }
       return ranks_.is_first() ? PrepareDirectory() : Status();
     });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
@@ -118,7 +120,7 @@ class Save {
     };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.blocks.size(), block, add, &status));
     if (ranks_.is_first()) {
-      if (status.ok()) status = merged.status();
+      if (status.ok()) status = Caught([&] { return merged.status(); });
       if (status.ok()) status = Caught([&] { return index.Finish(); });
       if (status.ok()) status = Caught([&] { return CheckWritten(); });
     }

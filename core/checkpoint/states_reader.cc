@@ -116,7 +116,10 @@ Status StatesReader::CheckFile(int file) {
   return OpenStates(file, &open);
 }
 
-Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry) {
+Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes) {
+  Found found{};
+  SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
+  if (found.bytes != bytes) return Fail(block, entry, "its size is not that of its block");
   return ForEachPiece(block, entry, [](const char*, size_t) { return Status(); });
 }
 

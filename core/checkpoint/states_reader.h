@@ -25,11 +25,15 @@ class StatesReader {
 
   // Whether a file is there, and its size and what stands before its tensors are those that were written.
   Status CheckFile(int file);
-  // Whether the bytes of an entry are those that were written.
-  Status Check(const StoredBlock& block, const StoredEntry& entry);
+  // Whether an entry has so many bytes, and they are those that were written.
+  Status Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes);
+  // The same of a state that has an element for each of its block.
+  Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {
+    return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
+  }
   // The same, and brings them to a state of the same block, piece by piece: after a failure some may be there.
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena);
-  // Elements of an entry that Check has passed, in the order of its file.
+  // Elements of an entry that has passed Check, in the order of its file.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
   // Elements [first, first + count) of a flattened parameter, put together from blocks that have this elementwise
   // state, in one dtype. Elements of no block are left as they are.

@@ -101,13 +101,15 @@ Status StatesWriter::Write(std::vector<BlockToSave>* blocks, Progress* progress)
   for (size_t first = 0; first < blocks->size();) {
     int64_t bytes = 0;
     size_t entries = 0;
+    size_t name_bytes = 0;
     size_t last = first;
     for (; last < blocks->size(); ++last) {
       const BlockToSave& block = (*blocks)[last];
-      const int64_t with = bytes + block.bytes();
-      if (last > first && (with > limits_.bytes || entries + block.entries.size() > limits_.entries)) break;
-      bytes = with;
+      bytes += block.bytes();
       entries += block.entries.size();
+      name_bytes += block.entries.size() * block.stored.key.size();
+      const bool fits = bytes <= limits_.bytes && entries <= limits_.entries && name_bytes <= limits_.name_bytes;
+      if (last > first && !fits) break;
     }
     SHAMPOO_RETURN_IF_ERROR(WriteFile(std::span(*blocks).subspan(first, last - first), progress));
     first = last;

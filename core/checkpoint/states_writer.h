@@ -32,6 +32,7 @@ class StatesWriter {
   struct Limits {
     int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with room for a header below 4 GiB
     size_t entries = 1 << 14;                                  // a header is read as a whole
+    size_t name_bytes = size_t{8} << 20;                       // as it is written; in JSON up to six times that
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);

@@ -110,7 +110,6 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
         bytes);
   }
   is_initial_ = false;
-  lost_.clear();  // it was the other arena's
   state_in_ = static_cast<const char*>(state_in);
   state_out_ = static_cast<char*>(state_out);
   return {};

@@ -166,8 +166,7 @@ Status Optimizer::ListItems() {
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (!groups_[g].active) continue;
-    constexpr int64_t kMostSteps = int64_t{1} << 53;
-    if (counters[g] < 0 || counters[g] >= kMostSteps) {
+    if (counters[g] < 0 || counters[g] >= kStepLimit) {
       return WrongState("the state \"group.", g, "/step\" is ", counters[g],
                         ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
     }

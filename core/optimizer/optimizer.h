@@ -68,9 +68,12 @@ class Optimizer {
   }
   // After the state has become another: what earlier steps have left to be raised is of no account.
   void StateIsReplaced();
-  // After it was spoiled: every step fails with this text, until the state is replaced.
-  void StateIsLost(std::string why) { lost_ = std::move(why); }
-  Status CheckState() const;
+  // After it was spoiled: what reads this arena fails with this text, until the state is replaced or written anew.
+  void StateIsLost(std::string why) {
+    lost_ = std::move(why);
+    lost_state_ = state_out_;
+  }
+  Status CheckState(const char* arena) const;
 
  private:
   // A hyper-parameter that is read from the caller's memory at each step.
@@ -200,7 +203,8 @@ class Optimizer {
   char* state_out_ = nullptr;
   std::vector<StateEntry> entries_;
   bool is_initial_ = false;
-  std::string lost_;  // why there is no state to go on from; empty: there is
+  std::string lost_;  // why there is no state in lost_state_; empty: all arenas have one
+  const char* lost_state_ = nullptr;
 
   // Made once, so that a step allocates nothing.
   std::vector<int64_t> blocks_by_cost_;

@@ -56,7 +56,7 @@ Status Optimizer::TellOfLoss() {
 }
 
 Status Optimizer::CheckStep(bool* skip_step) {
-  SHAMPOO_RETURN_IF_ERROR(CheckState());
+  SHAMPOO_RETURN_IF_ERROR(CheckState(state_in_));
   SHAMPOO_RETURN_IF_ERROR(CheckBound());
   SHAMPOO_RETURN_IF_ERROR(CheckScalars());
   SHAMPOO_RETURN_IF_ERROR(RaiseStanding());
@@ -101,6 +101,7 @@ Status Optimizer::CheckWithShards(const Status& checked, bool* skip_step) {
 void Optimizer::BeginStep() {
   is_initial_ = false;
   CopyState();
+  if (state_in_ != state_out_ && state_out_ == lost_state_) lost_.clear();  // all of it is new
   TakeScalars();
   if (gathering_) {
     for (const StepItem& item : bad_items_) items_[item_of_block_[BlockIndex(item)]].stand = true;
@@ -196,7 +197,9 @@ void Optimizer::StateIsReplaced() {
   roots_.ForgetFailures();
 }
 
-Status Optimizer::CheckState() const { return lost_.empty() ? Status() : WrongState(lost_); }
+Status Optimizer::CheckState(const char* arena) const {
+  return lost_.empty() || arena != lost_state_ ? Status() : WrongState(lost_);
+}
 
 Status Optimizer::CheckBound() const {
   for (size_t p = 0; p < bound_.size(); ++p) {

@@ -8,6 +8,8 @@
 
 namespace shampoo {
 
+inline constexpr int64_t kStepLimit = int64_t{1} << 53;  // counters stay below it, and so are exact as doubles
+
 // What becomes of the filtered gradient H of a block.
 enum class DirectionRule {
   kPrecondition,  // P = H contracted with the inverse roots, then grafted

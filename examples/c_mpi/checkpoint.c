@@ -27,9 +27,11 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
     close_file(file, path);
   }
   check(shampoo_save(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "save");
-  if (ranks->rank == 0 && epoch > 1) {
+  double keep;
+  check(shampoo_optimizer_get(shampoo->optimizer, 0, "checkpoint_keep", &keep), "checkpoint_keep");
+  if (ranks->rank == 0 && epoch > (int)keep) {
     char path[4096];
-    name_params(path, sizeof path, directory, epoch - 1);  // of a checkpoint that is gone
+    name_params(path, sizeof path, directory, epoch - (int)keep);  // of a checkpoint that is gone
     remove(path);
   }
 }

@@ -1419,22 +1419,23 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  *
  * Collective over world. Blocks: until the files are on the disk. Threads: optimizer, of all of them.
  *
- * @param opts the optimizers of this rank, count of them. Names of parameters must be unique across them. Where all
- *     ranks have one optimizer, it is that; ranks may have others, too, as where experts have replicas of their own.
+ * @param opts the optimizers of this rank, count of them. Where all ranks have one optimizer, it is that; ranks may
+ *     have others, too, as where experts have replicas of their own. A name is one parameter on all ranks of world: not
+ *     in two of the optimizers, and where ranks have it in optimizers of their own, copies with the same states.
  * @param count number of optimizers of this rank, at least 0.
  * @param world communicator of all ranks of the job, whatever their replicas and shards; on the CPU one of host memory.
  *     NULL: there is one rank.
  * @param directory path of a directory that all ranks see, UTF-8. It is made if it is not there; what it is in must be.
  * @param stream must be NULL on the CPU.
  * @retval SHAMPOO_OK the checkpoint is on the disk.
- * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, a name is in two optimizers, or world is smaller than
- *     the replicas times the shards of an optimizer.
+ * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, a name is in two optimizers, or on two ranks with states
+ *     that differ, or world is smaller than the replicas times the shards of an optimizer.
  * @retval SHAMPOO_E_STATE the state of an optimizer was spoiled by a load that failed.
  * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU.
  * @retval SHAMPOO_E_IO a file could not be written; the text names it and the reason. The same on all ranks.
  * @retval SHAMPOO_E_COMM a collective failed. Ranks do not know then whether the new checkpoint is whole; what a load
  *     takes is. Where it failed on one rank alone, the others wait, unless the communicator has an abort.
- * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
+ * @retval SHAMPOO_E_NOMEM buffers of some MiB could not be had.
  * @since 0.1
  */
 shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
@@ -1448,9 +1449,10 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * What must agree: names and shapes of all parameters, the dtypes of states, and the grafting method where it keeps a
  * state. Other hyper-parameters are those of the optimizer that loads, and the log tells which differ. Blocks that were
  * cut in another way: see the key on_block_mismatch. A load that fails leaves the optimizers as they were. (One case is
- * left: a state of more than 24 MiB that is not that of create, and a failure after all files have been read and
- * checked, as they are read again: a file that cannot be, memory that ends, a collective. The optimizer then refuses to
- * step, with SHAMPOO_E_STATE, until a load succeeds or an arena is bound.)
+ * left: a state of more than 24 MiB that is not that of create, or lies in memory of the host, and a failure after all
+ * files have been read and checked, as they are read again: a file that cannot be, memory that ends, a collective. The
+ * optimizer then refuses to step from that arena, with SHAMPOO_E_STATE, until a load succeeds or a step from another
+ * arena has written it as its state_out.)
  *
  * Collective over world. Blocks: until it is done. Threads: optimizer, of all of them.
  *
@@ -1466,10 +1468,10 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  *     grafting or blocks; the text names the first.
  * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, cut off or damaged; the text names the
  *     file, and the entry. The same on all ranks.
- * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU.
+ * @retval SHAMPOO_E_UNSUPPORTED the checkpoint is of a later format, or world takes memory of a GPU.
  * @retval SHAMPOO_E_COMM a collective failed. Where it failed on one rank alone, the others wait, unless the
  *     communicator has an abort.
- * @retval SHAMPOO_E_NO_MEMORY buffers of some MiB could not be had.
+ * @retval SHAMPOO_E_NOMEM buffers of some MiB could not be had.
  * @since 0.1
  */
 shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,

@@ -16,11 +16,11 @@ constexpr int64_t kWindow = int64_t{1} << 22;  // elements
 // Elements, added by rising number, told as a few stretches.
 class Elements {
  public:
-  void Add(int64_t element) {
-    ++count_;
-    if (element != end_ && ++stretches_ <= kMostTold) told_.emplace_back(element, element);
-    if (stretches_ <= kMostTold) told_.back().second = element;
-    end_ = element + 1;
+  void Add(int64_t first, int64_t count = 1) {
+    count_ += count;
+    if (first != end_ && ++stretches_ <= kMostTold) told_.emplace_back(first, first);
+    end_ = first + count;
+    if (stretches_ <= kMostTold) told_.back().second = end_ - 1;
   }
 
   // "64 to 127, 256 and 3 more stretches"; "" for none
@@ -39,6 +39,19 @@ class Elements {
   int64_t count_ = 0, stretches_ = 0, end_ = -1;
 };
 
+// How many elements from `first` on are in no block, until one is.
+int64_t GapAt(const std::vector<const StoredBlock*>& blocks, int64_t first, int64_t elements) {
+  int64_t next = elements;
+  for (const StoredBlock* block : blocks) {
+    if (block->place.first() >= next) break;
+    const DenseRange range = Within(block->place, first, elements - first);
+    if (range.begin == range.end) continue;
+    ForEachRunOf(block->place, {range.begin, range.begin + 1},
+                 [&next](int64_t, int64_t at, int64_t) { next = std::min(next, at); });
+  }
+  return next - first;
+}
+
 }  // namespace
 
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks) {
@@ -46,8 +59,15 @@ std::string CoverageFault(const StoredParam& param, const std::vector<const Stor
   Elements none;
   Elements several;
   std::vector<unsigned char> holders;
-  for (int64_t first = 0; first < elements; first += kWindow) {
-    const int64_t count = std::min(kWindow, elements - first);
+  int64_t count = 0;
+  for (int64_t first = 0; first < elements; first += count) {
+    count = std::min(kWindow, elements - first);
+    // What is before the next block, or after the last, may be more than anybody wants to look through.
+    if (const int64_t gap = GapAt(blocks, first, elements); gap > 0) {
+      count = gap;
+      none.Add(first, count);
+      continue;
+    }
     holders.assign(static_cast<size_t>(count), 0);
     for (const StoredBlock* block : blocks) {
       if (block->place.first() >= first + count) break;

@@ -53,7 +53,7 @@ class CheckpointDiff {
     for (const StoredFile& file : a_.params.files) progress_.Expect(file.bytes);
     SHAMPOO_RETURN_IF_ERROR(
         ForEachBatch(a_.source, a_.params, a_.counts, [this](const Batch& batch) { return DiffStates(batch); }));
-    progress_.Clear();
+    progress_.Finish();
     Conclude();
     *exit = notes_ == 0 && different_states_ == 0 ? kFine : kFound;
     return {};
@@ -61,7 +61,7 @@ class CheckpointDiff {
 
  private:
   void Note(const std::string& text) {
-    progress_.Finish();
+    progress_.Clear();
     ++notes_;
     std::fputs((text + "\n").c_str(), stdout);
   }

@@ -49,7 +49,7 @@ std::string EntriesText(const StoredBlock& block) {
   return text;
 }
 
-// The column's number of a parameter: "" without such a state.
+// The column's number of a parameter: "-" without such a state.
 std::string CellOf(const StateSums& sums, const char* kind) {
   const auto found = sums.find(kind);
   if (found == sums.end()) return "-";

@@ -41,14 +41,15 @@ Status StateComparer::Compare(const StoredBlock& a, const StoredBlock& b, std::s
   };
   SHAMPOO_RETURN_IF_ERROR(a_->ForEachPiece(a, a_entry, visit));
   // As much as A has; if B has more, or what it has was changed, a whole check says so.
-  return b_hash.value() == b_entry.checksum ? Status() : b_->Check(b, b_entry);
+  return b_hash.value() == b_entry.checksum ? Status()
+                                            : b_->Check(b, b_entry, at * static_cast<int64_t>(SizeOf(b_entry.dtype)));
 }
 
 Status StateComparer::CompareWindows(int64_t elements, std::span<const StoredBlock* const> a,
                                      std::span<const StoredBlock* const> b, std::string_view state,
                                      StateDifference* difference) {
-  for (const StoredBlock* block : a) SHAMPOO_RETURN_IF_ERROR(a_->Check(*block, *block->Find(state)));
-  for (const StoredBlock* block : b) SHAMPOO_RETURN_IF_ERROR(b_->Check(*block, *block->Find(state)));
+  for (const StoredBlock* block : a) SHAMPOO_RETURN_IF_ERROR(a_->CheckElementwise(*block, *block->Find(state)));
+  for (const StoredBlock* block : b) SHAMPOO_RETURN_IF_ERROR(b_->CheckElementwise(*block, *block->Find(state)));
   const Dtype a_dtype = a.front()->Find(state)->dtype;
   const Dtype b_dtype = b.front()->Find(state)->dtype;
   constexpr int64_t kWindow = int64_t{1} << 20;

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 
 #include "tests/checkpoint/faults/failing.h"
 
@@ -27,6 +29,15 @@ int64_t LastRead(SavingJob* job, int rank, const std::string& directory) {
     if (call.name == "pread") last = call.number;
   }
   return last;
+}
+
+void BindAnotherAndBack(SavingJob* job) {
+  for (int rank = 0; rank < job->world(); ++rank) {
+    const auto bytes = (static_cast<size_t>(job->StateBytes(rank)) + 255) / 256 * 256;
+    const std::unique_ptr<void, void (*)(void*)> other(std::aligned_alloc(256, bytes), &std::free);
+    REQUIRE(shampoo_optimizer_bind_state(job->optimizer(rank), other.get(), other.get()) == SHAMPOO_OK);
+    REQUIRE(shampoo_optimizer_bind_state(job->optimizer(rank), nullptr, nullptr) == SHAMPOO_OK);
+  }
 }
 
 TEST_CASE("after a read that fails in the second pass no step goes on, until a load succeeds") {
@@ -67,6 +78,7 @@ TEST_CASE("after a read that fails in the second pass no step goes on, until a l
         CHECK_MESSAGE(Has(job.Errors(), "load a checkpoint"), job.Errors());
         job.Save(scratch / "spoiled");
         CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
+        BindAnotherAndBack(&job);  // which makes it no better
       }
     }
     job.Load(scratch / "saves");

@@ -30,6 +30,7 @@ class SavingJob {
   SavingJob& operator=(const SavingJob&) = delete;
 
   int world() const { return grid_.world(); }
+  shampoo_optimizer* optimizer(int rank) { return grid_[rank].optimizer; }
   int64_t steps() { return StepsOf(grid_[0], 0); }
   void StepTo(int64_t step);
   void TryStep() { grid_.Step(); }

@@ -237,6 +237,15 @@ TEST_CASE("ranks that do all the same work write it once") {
   CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in all, and it has 63",
                                  "directories of their own"}) == "");
   CHECK(NamesIn(directory) == names);
+  // Nor can other parameters of the same names: the states of one would be lost.
+  Trainee other(SmallModel());
+  other.Train(2, 4);
+  REQUIRE_MESSAGE(other.rank.status == SHAMPOO_OK, other.rank.error);
+  world[1].opts = {other.optimizer()};
+  world.Save(directory);
+  CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
+  CHECK(Lacking(world[0].error, {"ranks 0 and 1 both have parameter \"weight\"", "different names"}) == "");
+  CHECK(NamesIn(directory) == names);
 }
 
 }  // namespace

@@ -74,6 +74,34 @@ class Verify(Case):
         flip(path, path.stat().st_size // 2)
         self.assertRegex(self.run_tool(1, "verify", self.folder), f"^damaged: {path}: its checksum does not fit")
 
+    def test_an_index_that_cannot_be(self):
+        def sizes(index):
+            for file in index["files"]:
+                file["bytes"] = 2**62
+
+        for change, text in (
+                (lambda index: index["groups"][0].update(step=2**53), "the step of a group is impossible"),
+                (sizes, "files have too many bytes")):
+            checkpoint = Checkpoint(make(self.folder, "--copies", 3))
+            checkpoint.rewrite(change)
+            self.assertEqual(self.run_tool(1, "verify", self.folder),
+                             f"damaged: {checkpoint.path}: the index is malformed: {text}\n")
+
+    def test_a_later_format_is_no_damage(self):
+        checkpoint = Checkpoint(make(self.folder))
+        checkpoint.rewrite(lambda index: index.update(format_version=2))
+        told = ckpt("verify", self.folder)
+        self.assertEqual((told.returncode, told.stdout), (2, ""))
+        self.assertIn("the checkpoint is of format 2, and this library reads up to 1", told.stderr)
+
+    def test_more_elements_than_can_be_looked_through(self):
+        checkpoint = Checkpoint(make(self.folder))
+        checkpoint.rewrite(lambda index: index["parameters"].append(
+            {"name": "huge", "shape": [2**62], "dtype": "F32", "group": 0}))
+        lines, _ = self.damage()
+        self.assertEqual(lines, [f'not covered: parameter "huge": of its {2**62} elements {2**62} are in no block: '
+                                 f"0 to {2**62 - 1}"])
+
     def test_elements_that_no_block_has(self):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)

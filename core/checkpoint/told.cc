@@ -1,0 +1,53 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/told.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/base/caught.h"
+
+namespace shampoo {
+
+// Words of others are looked at as they come, a MiB at a time: there may be many ranks, and many blocks.
+Status FindTold(const Ranks& ranks, const std::vector<Item>& own, Told* told) {
+  constexpr size_t kNumbers = (size_t{1} << 20) / sizeof(int64_t);
+  const size_t room = std::max(size_t{1}, kNumbers / 2 / static_cast<size_t>(ranks.world()));
+  std::vector<int64_t> counts;
+  const auto own_count = static_cast<int64_t>(own.size());
+  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&own_count, 1}, &counts));
+  const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
+  std::unordered_multimap<int64_t, size_t> own_places;
+  std::vector<int64_t> part;
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
+    told->is_told.assign(own.size(), false);
+    for (size_t i = 0; i < own.size(); ++i) own_places.emplace(own[i].what, i);
+    part.resize(2 * std::min(room, most));
+    return Status();
+  })));
+  std::vector<int64_t> all;
+  for (size_t first = 0; first < most; first += room) {
+    std::fill(part.begin(), part.end(), 0);
+    for (size_t i = first; i < std::min(first + room, own.size()); ++i) {
+      part[2 * (i - first)] = own[i].what;
+      part[2 * (i - first) + 1] = own[i].holds;
+    }
+    SHAMPOO_RETURN_IF_ERROR(ranks.Numbers(part, &all));
+    for (size_t from = 0; from < static_cast<size_t>(ranks.rank()); ++from) {
+      const size_t last = std::min(first + room, static_cast<size_t>(counts[from]));
+      for (size_t i = first; i < last; ++i) {
+        const int64_t* const item = &all[from * part.size() + 2 * (i - first)];
+        const auto [begin, end] = own_places.equal_range(item[0]);
+        for (auto place = begin; place != end; ++place) {
+          told->is_told[place->second] = true;
+          if (item[1] == own[place->second].holds || told->differs_from >= 0) continue;
+          told->differs_from = static_cast<int>(from);
+          told->differs_in = place->second;
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace shampoo
