@@ -90,7 +90,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
       if (header.bytes + 8 + length > room) break;
       char* const to = segment_of_rank + sizeof header + header.bytes;
       std::memcpy(to, &length, 8);
-      std::memcpy(to + 8, text.data(), text.size());
+      std::copy(text.begin(), text.end(), to + 8);
       header.bytes += 8 + length;
     }
     header.left = static_cast<int64_t>(count - next);
