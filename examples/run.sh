@@ -3,16 +3,26 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bash examples/run.sh [options of the trainer]
+# bash examples/run.sh cuda [options of the trainer]
 #
 # From a plain Debian 12 to a trained network: installs what is missing, builds the library, installs it into ./install,
 # builds examples/c_mlp against that and runs it. Curves come to out/, logs to build/log/. Options, such as --epochs 5,
 # are handed to the trainer; c_mlp/README.md lists them.
+#
+# With "cuda": examples/cuda_mlp and examples/c_nccl in place of c_mlp. They are built where nvcc is, and run where
+# libshampoo can use a GPU; the last lines tell what was left out, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 logs=$root/build/log
 stages=5
 stage=0
+cuda=false
+if [[ ${1:-} == cuda ]]; then
+  cuda=true
+  stages=6
+  shift
+fi
 
 packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev)
 
@@ -58,6 +68,73 @@ logged build cmake --build --preset release
 
 begin "installing the library into install/"
 logged install cmake --install build/release
+
+# What was not done, and why.
+skipped=()
+
+# Runs a trainer, whose status 77 means that there is no GPU for it.
+run_on_gpu() {
+  local status=0
+  "$@" || status=$?
+  if [[ $status -eq 77 ]]; then
+    skipped+=("$(basename "$1") was built and not run: see above for the reason")
+  elif [[ $status -ne 0 ]]; then
+    echo "FAILED in stage $stage of $stages, $what: the message is above" >&2
+    exit 1
+  fi
+}
+
+# The first file of this name beside nvcc or in the usual places.
+find_beside() {
+  local folder
+  for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do
+    if [[ -e $folder/$1 ]]; then
+      echo "$folder/$1"
+      return
+    fi
+  done
+}
+
+cuda_examples() {
+  nvcc=$(command -v nvcc || true)
+  [[ -n $nvcc || ! -x /usr/local/cuda/bin/nvcc ]] || nvcc=/usr/local/cuda/bin/nvcc
+  begin "building examples/cuda_mlp against the installed library"
+  if [[ -z $nvcc ]]; then
+    skipped+=("cuda_mlp and c_nccl were not built: there is no nvcc in the PATH or in /usr/local/cuda")
+    return
+  fi
+  logged cuda-configure cmake -G Ninja -S examples/cuda_mlp -B build/cuda_mlp -DCMAKE_PREFIX_PATH="$root/install" \
+    -DCMAKE_CUDA_COMPILER="$nvcc"
+  logged cuda-build cmake --build build/cuda_mlp
+
+  begin "training on handwritten digits on a GPU"
+  run_on_gpu build/cuda_mlp/train_digits_cuda --data examples/c_mlp/data/digits.bin "$@"
+
+  begin "the same with ranks of NCCL"
+  local header library
+  header=$(find_beside include/nccl.h)
+  library=$(find_beside lib/libnccl.so)
+  [[ -n $library ]] || library=$(find_beside lib/x86_64-linux-gnu/libnccl.so)
+  if [[ -z $header || -z $library ]]; then
+    skipped+=("c_nccl was not built: nccl.h or libnccl.so was not found")
+    return
+  fi
+  logged nccl-configure cmake -G Ninja -S examples/c_nccl -B build/c_nccl -DCMAKE_PREFIX_PATH="$root/install" \
+    -DCMAKE_CUDA_COMPILER="$nvcc" -DC_NCCL_GPUS=ON -DNCCL_INCLUDE_DIR="$(dirname "$header")" -DNCCL_LIBRARY="$library"
+  logged nccl-build cmake --build build/c_nccl
+  run_on_gpu build/c_nccl/train_digits_gpus --data examples/c_mlp/data/digits.bin
+}
+
+if $cuda; then
+  cuda_examples "$@"
+  echo
+  if [[ ${#skipped[@]} -eq 0 ]]; then
+    echo "nothing was left out"
+  else
+    printf 'NOT RUN: %s\n' "${skipped[@]}"
+  fi
+  exit 0
+fi
 
 begin "building examples/c_mlp against the installed library"
 logged example-configure cmake -G Ninja -S examples/c_mlp -B build/c_mlp -DCMAKE_PREFIX_PATH="$root/install"

@@ -32,7 +32,11 @@ bash cmake/install_packages.sh "${packages[@]}"
 safetensors=safetensors==0.8.0
 python=$PWD/build/venv/bin/python
 python_option=()
-not_run=""
+not_run=()
+leave_out() {
+  not_run+=("NOT RUN: $1")
+  printf '%s\n' "${not_run[-1]}"
+}
 prepare_python() {
   local base=/usr/bin/python3 # Debian's, which has numpy
   "$base" -c 'import numpy' 2>/dev/null || base=python3
@@ -48,11 +52,29 @@ prepare_python() {
     python_option=("-DSHAMPOO_TEST_PYTHON=$python")
   else
     python_option=(-USHAMPOO_TEST_PYTHON)
-    not_run="NOT RUN: tools.safetensors, as pip could not install $safetensors"
-    printf '%s\n' "$not_run"
+    leave_out "tools.safetensors, as pip could not install $safetensors"
   fi
 }
 prepare_python
+
+# The CUDA backend is compiled where there is a toolkit. Its tests need no GPU and no toolkit, but the headers of one.
+cuda_option=()
+prepare_cuda() {
+  local folder nvcc
+  nvcc=$(command -v nvcc || true)
+  for folder in /usr/local/cuda/include /usr/include "${nvcc%/bin/nvcc}/include"; do
+    [ ! -e "$folder/cusolverDn.h" ] || return 0
+  done
+  local from=$python
+  [ -x "$from" ] || from=/usr/bin/python3
+  printf '== headers of CUDA from PyPI\n'
+  if PYTHON=$from bash cmake/cuda_from_pypi.sh headers build/cuda_headers; then
+    cuda_option=("-DSHAMPOO_CUDA_HEADERS=$PWD/build/cuda_headers/include")
+  else
+    leave_out "most of the tests cuda, as there is no CUDA toolkit, and pip could not fetch its headers"
+  fi
+}
+prepare_cuda
 
 # A user's choice of BLAS kernels is not what is tested.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -74,7 +96,7 @@ build_and_test() {
   shift
   report=$(mktemp)
   printf '== %s: configure, build, test\n' "$preset"
-  if cmake --preset "$preset" "${python_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
     ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
     local counts
     counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)
@@ -96,6 +118,6 @@ else
   source tests/full.sh
 fi
 
-[ -z "$not_run" ] || printf '%s\n' "$not_run"
+[ ${#not_run[@]} -eq 0 ] || printf '%s\n' "${not_run[@]}"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

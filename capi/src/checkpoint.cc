@@ -12,7 +12,7 @@ namespace {
 // What is wrong on this rank, the others are to know where there is a communicator.
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
-                     const void* stream, Run&& run) {
+                     void* stream, Run&& run) {
   std::vector<Optimizer*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
@@ -25,12 +25,12 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
     }
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(directory, "directory"));
     if (*directory == '\0') return Invalid("directory is empty: expected the path of a directory");
-    if (stream != nullptr) return Invalid("stream is not NULL: on the CPU there is none");
     call.directory = directory;
     call.library = Cat(SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH);
     return {};
   });
   call.optimizers = optimizers;
+  call.stream = stream;
   return run(call);
 }
 

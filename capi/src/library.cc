@@ -4,6 +4,7 @@
 
 #include "capi/src/guard.h"
 #include "capi/src/struct_size.h"
+#include "core/backend/cuda/loader.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/blas/blas.h"
@@ -19,7 +20,7 @@ std::string MakeBuildInfo() {
   return Cat("{\"version\": \"", SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH,
              "\", \"compiler\": \"", __VERSION__, "\", \"blas\": {\"library\": \"", blas.library, "\", \"kernel\": \"",
              blas.kernel, "\", \"private\": ", blas.is_private,
-             "}, \"backends\": [\"cpu\"], \"root_methods\": [\"eigen\", \"newton\", \"higher_order\"]}");
+             "}, \"backends\": [\"cpu\", \"cuda\"], \"root_methods\": [\"eigen\", \"newton\", \"higher_order\"]}");
 }
 
 }  // namespace
@@ -68,12 +69,30 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
   });
 }
 
-int32_t shampoo_backend_count(void) { return 1; }
+shampoo_status shampoo_backend_load(const char* name_or_path) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(shampoo::RequireArgument(name_or_path, "name_or_path"));
+    if (*name_or_path == '\0') return shampoo::Invalid("name_or_path is empty: expected \"cuda\", or a path");
+    return shampoo::cuda::LoadPlugin(name_or_path);
+  });
+}
+
+int32_t shampoo_backend_count(void) { return 2; }
 
 shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* info) {
   return Guard([&]() -> Status {
-    if (index != 0) return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_backend_count() - 1);
-    const shampoo_backend_info cpu = {sizeof(shampoo_backend_info), "cpu", "", 1, 1};
-    return shampoo::WriteStruct(cpu, sizeof cpu, "info", info);
+    if (index < 0 || index >= shampoo_backend_count()) {
+      return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_backend_count() - 1);
+    }
+    shampoo_backend_info own = {sizeof(shampoo_backend_info), "cpu", "", 1, 1};
+    SHAMPOO_RETURN_IF_ERROR(shampoo::CheckWritable(info, sizeof own, "info"));
+    if (index == 1) {
+      const shampoo::cuda::Devices devices = shampoo::cuda::FindDevices();
+      own.name = "cuda";
+      own.why_not = devices.why_not;
+      own.usable = *devices.why_not == '\0' ? 1 : 0;
+      own.device_count = devices.count;
+    }
+    return shampoo::WriteStruct(own, sizeof own, "info", info);
   });
 }

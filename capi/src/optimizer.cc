@@ -31,18 +31,20 @@ Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void 
   return {};
 }
 
+Status CheckStream(bool on_device, const void* stream) {
+  if (on_device || stream == nullptr) return {};
+  return Invalid("stream is not NULL: on the CPU there is none, and calls return when they are done");
+}
+
 Status CheckDevice(const shampoo_optimizer_desc& desc) {
+  if (desc.device_type == SHAMPOO_CUDA) return {};  // of which there may be many
   if (desc.device_type != SHAMPOO_CPU) {
-    return Unsupported("desc.device_type is ", desc.device_type, ": this version knows SHAMPOO_CPU (1) alone");
+    return Unsupported("desc.device_type is ", desc.device_type,
+                       ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
   }
   if (desc.device_id != 0)
     return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
-  return {};
-}
-
-Status CheckStream(const void* stream) {
-  if (stream == nullptr) return {};
-  return Invalid("stream is not NULL: on the CPU there is none, and calls return when they are done");
+  return CheckStream(false, desc.stream);
 }
 
 }  // namespace
@@ -65,11 +67,13 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     // From here on other ranks may wait for this one.
     Status given = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
-      SHAMPOO_RETURN_IF_ERROR(shampoo::CheckStream(own.stream));
       SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
       SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
       return shampoo::ReadExecutor(own.executor, &inner.executor, &release_executor);
     }();
+    inner.device = static_cast<shampoo::DeviceType>(own.device_type);
+    inner.device_id = own.device_id;
+    inner.stream = own.stream;
     inner.state = own.state;
     inner.state_bytes = own.state_bytes;
     if (own.replica_comm != nullptr) inner.replica_comm = own.replica_comm->comm;
@@ -154,8 +158,18 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 }
 
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
-  return With(opt,
-              [&](shampoo::Optimizer& optimizer) -> Status { return optimizer.Step(shampoo::CheckStream(stream)); });
+  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+    return optimizer.Step(shampoo::CheckStream(optimizer.on_device(), stream), stream);
+  });
+}
+
+shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out) {
+  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+    int64_t failed = 0;
+    Status status = optimizer.StatusOfSteps(wait != 0, &failed);
+    if (step_out != nullptr) *step_out = failed;
+    return status;
+  });
 }
 
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt) {

@@ -6,6 +6,7 @@
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/backend/cuda/workspace.h"
 
 namespace shampoo {
 namespace {
@@ -79,14 +80,17 @@ shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* con
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(config, "config"));
     shampoo_plan_desc own;
     SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(desc, sizeof own, "desc", &own));
-    if (own.device_type != SHAMPOO_CPU) {
+    const bool on_cpu = own.device_type == SHAMPOO_CPU;
+    if (!on_cpu && own.device_type != SHAMPOO_CUDA) {
       return shampoo::Unsupported("desc.device_type is ", own.device_type,
-                                  ": this version knows SHAMPOO_CPU (1) alone");
+                                  ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
     }
     auto made = std::make_unique<shampoo_plan>();
-    const shampoo::Placement placement = {own.threads, own.replica_rank, own.replica_world, own.shard_rank,
-                                          own.shard_world};
-    SHAMPOO_RETURN_IF_ERROR(shampoo::Plan::Create(config->config, placement, shampoo::CpuWorkspaceBytes, &made->plan));
+    const shampoo::Placement placement = {own.threads,       own.replica_rank,
+                                          own.replica_world, own.shard_rank,
+                                          own.shard_world,   static_cast<shampoo::DeviceType>(own.device_type)};
+    const auto workspace_bytes = on_cpu ? shampoo::CpuWorkspaceBytes : shampoo::cuda::WorkspaceBytes;
+    SHAMPOO_RETURN_IF_ERROR(shampoo::Plan::Create(config->config, placement, workspace_bytes, &made->plan));
     *out = made.release();
     return {};
   });

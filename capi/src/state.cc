@@ -9,12 +9,10 @@
 namespace shampoo {
 namespace {
 
-Status CheckHostTransfer(int32_t device_type, const void* stream) {
-  if (device_type != SHAMPOO_CPU) {
-    return Unsupported("the device type of the buffer is ", device_type, ": this version knows SHAMPOO_CPU (1) alone");
-  }
-  if (stream != nullptr) return Invalid("stream is not NULL: on the CPU there is none");
-  return {};
+Status CheckTransfer(const Optimizer& optimizer, int32_t device_type, const void* stream) {
+  SHAMPOO_RETURN_IF_ERROR(optimizer.CheckMemoryType(static_cast<DeviceType>(device_type)));
+  if (stream == nullptr || optimizer.on_device()) return {};
+  return Invalid("stream is not NULL: on the CPU there is none");
 }
 
 }  // namespace
@@ -59,10 +57,9 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
       [&]() -> Status {
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(dst, "dst"));
-        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckHostTransfer(dst_device_type, stream));
-        const shampoo::StateEntry* entry = nullptr;
-        SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &entry));
-        return shampoo::ReadEntry(*entry, opt->optimizer->arena(), first, count, dst, dst_bytes);
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, dst_device_type, stream));
+        const auto memory = static_cast<shampoo::DeviceType>(dst_device_type);
+        return opt->optimizer->ReadState(index, first, count, dst, dst_bytes, memory, stream);
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }
@@ -73,10 +70,9 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
       [&]() -> Status {
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(src, "src"));
-        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckHostTransfer(src_device_type, stream));
-        const shampoo::StateEntry* entry = nullptr;
-        SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &entry));
-        return shampoo::WriteEntry(*entry, opt->optimizer->ArenaToWrite(), first, count, src, src_bytes);
+        SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, src_device_type, stream));
+        const auto memory = static_cast<shampoo::DeviceType>(src_device_type);
+        return opt->optimizer->WriteState(index, first, count, src, src_bytes, memory, stream);
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/backend/buffers.h"
 #include "core/plan/block.h"
 #include "core/plan/plan.h"
 #include "core/plan/region.h"
@@ -14,14 +15,6 @@
 #include "core/step/program.h"
 
 namespace shampoo {
-
-// The caller's buffers of one parameter.
-struct Buffers {
-  const void* param = nullptr;
-  const void* grad = nullptr;
-  void* out = nullptr;
-  void* copy = nullptr;
-};
 
 // The parts of a step whose time can be measured.
 enum class StepPart { kCheck, kFactorUpdate, kRoots, kPreconditioning, kElementwise };

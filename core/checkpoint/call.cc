@@ -8,19 +8,42 @@
 
 namespace shampoo {
 
+namespace {
+
+const Optimizer* FirstOnDevice(const CheckpointCall& call) {
+  const auto found = std::find_if(call.optimizers.begin(), call.optimizers.end(),
+                                  [](const Optimizer* optimizer) { return optimizer->on_device(); });
+  return found == call.optimizers.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+WorldStaging::WorldStaging(const CheckpointCall& call) {
+  const Optimizer* const optimizer = FirstOnDevice(call);
+  if (call.world == nullptr || !call.world->takes_device_memory() || optimizer == nullptr) return;
+  staging_ = optimizer->MakeStaging(call.stream);
+  scope_.emplace(call.world, staging_.get());
+}
+
 Status CheckWorld(const CheckpointCall& call) {
   if (call.world == nullptr) return {};
-  if (call.world->takes_device_memory()) {
-    return Unsupported("world takes memory of a GPU: give a communicator whose device_type is SHAMPOO_CPU");
+  if (call.world->takes_device_memory() && FirstOnDevice(call) == nullptr) {
+    return Unsupported(
+        "world takes memory of a GPU, and none of the optimizers is on one: give a communicator whose device_type is "
+        "SHAMPOO_CPU");
   }
   return call.world->failed() ? call.world->FailedBefore() : Status();
 }
 
 Status CheckCall(const CheckpointCall& call) {
   if (!call.given.ok()) return call.given.Copy();
+  if (call.stream != nullptr && FirstOnDevice(call) == nullptr)
+    return Invalid("stream is not NULL: on the CPU there is none");
   std::set<std::string_view> names;
   int64_t world = 1;
-  for (const Optimizer* optimizer : call.optimizers) {
+  for (Optimizer* optimizer : call.optimizers) {
+    SHAMPOO_RETURN_IF_ERROR(optimizer->UseState(call.stream));
+    SHAMPOO_RETURN_IF_ERROR(optimizer->FetchSteps());
     const PlanData& plan = optimizer->plan();
     world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
     for (const Param& param : plan.params) {

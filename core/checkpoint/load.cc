@@ -13,6 +13,7 @@
 #include "core/checkpoint/ranks.h"
 #include "core/checkpoint/recut.h"
 #include "core/checkpoint/states_reader.h"
+#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 namespace {
@@ -29,8 +30,7 @@ class Before {
     constexpr int64_t kMostKept = int64_t{24} << 20;
     keeps_ = bytes <= kMostKept;
     for (const Optimizer* optimizer : optimizers) {
-      if (keeps_) kept_.emplace_back(optimizer->arena(), optimizer->arena() + KeptBytes(*optimizer));
-      if (keeps_) continue;
+      if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
       // Made now, as there may be no memory for a text then.
       constexpr size_t kReason = 1024;
       lost_.emplace_back(
@@ -40,20 +40,25 @@ class Before {
     }
   }
 
+  Status Keep() {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      SHAMPOO_RETURN_IF_ERROR(optimizers_[i]->FetchState(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()));
+    }
+    return {};
+  }
+
   // Whether to look at all files before anything is written, as it could not be taken back.
   bool ChecksFirst() const { return std::find(initial_.begin(), initial_.end(), false) != initial_.end(); }
 
   void Restore(const std::string& why) {
     for (size_t i = 0; i < optimizers_.size(); ++i) {
       Optimizer* const optimizer = optimizers_[i];
-      if (initial_[i]) {
-        optimizer->InitializeState();
-      } else if (keeps_) {
-        std::copy(kept_[i].begin(), kept_[i].end(), optimizer->ArenaToWrite());
-      } else {
-        lost_[i].append(why, 0, lost_[i].capacity() - lost_[i].size());
-        optimizer->StateIsLost(std::move(lost_[i]));
-      }
+      const bool restored =
+          initial_[i] ? optimizer->InitializeState().ok()
+                      : keeps_ && optimizer->PutState(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()).ok();
+      if (restored) continue;
+      lost_[i].append(why, 0, lost_[i].capacity() - lost_[i].size());
+      optimizer->StateIsLost(std::move(lost_[i]));
     }
   }
 
@@ -88,10 +93,10 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
 
     std::unique_ptr<Before> before;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
       before = std::make_unique<Before>(call_.optimizers);
       reader_ = std::make_unique<StatesReader>(index_);
-      return {};
+      return before->Keep();
     })));
     // One rank that has stepped is enough: what another finds while it reads would be too late for that.
     const int64_t own_needs = before->ChecksFirst() ? 1 : 0;
@@ -209,18 +214,24 @@ class Load {
   }
 
   Status Apply() {
-    SHAMPOO_RETURN_IF_ERROR(
-        ForEachDirect([this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
-          return reader_->Load(*direct.stored, entry, state, direct.optimizer->ArenaToWrite());
-        }));
+    const auto load = [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
+      char* memory = nullptr;
+      SHAMPOO_RETURN_IF_ERROR(access_.Change(direct.optimizer, state, &memory));
+      SHAMPOO_RETURN_IF_ERROR(reader_->Load(*direct.stored, entry, state, memory));
+      return access_.Finish();
+    };
+    SHAMPOO_RETURN_IF_ERROR(ForEachDirect(load));
     Recutter recutter(reader_.get());
     for (const Matching::Recut& recut : matching_->recut()) {
-      SHAMPOO_RETURN_IF_ERROR(recutter.Load(index_, recut, recut.optimizer->ArenaToWrite()));
+      SHAMPOO_RETURN_IF_ERROR(recutter.Load(index_, recut));
       for (const int64_t block : recut.blocks) {
-        recut.optimizer->InitializeFactors(recut.optimizer->plan().blocks[static_cast<size_t>(block)]);
+        const Block& of_plan = recut.optimizer->plan().blocks[static_cast<size_t>(block)];
+        SHAMPOO_RETURN_IF_ERROR(recut.optimizer->InitializeFactors(of_plan));
       }
     }
-    for (const Matching::Steps& steps : matching_->steps()) steps.optimizer->SetSteps(steps.group, steps.steps);
+    for (const Matching::Steps& steps : matching_->steps()) {
+      SHAMPOO_RETURN_IF_ERROR(steps.optimizer->SetSteps(steps.group, steps.steps));
+    }
     return {};
   }
 
@@ -248,12 +259,14 @@ class Load {
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;
   std::unique_ptr<Progress> progress_;
+  StateAccess access_;
 };
 
 }  // namespace
 
 Status LoadCheckpoint(const CheckpointCall& call) {
   SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
+  const WorldStaging staging(call);
   return Load(call).Run();
 }
 

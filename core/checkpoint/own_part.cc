@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/told.h"
+#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 namespace {
@@ -48,7 +49,7 @@ std::vector<BlockToSave> BlocksOf(const Optimizer& optimizer, Others others) {
       last = entry.block;
       const ParamDesc& desc = plan.params[static_cast<size_t>(block.param)].desc;
       BlockToSave& made = blocks.emplace_back();
-      made.arena = optimizer.arena();
+      made.optimizer = &optimizer;
       made.param = desc.name;
       made.stored.place = BlockPlace::Of(desc, block);
       // Pieces of shards are numbered on each rank; the first element is nobody else's.
@@ -79,16 +80,19 @@ int64_t PlacesOf(std::span<const BlockToSave> blocks) {
 
 // The first and the last elements of each state are enough: two parameters have them in common only where neither has
 // seen a gradient there, and copies have all.
-int64_t ContentsOf(std::span<const BlockToSave> blocks) {
+Status ContentsOf(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
   std::vector<char> rows(kSample);
+  StateAccess access;
   for (const BlockToSave& block : blocks) {
     for (const StateEntry* entry : block.entries) {
+      const char* memory = nullptr;
+      SHAMPOO_RETURN_IF_ERROR(access.Read(*block.optimizer, *entry, &memory));
       const int64_t count = PackedRows(*entry);
       const int64_t most = kSample / static_cast<int64_t>(SizeOf(entry->dtype));
       const auto add = [&](int64_t first, int64_t last) {
-        PackRows(*entry, block.arena, first, last, rows.data());
+        PackRows(*entry, memory, first, last, rows.data());
         const int64_t elements = PackedBefore(*entry, last) - PackedBefore(*entry, first);
         hash.Add(rows.data(), static_cast<size_t>(elements) * SizeOf(entry->dtype));
       };
@@ -98,7 +102,8 @@ int64_t ContentsOf(std::span<const BlockToSave> blocks) {
       if (!entry->symmetric() && last < count) add(std::max(last, count - most), count);
     }
   }
-  return static_cast<int64_t>(hash.value());
+  *contents = static_cast<int64_t>(hash.value());
+  return {};
 }
 
 Status CheckSame(const Told& told, const std::vector<const BlockToSave*>& first_blocks, int rank) {
@@ -124,26 +129,28 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
   std::vector<BlockToSave> shared;
   std::vector<Item> items;
   std::vector<const BlockToSave*> first_blocks;  // of items; nullptr: of none
-  const auto item_of = [&ranks](std::span<const BlockToSave> saved) {
-    return Item{PlacesOf(saved), ranks.world() > 1 ? ContentsOf(saved) : 0};
+  const auto add = [&](std::span<const BlockToSave> saved) -> Status {
+    items.push_back({PlacesOf(saved), 0});
+    return ranks.world() > 1 ? ContentsOf(saved, &items.back().holds) : Status();
   };
-  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
+  const auto collect = [&]() -> Status {
     for (const Optimizer* optimizer : call.optimizers) {
       part->keep = std::max(part->keep, optimizer->SettingsOf(0).checkpoint_keep);
       texts.push_back(DescriptionTexts(*optimizer, 0));
       blocks.push_back(BlocksOf(*optimizer, Others::kCopies));
       for (BlockToSave& block : BlocksOf(*optimizer, Others::kShards)) shared.push_back(std::move(block));
       items.push_back({HashOf(texts.back())});
-      items.push_back(item_of(blocks.back()));
+      SHAMPOO_RETURN_IF_ERROR(add(blocks.back()));
       first_blocks.push_back(nullptr);
       first_blocks.push_back(blocks.back().empty() ? nullptr : blocks.back().data());
     }
     for (const BlockToSave& block : shared) {
-      items.push_back(item_of({&block, 1}));
+      SHAMPOO_RETURN_IF_ERROR(add({&block, 1}));
       first_blocks.push_back(&block);
     }
-    return Status();
-  })));
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(collect)));
   std::vector<int64_t> keeps;
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
   part->keep = *std::max_element(keeps.begin(), keeps.end());

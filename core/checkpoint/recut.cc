@@ -12,7 +12,7 @@ constexpr int64_t kWindow = int64_t{1} << 19;  // elements
 
 }  // namespace
 
-Status Recutter::Load(const CheckpointIndex& index, const Matching::Recut& recut, char* arena) {
+Status Recutter::Load(const CheckpointIndex& index, const Matching::Recut& recut) {
   const PlanData& plan = recut.optimizer->plan();
   const int64_t elements = index.params[static_cast<size_t>(recut.stored_param)].elements();
   for (const std::string_view name : kElementwiseStates) {
@@ -23,14 +23,14 @@ Status Recutter::Load(const CheckpointIndex& index, const Matching::Recut& recut
       targets.push_back({BlockPlace::Of(plan.params[static_cast<size_t>(recut.param)].desc, block), state});
     }
     for (int64_t first = 0; first < elements && !targets.empty(); first += kWindow) {
-      SHAMPOO_RETURN_IF_ERROR(LoadWindow(recut, targets, first, std::min(kWindow, elements - first), arena));
+      SHAMPOO_RETURN_IF_ERROR(LoadWindow(recut, targets, first, std::min(kWindow, elements - first)));
     }
   }
   return {};
 }
 
 Status Recutter::LoadWindow(const Matching::Recut& recut, const std::vector<Target>& targets, int64_t first,
-                            int64_t count, char* arena) {
+                            int64_t count) {
   const size_t size = SizeOf(targets[0].state->dtype);
   const auto bytes = [size](int64_t n) { return static_cast<size_t>(n) * size; };
   const auto is_empty = [&](const Target& target) {
@@ -41,10 +41,13 @@ Status Recutter::LoadWindow(const Matching::Recut& recut, const std::vector<Targ
   window_.resize(bytes(count));
   SHAMPOO_RETURN_IF_ERROR(reader_->ReadWindow(recut.sources, targets[0].state->state(), first, count, window_.data()));
   for (const Target& target : targets) {
-    char* const to = arena + target.state->arena_offset;
+    if (is_empty(target)) continue;
+    char* to = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(access_.Change(recut.optimizer, *target.state, &to));
     ForEachRunOf(target.place, Within(target.place, first, count), [&](int64_t dense, int64_t at, int64_t n) {
       std::memcpy(to + bytes(dense), window_.data() + bytes(at - first), bytes(n));
     });
+    SHAMPOO_RETURN_IF_ERROR(access_.Finish());
   }
   return {};
 }

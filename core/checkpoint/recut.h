@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/checkpoint/matching.h"
 #include "core/checkpoint/states_reader.h"
+#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 
@@ -15,18 +16,18 @@ namespace shampoo {
 class Recutter {
  public:
   explicit Recutter(StatesReader* reader) : reader_(reader) {}
-  Status Load(const CheckpointIndex& index, const Matching::Recut& recut, char* arena);
+  Status Load(const CheckpointIndex& index, const Matching::Recut& recut);
 
  private:
   struct Target {
     BlockPlace place;
     const StateEntry* state;
   };
-  Status LoadWindow(const Matching::Recut& recut, const std::vector<Target>& targets, int64_t first, int64_t count,
-                    char* arena);
+  Status LoadWindow(const Matching::Recut& recut, const std::vector<Target>& targets, int64_t first, int64_t count);
 
   StatesReader* reader_;
   std::vector<char> window_;
+  StateAccess access_;
 };
 
 }  // namespace shampoo

@@ -199,6 +199,7 @@ class Save {
 
 Status SaveCheckpoint(const CheckpointCall& call, const StatesWriter::Limits& limits) {
   SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
+  const WorldStaging staging(call);
   return Save(call, limits).Run();
 }
 

@@ -123,7 +123,7 @@ Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry, i
   return ForEachPiece(block, entry, [](const char*, size_t) { return Status(); });
 }
 
-Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena) {
+Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory) {
   Found found{};
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
   const int64_t rows = PackedRows(state);
@@ -136,7 +136,7 @@ Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, co
     const auto bytes = static_cast<size_t>(PackedBefore(state, last) * size - begin);
     SHAMPOO_RETURN_IF_ERROR(ReadPiece(found.file, found.at + begin, bytes));
     hash.Add(buffer_.data(), bytes);
-    UnpackRows(state, buffer_.data(), row, last, arena);
+    UnpackRows(state, buffer_.data(), row, last, memory);
     row = last;
   }
   if (hash.value() == entry.checksum) return {};

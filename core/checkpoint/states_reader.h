@@ -32,7 +32,7 @@ class StatesReader {
     return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
   }
   // The same, and brings them to a state of the same block, piece by piece: after a failure some may be there.
-  Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* arena);
+  Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory);
   // Elements of an entry that has passed Check, in the order of its file.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
   // Elements [first, first + count) of a flattened parameter, put together from blocks that have this elementwise

@@ -8,6 +8,7 @@
 
 #include "core/base/hash.h"
 #include "core/checkpoint/names.h"
+#include "core/optimizer/state_access.h"
 #include "core/plan/layout.h"
 
 namespace shampoo {
@@ -34,7 +35,7 @@ class Appender {
     return {};
   }
 
-  Status AppendEntry(const StateEntry& entry, const char* arena, uint64_t* checksum) {
+  Status AppendEntry(const StateEntry& entry, const char* memory, uint64_t* checksum) {
     StreamHash hash;
     const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
     const int64_t rows = PackedRows(entry);
@@ -42,7 +43,7 @@ class Appender {
       const auto bytes_to = [&](int64_t last) { return (PackedBefore(entry, last) - PackedBefore(entry, row)) * size; };
       SHAMPOO_RETURN_IF_ERROR(MakeRoom(static_cast<size_t>(bytes_to(row + 1))));
       const int64_t last = LastRowWithin(entry, row, static_cast<int64_t>(room()) / size);
-      PackRows(entry, arena, row, last, end());
+      PackRows(entry, memory, row, last, end());
       const auto bytes = static_cast<size_t>(bytes_to(last));
       hash.Add(end(), bytes);
       used_ += bytes;
@@ -135,12 +136,15 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   begun_.push_back({path, path + kTemporary});
   SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
+  StateAccess access;
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
     block.stored.file = static_cast<int>(files_.size());
     for (const StateEntry* entry : block.entries) {
       StoredEntry stored{std::string(entry->state()), entry->dtype, 0};
-      SHAMPOO_RETURN_IF_ERROR(appender.AppendEntry(*entry, block.arena, &stored.checksum));
+      const char* memory = nullptr;
+      SHAMPOO_RETURN_IF_ERROR(access.Read(*block.optimizer, *entry, &memory));
+      SHAMPOO_RETURN_IF_ERROR(appender.AppendEntry(*entry, memory, &stored.checksum));
       block.stored.entries.push_back(std::move(stored));
     }
   }

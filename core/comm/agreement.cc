@@ -11,8 +11,6 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kTextBytes = 1024;
-
 uint64_t HashOfLines(std::span<const std::string> lines) {
   uint64_t hash = lines.size();
   for (const std::string& line : lines) hash = HashBytes(line.data(), line.size(), hash);

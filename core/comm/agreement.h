@@ -16,7 +16,8 @@ inline constexpr char kNothingChanged[] = "; nothing has changed";
 // What ranks do to fail together, with the same error. They allocate and take some exchanges, so they are for create
 // and for steps that fail anyway. Collective, all of them: every rank must come here at the same point.
 
-// Everybody's text, cut off after some hundred bytes.
+inline constexpr size_t kTextBytes = 1024;
+// Everybody's text, cut off before so many bytes.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
 // Everybody's number.

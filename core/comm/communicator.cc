@@ -29,12 +29,29 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
+  if (staging_ == nullptr) return GatherInStream(buffer, segment_bytes, nullptr);
+  Status status = GatherStaged(buffer, segment_bytes);
+  if (!status.ok() && !failed_) GiveUp();
+  return status;
+}
+
+Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
+  const int64_t bytes = segment_bytes * ops_.world;
+  const int64_t own = segment_bytes * ops_.rank;
+  char* staged = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(staging_->Memory(bytes, &staged));
+  SHAMPOO_RETURN_IF_ERROR(staging_->ToDevice(staged + own, static_cast<char*>(buffer) + own, segment_bytes));
+  SHAMPOO_RETURN_IF_ERROR(GatherInStream(staged, segment_bytes, staging_->stream()));
+  return staging_->ToHost(buffer, staged, bytes);
+}
+
+Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* stream) {
   const char* what = "async_error";
   int32_t error = AsyncError();
   if (error == 0) {
     what = "all_gather";
     const char* const own = static_cast<const char*>(buffer) + ops_.rank * segment_bytes;
-    error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), nullptr);
+    error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream);
   }
   if (error == 0) return {};
   return Lost(what, error, Cat("segments of ", segment_bytes, " bytes"));
@@ -58,13 +75,15 @@ Status Communicator::AllToAll(const void* send, std::span<const size_t> send_byt
   return Lost(what, error, Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
 }
 
+void Communicator::GiveUp() {
+  const bool first = !std::exchange(failed_, true);
+  if (ops_.abort == nullptr) return;
+  told_ = true;
+  if (first) ops_.abort(ops_.user);
+}
+
 Status Communicator::Lost(const char* what, int32_t error, const std::string& size) {
-  const bool first = !failed_;
-  failed_ = true;
-  if (ops_.abort != nullptr) {
-    told_ = true;
-    if (first) ops_.abort(ops_.user);
-  }
+  GiveUp();
   return CommFailed(who_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
                     ": a collective failed; tear the job down and start it anew from a checkpoint");
 }

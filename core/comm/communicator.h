@@ -27,6 +27,16 @@ struct CommOps {
   void (*release)(void* user) = nullptr;
 };
 
+// Memory of a device through which buffers of the host go where a communicator takes no other.
+class Staging {
+ public:
+  virtual ~Staging() = default;
+  virtual Status Memory(int64_t bytes, char** memory) = 0;
+  virtual Status ToDevice(void* to, const void* from, int64_t bytes) = 0;
+  virtual Status ToHost(void* to, const void* from, int64_t bytes) = 0;
+  virtual void* stream() const = 0;
+};
+
 // Ranks that exchange segments of equal size. Shared by the caller's handle and the optimizers made with it; the
 // caller's release is called when the last of them lets go.
 class Communicator {
@@ -55,10 +65,17 @@ class Communicator {
   bool TakeFailureToTell();
   // A failure of which every rank knows.
   Status FailTogether(Status failure);
+  // This rank will take part in nothing more: the others are made to fail as far as the caller's functions can.
+  void GiveUp();
+
+  // How buffers of the host come to a communicator that takes memory of a device: see StagingScope.
+  void StageBy(Staging* staging) { staging_ = staging; }
 
   // buffer: world segments of segment_bytes, of which this rank's own is filled; afterwards all are. After a failure
   // the other ranks are made to fail as far as the caller's functions can.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
+  // The same in memory that the communicator takes, in the order of a stream.
+  Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
   // A number of every rank. It takes no memory, so that a rank that has none can tell the others.
   Status GatherNumber(int64_t own);
@@ -70,6 +87,7 @@ class Communicator {
 
  private:
   Communicator() = default;
+  Status GatherStaged(void* buffer, int64_t segment_bytes);
   int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
   // What `what` returned of the caller's functions.
   Status Lost(const char* what, int32_t error, const std::string& size);
@@ -82,6 +100,19 @@ class Communicator {
   bool failed_ = false;
   bool told_ = false;
   std::vector<int64_t> numbers_;
+  Staging* staging_ = nullptr;
+};
+
+// While it lives, the communicator takes buffers of the host by way of `staging`.
+class StagingScope {
+ public:
+  StagingScope(Communicator* comm, Staging* staging) : comm_(comm) { comm_->StageBy(staging); }
+  ~StagingScope() { comm_->StageBy(nullptr); }
+  StagingScope(const StagingScope&) = delete;
+  StagingScope& operator=(const StagingScope&) = delete;
+
+ private:
+  Communicator* comm_;
 };
 
 }  // namespace shampoo

@@ -139,6 +139,7 @@ Status Config::Resolve(Settings* settings) const {
   made.balance = static_cast<Balance>(Choice("balance"));
   made.on_block_mismatch = static_cast<OnBlockMismatch>(Choice("on_block_mismatch"));
   made.shard_mode = static_cast<ShardMode>(Choice("shard_mode"));
+  made.precondition_math = static_cast<PreconditionMath>(Choice("precondition_math"));
 
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));

@@ -19,6 +19,7 @@ constexpr const char* kNonFiniteNames[] = {"error", "skip_block", "skip_step"};
 constexpr const char* kCommunicateNames[] = {"updates", "params"};
 constexpr const char* kBalanceNames[] = {"bytes", "cost"};
 constexpr const char* kShardModeNames[] = {"local", "gather"};
+constexpr const char* kMathNames[] = {"f32", "tf32"};
 constexpr const char* kMismatchNames[] = {"error", "reset"};
 constexpr const char* kStateDtypes[] = {"auto", "f32", "f64", "f16", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
@@ -202,6 +203,16 @@ const Key kKeys[] = {
             "names them. reset: their factor matrices and inverse roots start anew, and a warning counts them. All other "
             "states are kept in any case.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames},
+    {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
+     .doc = "On a GPU, by how many calls later a step tells what it has found: gradients that it refused, roots that it "
+            "could not compute. 1: the next call tells it, so that no call waits for its own step. 0: each call waits for "
+            "its step. Of no effect on the CPU, where a call returns when its step is done.",
+     .scope = Scope::kOptimizer, .least = 0, .most = 1, .integer = &Settings::status_lag},
+    {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
+     .doc = "On a GPU, the arithmetic of float32 products with inverse roots. f32: that of float32. tf32: operands are "
+            "rounded to TF32, which has 10 bits, for tensor cores. Factor matrices, and the roots themselves, are "
+            "computed in full in any case. Of no effect on the CPU.",
+     .scope = Scope::kOptimizer, .choices = kMathNames},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},

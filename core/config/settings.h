@@ -22,6 +22,7 @@ enum class Communicate { kUpdates, kParams };
 enum class Balance { kBytes, kCost };
 enum class ShardMode { kLocal, kGather };
 enum class OnBlockMismatch { kError, kReset };
+enum class PreconditionMath { kF32, kTf32 };
 
 // The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
 struct Settings {
@@ -49,6 +50,7 @@ struct Settings {
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
   int64_t verify_replicas = 0;    // 0: never
   int64_t checkpoint_keep = 0;
+  int64_t status_lag = 0;
 
   bool use_nesterov = false;
   bool use_merge_dims = false;
@@ -68,6 +70,7 @@ struct Settings {
   Balance balance = Balance::kBytes;
   ShardMode shard_mode = ShardMode::kLocal;
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
+  PreconditionMath precondition_math = PreconditionMath::kF32;
 
   std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
 

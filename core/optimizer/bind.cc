@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/text.h"
+#include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 #include "core/plan/layout.h"
 
@@ -81,6 +82,7 @@ Status Optimizer::Bind(int first, std::span<const Buffers> buffers) {
     buffers_[static_cast<size_t>(first) + i] = buffers[i];
     bound_[static_cast<size_t>(first) + i] = true;
   }
+  if (device_) device_->buffers_changed = true;
   return {};
 }
 
@@ -91,6 +93,7 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
                    "NULL for the arena of create");
   }
   if (state_in == nullptr) {
+    if (device_) device_->forgets = true;
     is_initial_ = is_initial_ && state_out_ == created_state_;
     state_in_ = created_state_;
     state_out_ = created_state_;

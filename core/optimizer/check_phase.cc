@@ -11,14 +11,11 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/optimizer/optimizer.h"
+#include "core/optimizer/refusals.h"
 #include "core/plan/runs.h"
 
 namespace shampoo {
 namespace {
-
-constexpr const char* kWhatToTry =
-    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
-    "schedule, clip gradients, or start preconditioning later; on_nonfinite tells a step to skip by itself";
 
 // A factor that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so that
 // its diagonal need not be read.
@@ -27,17 +24,9 @@ constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
 // NaN stays.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
-// Margins for the rounding of sums in the computation dtype, and of one number to the dtype of a state.
-double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
+// With a margin, too, for the rounding of one number to the dtype of a state.
 double StateLimit(const Block& block, Dtype state) {
   return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(state));
-}
-
-// The dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, where it is narrow.
-Dtype ElementDtype(const Block& block) {
-  const bool narrow =
-      block.filtered_grad.present() && LargestFinite(block.filtered_grad.dtype) < LargestFinite(block.computation);
-  return narrow ? block.filtered_grad.dtype : block.computation;
 }
 
 // Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
@@ -102,30 +91,17 @@ Status CheckGradient(Backend* backend, const StepItem& item, const char* state, 
   const GradientInspection seen = backend->Inspect(item);
   const int64_t element =
       block.gathered ? block.tensor_offset + OffsetAt(block.shape, block.tensor_stride, seen.element) : seen.element;
-  const auto where = [&] { return Cat(" at element ", element, " (block ", BlockName(param, block), ")"); };
-  if (!std::isfinite(seen.value)) {
-    return Numeric(seen.param_at_fault ? "parameter \"" : "the gradient of parameter \"", param.desc.name, "\" has ",
-                   std::isnan(seen.value) ? "NaN" : "an infinity", where(), kNothingChanged, kWhatToTry);
-  }
-  const auto too_large = [&](const std::string& what, Dtype dtype, const char* advice) {
-    return Numeric("the gradient of parameter \"", param.desc.name, "\" is too large: ", what, " would overflow ",
-                   NameOf(dtype), "; the largest value is ", seen.value, where(), kNothingChanged, kWhatToTry, advice);
-  };
+  const RefusedAt at{param, block, element, seen.value};
+  if (!std::isfinite(seen.value)) return RefuseNotFinite(at, seen.param_at_fault);
   if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
-    return too_large("it", ElementDtype(block), "");
+    return RefuseElement(at);
   }
   const auto check_growth = [&](const Growth& growth) -> Status {
-    if (!growth.MomentFits(seen.value * seen.value)) {
-      return too_large("the grafting state", block.grafting.dtype, ", or keep that state in a wider grafting_dtype");
-    }
+    if (!growth.MomentFits(seen.value * seen.value)) return RefuseMoment(at);
     for (int k = 0; k < block.order(); ++k) {
       const double slice_square = seen.slice_square[static_cast<size_t>(k)];
       const bool product_fits = slice_square < ProductLimit(block.computation);
-      if (product_fits && growth.FactorFits(k, slice_square)) continue;
-      const Dtype dtype = block.factor[static_cast<size_t>(k)].dtype;
-      const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(block.computation);
-      return too_large(Cat("factor.", k), narrow ? dtype : block.computation,
-                       narrow ? ", or keep factors in a wider factor_dtype" : "");
+      if (!(product_fits && growth.FactorFits(k, slice_square))) return RefuseFactor(at, k, product_fits);
     }
     return {};
   };
@@ -167,8 +143,7 @@ Status Optimizer::ListItems() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (!groups_[g].active) continue;
     if (counters[g] < 0 || counters[g] >= kStepLimit) {
-      return WrongState("the state \"group.", g, "/step\" is ", counters[g],
-                        ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
+      return RefuseCounter(g, counters[g]);
     }
     PrepareProgram(&groups_[g], counters[g] + 1);
   }
@@ -261,9 +236,7 @@ Status Optimizer::CheckFactors() {
     const double largest =
         LargestOfFactor(backend_.get(), item.block->factor[k], item.block->shape[static_cast<int>(k)], state_in_);
     if (std::isfinite(largest)) continue;
-    return Numeric("the factor matrix ", BlockName(*item.param, *item.block), "/factor.", k, " has ",
-                   std::isnan(largest) ? "NaN" : "an infinity", ", which no step of this optimizer put there",
-                   kNothingChanged, ". Write or bind a sound state");
+    return RefuseFactorState(*item.param, *item.block, k, largest);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/base/caught.h"
@@ -9,6 +10,8 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/optimizer/check_phase.h"
+#include "core/optimizer/device_staging.h"
+#include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 #include "core/plan/cost.h"
 #include "core/plan/describe.h"
@@ -22,7 +25,18 @@ Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
     if (comm == nullptr) continue;
-    if (comm->takes_device_memory()) {
+    const bool on_device = desc.device == DeviceType::kCuda;
+    if (on_device && kind == std::string_view("shard")) {
+      return Unsupported(
+          "desc.shard_comm is not NULL, and shards on a GPU (device_type SHAMPOO_CUDA) are stepped without asking each "
+          "other yet: expected NULL");
+    }
+    if (on_device && !comm->takes_device_memory()) {
+      return Unsupported("desc.", kind,
+                         "_comm takes memory of the host, and the optimizer is on a GPU: give a communicator whose "
+                         "device_type is SHAMPOO_CUDA");
+    }
+    if (!on_device && comm->takes_device_memory()) {
       return Unsupported("desc.", kind,
                          "_comm takes memory of a GPU, and the optimizer is on the CPU: give a communicator whose "
                          "device_type is SHAMPOO_CPU");
@@ -30,6 +44,15 @@ Status CheckUsable(const OptimizerDesc& desc) {
     if (comm->failed()) return comm->FailedBefore();
   }
   return {};
+}
+
+// An engine of no blocks, where none could be made for the plan: it takes memory of the device to tell other ranks so.
+Status CreateSpare(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
+  auto plan = std::make_shared<PlanData>();
+  plan->placement.device = desc.device;
+  plan->groups.emplace_back();
+  plan->state_bytes_of_rank = {kArenaAlignment};
+  return cuda::DeviceEngine::Create(std::move(plan), {desc.device_id, desc.allocator, desc.stream, nullptr}, out);
 }
 
 // Which algorithm parameters get, whose shards lie on several ranks.
@@ -50,6 +73,9 @@ std::string TextOfForms(const PlanData& plan) {
 }
 
 }  // namespace
+
+Optimizer::Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
+Optimizer::~Optimizer() = default;
 
 Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status given,
                          std::unique_ptr<Optimizer>* out) {
@@ -76,6 +102,18 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return optimizer->Build(desc, numbers);
     });
   }
+  std::unique_ptr<cuda::DeviceEngine> spare;
+  std::optional<DeviceStaging> staging;
+  std::optional<StagingScope> staged;
+  if (desc.device == DeviceType::kCuda && desc.replica_comm) {
+    const bool is_built = optimizer != nullptr && optimizer->on_device();
+    if (!is_built && !CreateSpare(desc, &spare).ok()) {
+      desc.replica_comm->GiveUp();
+      return status;
+    }
+    staging.emplace(is_built ? optimizer->device_->engine.get() : spare.get(), desc.stream);
+    staged.emplace(desc.replica_comm.get(), &*staging);
+  }
   struct Ranks {
     Communicator* comm;
     const std::vector<std::string>& lines;
@@ -90,7 +128,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   const PlanData& data = *plan;
-  optimizer->InitializeState();
+  SHAMPOO_RETURN_IF_ERROR(optimizer->InitializeState());
   LogText(LogLevel::kInfo, [&data] {
     return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
                data.blocks.size(), " blocks", data.ranks() == 1 ? "" : " of all ranks", ", ", data.state_bytes(),
@@ -127,8 +165,15 @@ Status Optimizer::CheckCommunicators(const OptimizerDesc& desc) const {
 // All that one rank makes by itself.
 Status Optimizer::Build(const OptimizerDesc& desc, const Numbers& numbers) {
   const PlanData& data = *plan_;
+  if (desc.device != data.placement.device) {
+    const auto name = [](DeviceType type) { return type == DeviceType::kCpu ? "SHAMPOO_CPU (1)" : "SHAMPOO_CUDA (2)"; };
+    return Invalid("desc.device_type is ", name(desc.device), ", and that of the plan ", name(data.placement.device),
+                   ": expected the same of both, as the plan counts bytes for its own");
+  }
   replica_comm_ = desc.replica_comm;
-  SHAMPOO_RETURN_IF_ERROR(AllocateState(desc));
+  SHAMPOO_RETURN_IF_ERROR(CheckGivenState(desc));
+  owns_state_ = desc.state == nullptr;
+  if (desc.device == DeviceType::kCpu) SHAMPOO_RETURN_IF_ERROR(AllocateState(desc));
   for (const Settings& settings : data.groups) {
     groups_.emplace_back();
     groups_.back().settings = settings;
@@ -139,6 +184,7 @@ Status Optimizer::Build(const OptimizerDesc& desc, const Numbers& numbers) {
   buffers_.resize(data.params.size());
   bound_.resize(data.params.size(), false);
   entries_ = ListEntries(data);
+  if (desc.device != DeviceType::kCpu) return BuildOnDevice(desc, numbers);
   if (data.placement.replica_world > 1) {
     SHAMPOO_RETURN_IF_ERROR(Exchange::Create(data, desc.replica_comm, numbers.of_replicas, desc.allocator, &exchange_));
   }
@@ -150,29 +196,58 @@ Status Optimizer::Build(const OptimizerDesc& desc, const Numbers& numbers) {
   return CpuBackend::Create(data, desc.executor, desc.allocator, &backend_);
 }
 
-Status Optimizer::AllocateState(const OptimizerDesc& desc) {
+Status Optimizer::CheckGivenState(const OptimizerDesc& desc) const {
+  if (desc.state == nullptr) return {};
   const int64_t needed = plan_->state_bytes();
+  if (desc.state_bytes < static_cast<size_t>(needed)) {
+    return Invalid("state_bytes is ", desc.state_bytes, ": the plan's \"state\" bytes are ", needed);
+  }
+  if (reinterpret_cast<uintptr_t>(desc.state) % kArenaAlignment == 0) return {};
+  return Invalid("state is not aligned: expected a multiple of ", kArenaAlignment, " bytes");
+}
+
+Status Optimizer::AllocateState(const OptimizerDesc& desc) {
+  created_state_ = static_cast<char*>(desc.state);
   if (desc.state == nullptr) {
-    SHAMPOO_RETURN_IF_ERROR(Allocation::Create(desc.allocator, needed, "state", &own_state_));
+    SHAMPOO_RETURN_IF_ERROR(Allocation::Create(desc.allocator, plan_->state_bytes(), "state", &own_state_));
     created_state_ = own_state_.data();
-  } else {
-    if (desc.state_bytes < static_cast<size_t>(needed)) {
-      return Invalid("state_bytes is ", desc.state_bytes, ": the plan's \"state\" bytes are ", needed);
-    }
-    if (reinterpret_cast<uintptr_t>(desc.state) % kArenaAlignment != 0) {
-      return Invalid("state is not aligned: expected a multiple of ", kArenaAlignment, " bytes");
-    }
-    created_state_ = static_cast<char*>(desc.state);
   }
   state_in_ = created_state_;
   state_out_ = created_state_;
   return {};
 }
 
-void Optimizer::InitializeState() {
-  std::fill_n(state_out_, CounterBytes(static_cast<int64_t>(groups_.size())), char{0});
-  backend_->InitializeState(*plan_, state_out_);
-  is_initial_ = own_state_.data() != nullptr;  // a host may change its own memory unseen
+// What stands for the workspace and the backend of the CPU.
+Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Numbers& numbers) {
+  auto made = std::make_unique<OnDevice>();
+  made->stream = desc.stream;
+  made->lags = plan_->groups[0].status_lag != 0;
+  made->counters.resize(groups_.size());
+  made->asked.steps.resize(groups_.size());
+  made->asked.refresh.resize(plan_->blocks.size());
+  made->numbers.resize(groups_.size());
+  made->steps.resize(groups_.size());
+  made->refresh.resize(plan_->blocks.size());
+  roots_.Prepare(*plan_);
+  if (plan_->placement.replica_world > 1) {
+    made->comm = replica_comm_.get();
+    made->number = numbers.of_replicas;
+    inputs_.resize(plan_->params.size() + groups_.size() + 1);
+  }
+  SHAMPOO_RETURN_IF_ERROR(
+      cuda::DeviceEngine::Create(plan_, {desc.device_id, desc.allocator, desc.stream, desc.state}, &made->engine));
+  if (made->comm != nullptr) {
+    // What failures are told by: a step allocates nothing.
+    const size_t segment = std::max(kTextBytes, inputs_.size() * sizeof inputs_[0]);
+    void* unused = nullptr;
+    SHAMPOO_RETURN_IF_ERROR(
+        made->engine->Staging(static_cast<int64_t>(segment) * plan_->placement.replica_world, &unused));
+  }
+  created_state_ = desc.state != nullptr ? static_cast<char*>(desc.state) : made->engine->state();
+  state_in_ = created_state_;
+  state_out_ = created_state_;
+  device_ = std::move(made);
+  return {};
 }
 
 void Optimizer::PrepareStep() {

@@ -9,6 +9,42 @@
 
 namespace shampoo {
 
+Status FailureOfRanks(Communicator* comm, std::span<const int64_t> codes, std::span<const char> echoes,
+                      std::span<const std::string> texts) {
+  const size_t none = codes.size();
+  size_t cause = none;
+  bool all = true;
+  for (size_t rank = 0; rank < codes.size(); ++rank) {
+    if (codes[rank] == 0) {
+      all = false;
+      continue;
+    }
+    const auto is_echo = [&](size_t of) { return !echoes.empty() && echoes[of] != 0; };
+    if (cause == none || (is_echo(cause) && !is_echo(rank))) cause = rank;
+  }
+  const auto code = static_cast<Code>(codes[cause]);
+  std::string text = texts[cause];
+  if (code == Code::kComm) return comm->FailTogether(Status(code, std::move(text)));
+  const size_t promise = all ? std::string::npos : text.find(kNothingChanged);
+  if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
+  const char* const others =
+      all ? ""
+          : ". Other ranks could not see this and had begun the step: parameters are as they were, "
+            "and the state of the blocks that those ranks own has taken this step's gradient in";
+  return Status(code, Cat("rank ", cause, ": ", text, others));
+}
+
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
+  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first,
+                    ": parameters are as they were. Give all ranks the state of the same step, and step them alike");
+}
+
+Status ScalarsDiffer(int rank) {
+  return Invalid("rank ", rank,
+                 " has another learning rate, gradient_scale or other changed hyper-parameter than rank "
+                 "0: parameters are as they were. Set them alike on all ranks");
+}
+
 Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number)
     : comm_(std::move(comm)),
       number_(number),
@@ -76,37 +112,21 @@ Status Exchange::CheckFailures(const Status& own) {
   }
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));
-  const auto find = [this](auto&& wanted) { return std::find_if(headers_.begin(), headers_.end(), wanted); };
-  auto cause = find([](const SegmentHeader& header) { return header.code != 0 && header.echo == 0; });
-  if (cause == headers_.end()) cause = find([](const SegmentHeader& header) { return header.code != 0; });
-  const bool all = find([](const SegmentHeader& header) { return header.code == 0; }) == headers_.end();
-  const auto rank = cause - headers_.begin();
-  const auto code = static_cast<Code>(cause->code);
-  if (code == Code::kComm) return comm_->FailTogether(Status(code, texts[static_cast<size_t>(rank)]));
-  std::string text = texts[static_cast<size_t>(rank)];
-  const size_t promise = all ? std::string::npos : text.find(kNothingChanged);
-  if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
-  const char* const others =
-      all ? ""
-          : ". Other ranks could not see this and had begun the step: parameters are as they were, "
-            "and the state of the blocks that those ranks own has taken this step's gradient in";
-  return Status(code, Cat("rank ", rank, ": ", text, others));
+  std::vector<int64_t> codes;
+  std::vector<char> echoes;
+  for (const SegmentHeader& header : headers_) {
+    codes.push_back(header.code);
+    echoes.push_back(header.echo != 0 ? 1 : 0);
+  }
+  return FailureOfRanks(comm_.get(), codes, echoes, texts);
 }
 
 Status Exchange::CompareHeaders() const {
   const SegmentHeader& first = headers_[0];
   for (size_t rank = 1; rank < headers_.size(); ++rank) {
     const SegmentHeader& header = headers_[rank];
-    if (header.step != first.step) {
-      return WrongState(
-          "rank ", rank, " is at step ", header.step, " and rank 0 at step ", first.step,
-          ": parameters are as they were. Give all ranks the state of the same step, and step them alike");
-    }
-    if (header.scalars != first.scalars) {
-      return Invalid("rank ", rank,
-                     " has another learning rate, gradient_scale or other changed hyper-parameter than rank "
-                     "0: parameters are as they were. Set them alike on all ranks");
-    }
+    if (header.step != first.step) return StepsDiffer(static_cast<int>(rank), header.step, first.step);
+    if (header.scalars != first.scalars) return ScalarsDiffer(static_cast<int>(rank));
   }
   return {};
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/memory.h"
@@ -12,6 +14,15 @@
 #include "core/plan/plan.h"
 
 namespace shampoo {
+
+// What a step says that fails on some of several ranks, or differs between them: the same on all.
+
+// codes, texts: of what each rank has failed with, by rank; of which some has. echoes: whether others know more of it;
+// none: no one's is one.
+Status FailureOfRanks(Communicator* comm, std::span<const int64_t> codes, std::span<const char> echoes,
+                      std::span<const std::string> texts);
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
+Status ScalarsDiffer(int rank);
 
 // The gather buffer of an optimizer of several ranks, and what is said in it. Every rank makes the same calls.
 class Exchange {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/base/device_type.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
+#include "core/comm/agreement.h"
 #include "core/comm/communicator.h"
 #include "core/optimizer/exchange.h"
 #include "core/optimizer/gathering.h"
@@ -21,7 +23,15 @@
 
 namespace shampoo {
 
+struct OnDevice;
+namespace cuda {
+struct StepReport;
+}
+
 struct OptimizerDesc {
+  DeviceType device = DeviceType::kCpu;
+  int device_id = 0;
+  void* stream = nullptr;
   HostAllocator allocator;
   HostExecutor executor;
   void* state = nullptr;  // nullptr: allocated here
@@ -37,18 +47,30 @@ class Optimizer {
   // nullptr then.
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status given,
                        std::unique_ptr<Optimizer>* out);
+  ~Optimizer();
 
+  bool on_device() const { return device_ != nullptr; }
   Status CheckRange(int first, int count) const;  // of parameters
   Status Bind(int first, std::span<const Buffers> buffers);
   Status BindScalar(int group, const char* name, int dtype, const void* value);
   Status BindState(const void* state_in, void* state_out);
   Status Set(int group, const char* name, double value);
   Status Get(int group, const char* name, double* value) const;
-  Status Step(Status given);
+  Status Step(Status given, void* stream);
+  // What steps on a device have found that no call has told yet. failed: the number of the call; 0: none.
+  Status StatusOfSteps(bool wait, int64_t* failed);
   Status Stat(std::string_view name, double* value) const;
 
   std::span<const StateEntry> entries() const { return entries_; }
   Status EntryAt(int64_t index, const StateEntry** entry) const;
+  // Of a buffer of the caller.
+  Status CheckMemoryType(DeviceType memory) const;
+  // Elements of an entry; memory: where the caller's buffer is.
+  Status ReadState(int64_t index, int64_t first, int64_t count, void* to, size_t to_bytes, DeviceType memory,
+                   void* stream);
+  Status WriteState(int64_t index, int64_t first, int64_t count, const void* from, size_t from_bytes, DeviceType memory,
+                    void* stream);
+  // Which may be memory of a device: see StateAccess.
   const char* arena() const { return state_out_; }
   char* ArenaToWrite() {
     is_initial_ = false;
@@ -58,14 +80,23 @@ class Optimizer {
   // For checkpoints.
   const PlanData& plan() const { return *plan_; }
   const Settings& SettingsOf(int group) const { return groups_[static_cast<size_t>(group)].settings; }  // in force
-  int64_t StepsOf(int group) const { return step_counters()[group]; }
-  void SetSteps(int group, int64_t steps) { step_counters()[group] = steps; }
+  // For a communicator that takes memory of this optimizer's device; nullptr on the CPU.
+  std::unique_ptr<Staging> MakeStaging(void* stream) const;
+  // Before the state is looked at: what steps have found is taken, and further copies are in the order of the stream.
+  Status UseState(void* stream);
+  // Bytes of the arena.
+  Status FetchState(int64_t offset, int64_t bytes, char* to) const;
+  Status PutState(int64_t offset, int64_t bytes, const char* from);
+  // Steps of a group, on a device as FetchSteps has found them.
+  Status FetchSteps();
+  int64_t StepsOf(int group) const {
+    return on_device() ? saved_steps_[static_cast<size_t>(group)] : step_counters()[group];
+  }
+  Status SetSteps(int group, int64_t steps);
   // Whether the state is that of create, so that InitializeState would bring it back.
   bool is_initial() const { return is_initial_; }
-  void InitializeState();
-  void InitializeFactors(const Block& block) {
-    backend_->InitializeFactors(block, SettingsOf(block.group).initial_inverse, state_out_);
-  }
+  Status InitializeState();
+  Status InitializeFactors(const Block& block);
   // After the state has become another: what earlier steps have left to be raised is of no account.
   void StateIsReplaced();
   // After it was spoiled: what reads this arena fails with this text, until the state is replaced or written anew.
@@ -107,7 +138,7 @@ class Optimizer {
     double largest_param = 0;     // where it is part of G
   };
 
-  explicit Optimizer(std::shared_ptr<const PlanData> plan) : plan_(std::move(plan)) {}
+  explicit Optimizer(std::shared_ptr<const PlanData> plan);
   // The number of this optimizer among those of each communicator, the same on all ranks.
   struct Numbers {
     int32_t of_replicas = 0;
@@ -116,6 +147,8 @@ class Optimizer {
   Status Build(const OptimizerDesc& desc, const Numbers& numbers);
   Status CheckCommunicators(const OptimizerDesc& desc) const;
   Status AllocateState(const OptimizerDesc& desc);
+  Status CheckGivenState(const OptimizerDesc& desc) const;
+  Status BuildOnDevice(const OptimizerDesc& desc, const Numbers& numbers);
   void PrepareStep();
   void PrepareGathering();
 
@@ -153,6 +186,23 @@ class Optimizer {
   size_t BlockIndex(const StepItem& item) const;
   void EnterRoots();
 
+  // On a device.
+  Status StepOnDevice(Status given, void* stream);
+  Status PrepareForDevice(bool captured);
+  Status GiveToDevice(bool captured, const Status& checked);
+  Status TakeReport(int64_t ticket);
+  Status Settle();
+  bool KnowsCounters() const;
+  Status FetchCounters();
+  Status RaiseRefusal(const char* when);
+  Status RefusalTogether();
+  Status RefusalOf(const cuda::StepReport& report);
+  Status RefusalOfBlock(const cuda::StepReport& report) const;
+  Status RefuseSchedule(const cuda::StepReport& report) const;
+  Status RefuseScalar(const char* name, size_t group, double value) const;
+  Status EnterRootsOfDevice(int64_t ticket);
+  Status RecoverRootOfDevice(const Block& block, int k, RootOutcome* outcome);
+
   // With several ranks.
   Status StepTogether(const Status& checked, bool skip_step);
   Status GatherBucket(int64_t bucket, const Status& checked, bool skip_step);
@@ -163,7 +213,9 @@ class Optimizer {
   void ApplyBucket(int64_t bucket);
   SegmentHeader HeaderFor(const Status& checked, bool skip_step, int64_t bucket);
   uint64_t HashOfScalars() const;
+  void TakeInputs(const int64_t* counters, bool skip_step);
   Status CompareInputs();
+  Status FindInput(Communicator* comm, Difference* found);
   bool VerifiesReplicas() const;
   void HashParameters();
   Status CompareReplicas();
@@ -187,6 +239,7 @@ class Optimizer {
   char* Arrived(int64_t bucket, int replica) const;
 
   bool Owns(const Block& block) const { return plan_->Owns(block); }
+  const Param& ParamOf(const Block& block) const { return plan_->params[static_cast<size_t>(block.param)]; }
   bool HasGradient(const Param& param) const;  // on this rank
   bool TakesPart(const Param& param) const;    // on any that holds something of it
   int64_t* step_counters() const { return reinterpret_cast<int64_t*>(state_out_); }
@@ -196,12 +249,15 @@ class Optimizer {
   std::vector<Group> groups_;
   std::vector<Buffers> buffers_;  // by parameter
   std::vector<bool> bound_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Backend> backend_;  // of the CPU; nullptr on a device
+  std::unique_ptr<OnDevice> device_;  // nullptr on the CPU
   Allocation own_state_;
+  bool owns_state_ = false;        // the arena of create was allocated here
   char* created_state_ = nullptr;  // own_state_ or the host's, given at create
   const char* state_in_ = nullptr;
   char* state_out_ = nullptr;
   std::vector<StateEntry> entries_;
+  std::vector<int64_t> saved_steps_;  // by group, on a device
   bool is_initial_ = false;
   std::string lost_;  // why there is no state in lost_state_; empty: all arenas have one
   const char* lost_state_ = nullptr;

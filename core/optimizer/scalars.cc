@@ -114,6 +114,11 @@ Status Optimizer::BindScalar(int group, const char* name, int dtype, const void*
   if (dtype != static_cast<int>(Dtype::kF32) && dtype != static_cast<int>(Dtype::kF64)) {
     return Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
   }
+  // A device reads it where it lies; the host copies it.
+  const size_t bytes = SizeOf(static_cast<Dtype>(dtype));
+  if (device_ && reinterpret_cast<uintptr_t>(value) % bytes != 0) {
+    return Invalid("value is not aligned: on a GPU expected a multiple of ", bytes, " bytes");
+  }
   *scalar = {value, static_cast<Dtype>(dtype)};
   return {};
 }

@@ -6,7 +6,9 @@
 #include "core/base/caught.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
+#include "core/optimizer/refusals.h"
 
 namespace shampoo {
 namespace {
@@ -20,7 +22,8 @@ constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", Ste
 }  // namespace
 
 // First everything that can refuse, then everything that writes.
-Status Optimizer::Step(Status given) {
+Status Optimizer::Step(Status given, void* stream) {
+  if (device_) return StepOnDevice(std::move(given), stream);
   SHAMPOO_RETURN_IF_ERROR(TellOfLoss());
   bool skip_step = false;
   failure_is_echo_ = false;
@@ -134,13 +137,11 @@ void Optimizer::EnterStanding() {
     if (stood_still_[at] == 0) continue;
     ++nonfinite_blocks_;
     const OnNonFinite choice = groups_[static_cast<size_t>(item.block->group)].settings.on_nonfinite;
-    if (choice == OnNonFinite::kError && standing_block_ < 0) standing_block_ = static_cast<int64_t>(at);
+    const bool is_first = standing_block_ < 0 || static_cast<int64_t>(at) < standing_block_;  // in the plan
+    if (choice == OnNonFinite::kError && is_first) standing_block_ = static_cast<int64_t>(at);
     if (gathering_ && !Owns(*item.block)) continue;  // its owner tells why
     if (item.stand) continue;                        // and has done so
-    LogText(LogLevel::kWarning, [&] {
-      return Cat("the direction of block ", BlockName(*item.param, *item.block),
-                 " is not finite, or would overflow a dtype: the block is left where it is");
-    });
+    LogText(LogLevel::kWarning, [&] { return StandingText(*item.param, *item.block); });
   }
 }
 
@@ -190,6 +191,10 @@ bool Optimizer::TakesPart(const Param& param) const {
 }
 
 void Optimizer::StateIsReplaced() {
+  if (device_) {
+    device_->counters_of = nullptr;
+    device_->raised = device_->report.refusals;
+  }
   is_initial_ = false;
   lost_.clear();
   standing_block_ = -1;
@@ -249,7 +254,7 @@ void Optimizer::CompleteSkipped() const {
 Status Optimizer::Stat(std::string_view name, double* value) const {
   for (const auto& [part_name, part] : kSecondsOf) {
     if (name != part_name) continue;
-    *value = backend_->Seconds(part);
+    *value = backend_ == nullptr ? 0 : backend_->Seconds(part);
     return {};
   }
   if (name == "steps") {

@@ -101,11 +101,7 @@ SegmentHeader Optimizer::HeaderFor(const Status& checked, bool skip_step, int64_
   if (bucket > 0 || !checked.ok()) return header;
 
   const auto* const counters = reinterpret_cast<const int64_t*>(state_in_);
-  const size_t params = plan_->params.size();
-  for (size_t p = 0; p < params; ++p) inputs_[p] = TakesPart(plan_->params[p]) ? 1 : 0;
-  for (const StepItem& item : bad_items_) inputs_[static_cast<size_t>(item.block->param)] += 2;
-  for (size_t g = 0; g < groups_.size(); ++g) inputs_[params + g] = counters[g];
-  inputs_[params + groups_.size()] = skip_step ? 1 : 0;
+  TakeInputs(counters, skip_step);
   header.step = *std::max_element(counters, counters + groups_.size());
   header.inputs = HashBytes(inputs_.data(), inputs_.size() * sizeof inputs_[0], 0);
   header.scalars = HashOfScalars();
@@ -116,14 +112,24 @@ SegmentHeader Optimizer::HeaderFor(const Status& checked, bool skip_step, int64_
   return header;
 }
 
+// What must be the same on all ranks beside hyper-parameters.
+void Optimizer::TakeInputs(const int64_t* counters, bool skip_step) {
+  const size_t params = plan_->params.size();
+  for (size_t p = 0; p < params; ++p) inputs_[p] = TakesPart(plan_->params[p]) ? 1 : 0;
+  for (const StepItem& item : bad_items_) inputs_[static_cast<size_t>(item.block->param)] += 2;
+  for (size_t g = 0; g < groups_.size(); ++g) inputs_[params + g] = counters[g];
+  inputs_[params + groups_.size()] = skip_step ? 1 : 0;
+}
+
 uint64_t Optimizer::HashOfScalars() const {
   uint64_t hash = 0;
   for (const Group& group : groups_) {
     for (const Key& key : Keys()) {
       if (!key.changeable || key.number == nullptr) continue;
       double value = group.settings.*key.number;
-      if (key.number == &Settings::lr) value = group.CurrentLr();
-      if (key.number == &Settings::gradient_scale) value = group.CurrentScale();
+      // What is bound on a device the host cannot read.
+      if (!device_ && key.number == &Settings::lr) value = group.CurrentLr();
+      if (!device_ && key.number == &Settings::gradient_scale) value = group.CurrentScale();
       hash = HashBytes(&value, sizeof value, hash);
     }
   }
@@ -133,9 +139,17 @@ uint64_t Optimizer::HashOfScalars() const {
 // Gradients are the same on all ranks, so that what the checks say of them is, too.
 Status Optimizer::CompareInputs() {
   if (exchange_->Same(&SegmentHeader::inputs)) return {};
+  Difference difference;
+  return FindInput(exchange_->comm(), &difference);
+}
+
+// The input that differs. Collective.
+Status Optimizer::FindInput(Communicator* comm, Difference* found) {
   std::vector<int64_t> inputs;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(exchange_->comm(), inputs_, &inputs));
-  const Difference difference = FirstDifference(inputs, exchange_->comm()->world());
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, inputs_, &inputs));
+  *found = FirstDifference(inputs, comm->world());
+  const Difference& difference = *found;
+  if (!difference.found) return {};
   const size_t params = plan_->params.size();
   if (difference.index >= params) {
     const size_t group = difference.index - params;

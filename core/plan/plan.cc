@@ -11,6 +11,7 @@
 #include "core/plan/blocks.h"
 #include "core/plan/check_param.h"
 #include "core/plan/cost.h"
+#include "core/plan/device_keys.h"
 #include "core/plan/exchange.h"
 #include "core/plan/gathering.h"
 #include "core/plan/layout.h"
@@ -45,8 +46,8 @@ Status Plan::Create(const Config& config, const Placement& placement, WorkspaceB
     return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
   }
   std::unique_ptr<Plan> plan(new Plan(config, workspace_bytes));
-  SHAMPOO_RETURN_IF_ERROR(plan->AddSettings(config));
   plan->open_->placement = placement;
+  SHAMPOO_RETURN_IF_ERROR(plan->AddSettings(config));
   const int64_t wanted = placement.threads != 0 ? placement.threads : plan->open_->groups[0].threads;
   plan->open_->threads = wanted != 0 ? static_cast<int>(wanted) : UsableCpus();
   *out = std::move(plan);
@@ -87,6 +88,7 @@ Status Plan::AddSettings(const Config& config) {
         "key communicate: the value params is not allowed with output updates, which need the updates: "
         "expected communicate updates, or output parameters");
   }
+  SHAMPOO_RETURN_IF_ERROR(CheckKeysOfDevice(settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
     // Each rank may have its own number of threads.
@@ -239,13 +241,11 @@ void Plan::PlaceStates(PlanData* made) const {
   const Settings& settings = made->groups[0];
   std::vector<int64_t> update_bytes;
   std::vector<int64_t> costs;
-  int64_t largest_dim = 0;
   for (Block& block : made->blocks) {
     block.exchange_dtype = ExchangeDtype(settings, block);
     update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.exchange_dtype)));
     const Settings& group = made->groups[static_cast<size_t>(block.group)];
     if (settings.balance == Balance::kCost) costs.push_back(OwnerCost(block, group.precondition_frequency));
-    for (int k = 0; k < block.order(); ++k) largest_dim = std::max(largest_dim, block.shape[k]);
   }
   const Ownership ownership = AssignOwners(update_bytes, world, costs);
 
@@ -272,8 +272,7 @@ void Plan::PlaceStates(PlanData* made) const {
   }
   for (size_t rank = 0; rank < blocks_of_rank.size(); ++rank) {
     const int64_t exchanged = made->gathers ? made->gather_bytes_of_rank[rank].buffers() : made->ReplicaBufferBytes();
-    made->workspace_bytes_of_rank.push_back(
-        workspace_bytes_(blocks_of_rank[rank], largest_dim, made->groups, made->threads) + exchanged);
+    made->workspace_bytes_of_rank.push_back(workspace_bytes_(*made, blocks_of_rank[rank]) + exchanged);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/device_type.h"
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/plan/block.h"
@@ -23,6 +24,7 @@ struct Placement {
   int replica_world = 1;
   int shard_rank = 0;
   int shard_world = 1;
+  DeviceType device = DeviceType::kCpu;
 };
 
 // With shard_mode gather: memory of a rank for the exchanges between shards, and what it sends in a step.
@@ -72,10 +74,8 @@ struct PlanData {
 // Blocks, owners and byte counts of a set of parameters. It never sees a pointer.
 class Plan {
  public:
-  // Bytes of workspace that the backend allocates for these blocks on so many threads. largest_dim: of any block of the
-  // plan, those of other ranks among them.
-  using WorkspaceBytes = int64_t (*)(const std::vector<const Block*>& blocks, int64_t largest_dim,
-                                     const std::vector<Settings>& groups, int threads);
+  // Bytes of workspace that the backend allocates on a rank that owns these blocks of the plan.
+  using WorkspaceBytes = int64_t (*)(const PlanData& plan, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
                        std::unique_ptr<Plan>* out);

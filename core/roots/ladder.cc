@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/roots/eigen.h"
 #include "core/roots/probe.h"
@@ -106,11 +107,11 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
 }
 
 // The spec of an eigendecomposition in the place of a coupled iteration: of the same shifted matrix.
-RootSpec AsEigen(const RootSpec& spec, const RootOutcome& coupled) {
+RootSpec AsEigen(const RootSpec& spec, double shift) {
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
   eigen.may_be_diagonal = false;
-  if (spec.method == RootMethod::kHigherOrder && std::isfinite(coupled.shift)) eigen.epsilon = coupled.shift;
+  if (spec.method == RootMethod::kHigherOrder && std::isfinite(shift)) eigen.epsilon = shift;
   return eigen;
 }
 
@@ -146,6 +147,31 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   return attempt.outcome;
 }
 
+// The rungs above kAsked, which gave `first`. wide: it was in float64 here.
+template <typename Real>
+RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
+                        const RootOutcome& first, bool wide, const RootWorkspace<double>& workspace, double limit,
+                        const SymmetricTarget<Real>& x) {
+  RootOutcome last = first;
+  double shift = first.shift;
+  int used = 0;
+  for (const Rung rung : {Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
+    if (rung == Rung::kFloat64 && wide) continue;
+    if (rung == Rung::kEigen && spec.method == RootMethod::kEigen) continue;
+    const RootSpec tried = rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : AsEigen(spec, shift);
+    last = RunRung(tried, rung, matrix, facts, workspace, limit, x);
+    ++used;
+    if (last.ok()) break;
+    // Another driver finds the same diagonal.
+    if (last.kind == RootKind::kScalar || last.kind == RootKind::kDiagonal) break;
+    if (std::isnan(shift)) shift = last.shift;
+  }
+  last.diagonal_input = facts.diagonal;
+  last.first_failure = first.failure;
+  last.rungs_used = used;
+  return last;
+}
+
 }  // namespace
 
 template <typename Real>
@@ -170,27 +196,26 @@ RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix,
   std::unique_lock<std::mutex> lock;
   if (!wide) lock = std::unique_lock<std::mutex>(memory.recovery->mutex);
   const RootWorkspace<double>& recovery = wide ? own_wide : memory.recovery->workspace;
-  RootOutcome last = first;
-  int used = 0;
-  for (const Rung rung : {Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
-    if (rung == Rung::kFloat64 && wide) continue;
-    if (rung == Rung::kEigen && spec.method == RootMethod::kEigen) continue;
-    const RootSpec tried = rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : AsEigen(spec, first);
-    last = RunRung(tried, rung, matrix, facts, recovery, limit, x);
-    ++used;
-    if (last.ok()) break;
-    // Another driver finds the same diagonal.
-    if (last.kind == RootKind::kScalar || last.kind == RootKind::kDiagonal) break;
-  }
-  last.diagonal_input = facts.diagonal;
-  last.first_failure = first.failure;
-  last.rungs_used = used;
-  return last;
+  return ClimbLadder(spec, matrix, facts, first, wide, recovery, limit, x);
+}
+
+template <typename Real>
+RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
+                        const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x) {
+  const MatrixFacts facts = Inspect(matrix);
+  if (facts.failure != RootFailure::kNone) return first;
+  RootOutcome asked = first;
+  asked.shift = std::numeric_limits<double>::quiet_NaN();
+  return ClimbLadder(spec, matrix, facts, asked, false, workspace, limit, x);
 }
 
 template RootOutcome ComputeRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootMemory&, double,
                                         const SymmetricTarget<float>&);
 template RootOutcome ComputeRoot<double>(const RootSpec&, const SymmetricView<double>&, const RootMemory&, double,
                                          const SymmetricTarget<double>&);
+template RootOutcome RecoverRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootOutcome&,
+                                        const RootWorkspace<double>&, double, const SymmetricTarget<float>&);
+template RootOutcome RecoverRoot<double>(const RootSpec&, const SymmetricView<double>&, const RootOutcome&,
+                                         const RootWorkspace<double>&, double, const SymmetricTarget<double>&);
 
 }  // namespace shampoo

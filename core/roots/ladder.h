@@ -36,4 +36,10 @@ template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
                         const SymmetricTarget<Real>& x);
 
+// The same where what was asked for has been tried on a device, and failed as `first` tells: the rungs above it.
+// Another solver in float64 is one of them, whatever the root dtype.
+template <typename Real>
+RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
+                        const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x);
+
 }  // namespace shampoo

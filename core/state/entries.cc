@@ -47,7 +47,13 @@ void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntr
   }
 }
 
-Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {
+}  // namespace
+
+int64_t StateEntry::span_bytes() const {
+  return (symmetric() ? SpanElements(form, shape[0]) : elements()) * static_cast<int64_t>(SizeOf(dtype));
+}
+
+Status CheckElements(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {
   if (first < 0 || count < 0 || first > entry.elements() || count > entry.elements() - first) {
     return Invalid("entry ", entry.key, ": first is ", first, " and count ", count, ": expected a range within its ",
                    entry.elements(), " elements");
@@ -59,8 +65,6 @@ Status CheckRange(const StateEntry& entry, int64_t first, int64_t count, const c
   }
   return {};
 }
-
-}  // namespace
 
 std::vector<StateEntry> ListEntries(const PlanData& plan) {
   std::vector<StateEntry> entries;
@@ -78,12 +82,11 @@ std::vector<StateEntry> ListEntries(const PlanData& plan) {
   return entries;
 }
 
-Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int64_t count, void* to, size_t to_bytes) {
-  SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "dst", to_bytes));
+Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int64_t count, void* to, size_t to_bytes) {
+  SHAMPOO_RETURN_IF_ERROR(CheckElements(entry, first, count, "dst", to_bytes));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
-  const char* const from = arena + entry.arena_offset;
   if (entry.form == SymmetricForm::kNone) {
-    std::memcpy(to, from + first * size, static_cast<size_t>(count * size));
+    std::memcpy(to, memory + first * size, static_cast<size_t>(count * size));
     return {};
   }
   const int64_t n = entry.shape[0];
@@ -92,18 +95,17 @@ Status ReadEntry(const StateEntry& entry, const char* arena, int64_t first, int6
     const int64_t column = (first + i) % n;
     // In a square, too, the lower triangle: that of a factor is the one that counts.
     const int64_t kept = KeptAt(entry.form, n, std::max(row, column), std::min(row, column));
-    std::memcpy(static_cast<char*>(to) + i * size, from + kept * size, static_cast<size_t>(size));
+    std::memcpy(static_cast<char*>(to) + i * size, memory + kept * size, static_cast<size_t>(size));
   }
   return {};
 }
 
-Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t count, const void* from,
+Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t count, const void* from,
                   size_t from_bytes) {
-  SHAMPOO_RETURN_IF_ERROR(CheckRange(entry, first, count, "src", from_bytes));
+  SHAMPOO_RETURN_IF_ERROR(CheckElements(entry, first, count, "src", from_bytes));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
-  char* const to = arena + entry.arena_offset;
   if (entry.form == SymmetricForm::kNone) {
-    std::memcpy(to + first * size, from, static_cast<size_t>(count * size));
+    std::memcpy(memory + first * size, from, static_cast<size_t>(count * size));
     return {};
   }
   const int64_t n = entry.shape[0];
@@ -112,9 +114,9 @@ Status WriteEntry(const StateEntry& entry, char* arena, int64_t first, int64_t c
     const int64_t column = i % n;
     if (row < column) continue;
     const char* const element = static_cast<const char*>(from) + (i - first) * size;
-    std::memcpy(to + KeptAt(entry.form, n, row, column) * size, element, static_cast<size_t>(size));
+    std::memcpy(memory + KeptAt(entry.form, n, row, column) * size, element, static_cast<size_t>(size));
     if (entry.form != SymmetricForm::kSquare) continue;
-    std::memcpy(to + (column * n + row) * size, element, static_cast<size_t>(size));
+    std::memcpy(memory + (column * n + row) * size, element, static_cast<size_t>(size));
   }
   return {};
 }

@@ -35,13 +35,13 @@ void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Move&&
   }
 }
 
-// Pack: from the arena to the rows; else the other way.
+// Pack: from the memory to the rows; else the other way.
 template <bool kPack, typename Element>
-void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* arena,
+void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* memory,
           std::conditional_t<kPack, char, const char>* rows) {
   using Kept = std::conditional_t<kPack, const Element, Element>;
   using Packed = std::conditional_t<kPack, Element, const Element>;
-  Kept* const kept = reinterpret_cast<Kept*>(arena + entry.arena_offset);
+  Kept* const kept = reinterpret_cast<Kept*>(memory);
   // Rows come from anywhere in a buffer of bytes.
   const auto copy = [](Kept* in, auto* out, int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(Element);
@@ -71,15 +71,15 @@ void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional
   }
 }
 
-template <bool kPack, typename Arena, typename Rows>
-void MoveRows(const StateEntry& entry, int64_t first, int64_t last, Arena* arena, Rows* rows) {
+template <bool kPack, typename Memory, typename Rows>
+void MoveRows(const StateEntry& entry, int64_t first, int64_t last, Memory* memory, Rows* rows) {
   switch (SizeOf(entry.dtype)) {
     case 2:
-      return Move<kPack, uint16_t>(entry, first, last, arena, rows);
+      return Move<kPack, uint16_t>(entry, first, last, memory, rows);
     case 4:
-      return Move<kPack, uint32_t>(entry, first, last, arena, rows);
+      return Move<kPack, uint32_t>(entry, first, last, memory, rows);
     default:
-      return Move<kPack, uint64_t>(entry, first, last, arena, rows);
+      return Move<kPack, uint64_t>(entry, first, last, memory, rows);
   }
 }
 
@@ -101,12 +101,12 @@ int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements) 
   return last;
 }
 
-void PackRows(const StateEntry& entry, const char* arena, int64_t first, int64_t last, char* to) {
-  MoveRows<true>(entry, first, last, arena, to);
+void PackRows(const StateEntry& entry, const char* memory, int64_t first, int64_t last, char* to) {
+  MoveRows<true>(entry, first, last, memory, to);
 }
 
-void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* arena) {
-  MoveRows<false>(entry, first, last, arena, from);
+void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* memory) {
+  MoveRows<false>(entry, first, last, memory, from);
 }
 
 }  // namespace shampoo

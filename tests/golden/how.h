@@ -12,6 +12,8 @@
 
 namespace shampoo::golden {
 
+class Device;
+
 // How cases are replayed; the answer must not depend on it, but for shards, which are tensors of their own.
 struct How {
   int32_t threads = 0;  // of each rank; 0 leaves the number to the library
@@ -21,6 +23,7 @@ struct How {
   std::vector<std::pair<std::string, std::string>> keys;  // beside those of the case
   const shampoo_comm_ops* process = nullptr;  // this process is one of its ranks, and has no other: with shards
                                               // above 1 it holds one of as many shards as there are ranks
+  Device* device = nullptr;                   // nullptr: the host
   // Of trajectories: folders of checkpoints, as StepCheckpoints keeps them.
   std::filesystem::path save_every = {};   // where each step but the last leaves one; empty: nowhere
   std::filesystem::path resume_from = {};  // whose steps are gone on from, each in turn; empty: from the start

@@ -5,7 +5,8 @@
 // Options: --threads N of each rank. --ranks N: as many ranks with the same parameters, as threads. --shard flat|rect
 // and --shards M: parameters in M shards (default 2), each on as many ranks; --shard-mode local|gather. --communicate
 // updates|params,
-// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. Of trajectories: --save-every DIR leaves a
+// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. --device NAME: the optimizer
+// works on it, where the program knows devices. Of trajectories: --save-every DIR leaves a
 // checkpoint of each step but the last; --resume-from DIR goes on from each of those that another process has left
 // there, and fails where a step then comes to other bits. Built with MPI (shampoo_replay_mpi), every process of mpirun
 // is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors that
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/golden/device.h"
 #include "tests/golden/suites.h"
 
 #ifdef SHAMPOO_REPLAY_MPI
@@ -76,6 +78,8 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     how.keys.emplace_back(key, value);
   } else if (option == "--set") {
     ParseKey(value, &how);
+  } else if (option == "--device") {
+    how.device = &shampoo::golden::DeviceNamed(value.c_str());
   } else if (option == "--save-every") {
     how.save_every = value;
   } else if (option == "--resume-from") {
@@ -168,10 +172,11 @@ int main(int argc, char** argv) {
 #endif
     std::filesystem::create_directories(options.out);
   } catch (const std::exception& error) {
-    std::cerr << "shampoo_replay: " << error.what() << "\n"
-              << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
-              << "       [--shard-mode local|gather] [--communicate WHAT] [--communication-dtype DTYPE] [--set "
-                 "KEY=VALUE]\n       [--save-every DIR] [--resume-from DIR] --out DIR CASE.safetensors...\n";
+    std::cerr
+        << "shampoo_replay: " << error.what() << "\n"
+        << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
+        << "       [--shard-mode local|gather] [--communicate WHAT] [--communication-dtype DTYPE] [--set "
+           "KEY=VALUE]\n       [--device NAME] [--save-every DIR] [--resume-from DIR] --out DIR CASE.safetensors...\n";
     return kUsage;
   }
   size_t failed = 0;

@@ -55,6 +55,7 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, c
     params_.push_back(std::move(param));
   }
   try {
+    if (place_.device != nullptr) AllocateOnDevice();
     Build(settings, threads);
   } catch (...) {  // no destructor runs for an object that was never complete
     Destroy();
@@ -68,6 +69,20 @@ void ReplayOptimizer::Destroy() {
   shampoo_optimizer_destroy(optimizer_);
   shampoo_plan_destroy(plan_);
   shampoo_comm_destroy(world_);
+  for (const OnDevice& buffers : on_device_) {
+    place_.device->Free(buffers.param);
+    place_.device->Free(buffers.grad);
+  }
+}
+
+void ReplayOptimizer::AllocateOnDevice() {
+  for (const Tensor& param : params_) {
+    const size_t bytes = std::max(param.bytes.size(), sizeof(double));
+    on_device_.emplace_back();
+    on_device_.back().param = place_.device->Allocate(bytes);
+    on_device_.back().grad = place_.device->Allocate(bytes);
+    place_.device->CopyTo(on_device_.back().param, param.bytes.data(), param.bytes.size());
+  }
 }
 
 ReplayOptimizer::Cut ReplayOptimizer::CutOf(const std::vector<int64_t>& shape) const {
@@ -84,6 +99,7 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   const json& groups = settings.at("groups");
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.threads = threads;
+  if (place_.device != nullptr) plan_desc.device_type = place_.device->type();
   if (place_.replica_ops != nullptr) {
     plan_desc.replica_rank = place_.replica_ops->rank;
     plan_desc.replica_world = place_.replica_ops->world;
@@ -106,6 +122,10 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   AddParams(settings);
   Check(shampoo_plan_finish(plan_), "shampoo_plan_finish");
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (place_.device != nullptr) {
+    desc.device_type = place_.device->type();
+    desc.stream = place_.device->stream();
+  }
   if (place_.replica_ops != nullptr) {
     Check(shampoo_comm_from_ops(&desc.replica_comm, place_.replica_ops), "shampoo_comm_from_ops");
   }
@@ -165,18 +185,26 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
     const auto offset = static_cast<size_t>(cuts_[p].first) * ElementSize(params_[p].dtype);
     const auto* const gradient = static_cast<const std::byte*>(gradients.at(p));
     buffers[p].grad = gradient == nullptr ? nullptr : gradient + offset;
+    if (place_.device == nullptr) continue;
+    buffers[p].param = buffers[p].out = on_device_[p].param;
+    if (gradient == nullptr) continue;
+    place_.device->CopyTo(on_device_[p].grad, gradient + offset, params_[p].bytes.size());
+    buffers[p].grad = on_device_[p].grad;
   }
   Check(shampoo_optimizer_bind(optimizer_, 0, static_cast<int32_t>(buffers.size()), buffers.data()),
         "shampoo_optimizer_bind");
-  Check(shampoo_optimizer_step(optimizer_, nullptr), "shampoo_optimizer_step");
+  Check(shampoo_optimizer_step(optimizer_, Stream()), "shampoo_optimizer_step");
+  for (size_t p = 0; p < on_device_.size(); ++p) {
+    place_.device->CopyFrom(params_[p].bytes.data(), on_device_[p].param, params_[p].bytes.size());
+  }
 }
 
 void ReplayOptimizer::Save(const std::string& directory) {
-  Check(shampoo_save(&optimizer_, 1, world_, directory.c_str(), nullptr), "shampoo_save");
+  Check(shampoo_save(&optimizer_, 1, world_, directory.c_str(), Stream()), "shampoo_save");
 }
 
 void ReplayOptimizer::Load(const std::string& directory) {
-  Check(shampoo_load(&optimizer_, 1, world_, directory.c_str(), nullptr), "shampoo_load");
+  Check(shampoo_load(&optimizer_, 1, world_, directory.c_str(), Stream()), "shampoo_load");
 }
 
 }  // namespace shampoo::golden

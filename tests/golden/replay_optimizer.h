@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/golden/device.h"
 #include "tests/golden/safetensors.h"
 
 namespace shampoo::golden {
@@ -18,6 +19,7 @@ struct Place {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
   const shampoo_comm_ops* world_ops = nullptr;  // of all ranks, for checkpoints
+  Device* device = nullptr;                     // where the optimizer works; nullptr: on the host
   bool rectangles = false;  // of shards: slices along dim 0; else equal parts of the flattened parameter
 };
 
@@ -51,6 +53,13 @@ class ReplayOptimizer {
     int64_t first = 0;
     int64_t count = 0;
   };
+  // A parameter, and room for its gradient, on a device.
+  struct OnDevice {
+    void* param = nullptr;
+    void* grad = nullptr;
+  };
+  void AllocateOnDevice();
+  void* Stream() const { return place_.device == nullptr ? nullptr : place_.device->stream(); }
   Cut CutOf(const std::vector<int64_t>& shape) const;
   void Build(const nlohmann::json& settings, int32_t threads);
   void Destroy();
@@ -60,6 +69,7 @@ class ReplayOptimizer {
   std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
   std::vector<Cut> cuts_;
+  std::vector<OnDevice> on_device_;
   std::vector<int32_t> group_ids_;
   shampoo_plan* plan_ = nullptr;
   shampoo_comm* world_ = nullptr;

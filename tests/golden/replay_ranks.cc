@@ -42,7 +42,10 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
     (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = how.process;
     places[0].world_ops = how.process;
   }
-  for (Place& place : places) place.rectangles = how.rectangles;
+  for (Place& place : places) {
+    place.rectangles = how.rectangles;
+    place.device = how.device;
+  }
   ranks_.resize(places.size());
   OnEvery([&](size_t rank) {
     ranks_[rank] = std::make_unique<ReplayOptimizer>(settings, data, places[rank], how.threads, how.keys);

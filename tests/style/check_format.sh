@@ -12,4 +12,4 @@ if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   exit 77
 fi
 # Files at the top are a user's own, as README.md's program.c.
-git ls-files -z --cached --others --exclude-standard -- '*/*.c' '*/*.cc' '*/*.h' | xargs -0 "$1" --dry-run --Werror
+git ls-files -z --cached --others --exclude-standard -- '*/*.c' '*/*.cc' '*/*.cu' '*/*.h' | xargs -0 "$1" --dry-run --Werror

@@ -21,8 +21,9 @@
  * asks for a step. Shampoo keeps, for every dimension of a block of a parameter, one symmetric factor matrix that sums
  * up the gradients seen so far, and multiplies the gradient from every side with an inverse root of its factor.
  *
- * This version works on the CPU, in one process or in many that share the work through communicators of the caller. A
- * function that waits for other ranks says so ("Collective"); without a communicator none does.
+ * This version works on the CPU and on NVIDIA GPUs (CUDA), in one process or in many that share the work through
+ * communicators of the caller. A function that waits for other ranks says so ("Collective"); without a communicator
+ * none does.
  *
  * Source of the method:
  * - Distributed Shampoo, arXiv 2309.06497: blocking, merging of dimensions, grafting, and the order of a step.
@@ -128,17 +129,23 @@
  *   used from distinct threads at once.
  *
  * Blocking. Calls are synchronous on the CPU: when a function returns, its work is done. "Blocks: no" below means that
- * the call does not wait for other threads and takes time in proportion to its arguments at most.
+ * the call does not wait for other threads and takes time in proportion to its arguments at most. On CUDA a step is put
+ * into a stream, and the call returns before it is done: see shampoo_optimizer_step().
  *
  * Streams. Arguments named stream are for devices with queues of work. On the CPU there is none: stream must be NULL,
- * anything else is SHAMPOO_E_INVALID.
+ * anything else is SHAMPOO_E_INVALID. On CUDA it is a cudaStream_t of the device of the optimizer, and NULL is the
+ * legacy default stream. What a call reads was written by work that is in the stream already; what it writes is there
+ * for work that is put into the stream later. Calls in other streams are the caller's to order. The current device of
+ * the thread is as it was when a function returns.
  *
- * Processes. Nothing starts when the library is loaded: no thread, no device call. It sets no environment variable and
- * depends on none (the private BLAS inside reads its own, to choose its kernels); it changes no locale, no signal
- * handler and no floating-point mode. Create optimizers after fork, not before: threads do not live on in a child.
- * dlclose is harmless: the library stays mapped.
+ * Processes. Nothing starts when the library is loaded: no thread, no device call. What is for CUDA lies in a library
+ * of its own, libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). It sets no
+ * environment variable and depends on none (the private BLAS inside reads its own, to choose its kernels); it changes
+ * no locale, no signal handler and no floating-point mode. Create optimizers after fork, not before: threads do not
+ * live on in a child. dlclose is harmless: the library stays mapped.
  *
- * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU.
+ * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU; on
+ * CUDA the same bits on every run, on one kind of GPU and with the same libraries of CUDA.
  *
  * Marked "since": the version of libshampoo in which a function first appeared. Names beginning with shampoo_ or
  * SHAMPOO_ belong to the library.
@@ -182,7 +189,8 @@ enum {
   SHAMPOO_E_NUMERIC = 5,
   /** A collective failed: tear the job down. */
   SHAMPOO_E_COMM = 6,
-  /** A device or its runtime failed. Not returned by this version, which works on the CPU alone. */
+  /** A GPU or its runtime failed: end the process, as CUDA is of no more use in it. Every function that takes an
+   * optimizer on CUDA can return it; it is listed nowhere else. */
   SHAMPOO_E_DEVICE = 7,
   /** A file is missing, unreadable or damaged, or the disk is full; the text names the file. */
   SHAMPOO_E_IO = 8,
@@ -219,7 +227,7 @@ enum {
 enum {
   /** Host memory, and computation on the host's processors. */
   SHAMPOO_CPU = 1,
-  /** Memory of an NVIDIA GPU: of a communicator alone, as this version computes on the host. */
+  /** Memory of an NVIDIA GPU, and computation on it. */
   SHAMPOO_CUDA = 2
 };
 
@@ -309,7 +317,25 @@ typedef void (*shampoo_log_callback)(void* user, int32_t level, const char* mess
 shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level);
 
 /**
- * Number of backends that this library knows, usable or not: 1 in this version, the CPU.
+ * Loads the backend for CUDA, once per process. It need not be called: where the library lies beside this one, or where
+ * the system finds it, plans and optimizers find it by themselves. Nothing asks for a driver or a GPU here;
+ * shampoo_backend_describe() does.
+ *
+ * Blocks: while libraries are loaded. Threads: any.
+ *
+ * @param name_or_path "cuda": libshampoo_cuda.so in the folder of this library, or if there is none as dlopen finds it.
+ *     Otherwise the path of that file. Must not be NULL.
+ * @retval SHAMPOO_OK it is loaded, now or before.
+ * @retval SHAMPOO_E_INVALID name_or_path is NULL or empty.
+ * @retval SHAMPOO_E_STATE it was loaded from another file before.
+ * @retval SHAMPOO_E_UNSUPPORTED it is not there, it needs a library that is not there (cuBLAS, cuSOLVER), or it is of
+ *     another version than this library; the text tells which.
+ * @since 0.1
+ */
+shampoo_status shampoo_backend_load(const char* name_or_path);
+
+/**
+ * Number of backends that this library knows, usable or not: 2 in this version, the CPU and CUDA.
  *
  * Blocks: no. Threads: any.
  *
@@ -322,13 +348,14 @@ int32_t shampoo_backend_count(void);
 typedef struct shampoo_backend_info {
   /** sizeof(shampoo_backend_info); set by the _INIT macro. */
   size_t struct_size;
-  /** Name of the backend: "cpu". It lives as long as the library. */
+  /** Name of the backend: "cpu" or "cuda". It lives as long as the library. */
   const char* name;
   /** Why the backend cannot be used here, as a sentence; "" where it can. It lives as long as the library. */
   const char* why_not;
   /** 1: optimizers can be made on it; 0: not, for the reason in why_not. */
   int32_t usable;
-  /** Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. */
+  /** Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. 0 where usable is 0.
+   */
   int32_t device_count;
 } shampoo_backend_info;
 
@@ -337,11 +364,12 @@ typedef struct shampoo_backend_info {
   { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
 
 /**
- * Describes a backend.
+ * Describes a backend. For CUDA it loads libshampoo_cuda.so if that is not loaded yet, and asks the driver: as with
+ * every use of CUDA, not in a process that is to fork and use it in the child.
  *
- * Blocks: no. Threads: any.
+ * Blocks: while libraries and the driver are loaded. Threads: any.
  *
- * @param index in [0, shampoo_backend_count()).
+ * @param index in [0, shampoo_backend_count()): 0 is the CPU, 1 is CUDA.
  * @param info filled; struct_size must be set before. Must not be NULL.
  * @retval SHAMPOO_OK info is filled.
  * @retval SHAMPOO_E_INVALID index is out of range, or info is NULL or has a wrong struct_size.
@@ -616,7 +644,8 @@ typedef struct shampoo_block_info {
 typedef struct shampoo_plan_desc {
   /** sizeof(shampoo_plan_desc); set by the _INIT macro. */
   size_t struct_size;
-  /** Device that the byte counts are for: SHAMPOO_CPU, the default and the only one in this version. */
+  /** Device that the byte counts are for, and that optimizers of the plan are made on: SHAMPOO_CPU (default) or
+   * SHAMPOO_CUDA. A plan for CUDA can be made where there is none. */
   int32_t device_type;
   /** Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says, whose 0
    * means all processors that the process may use by its affinity mask and the CPU quota of its control group. */
@@ -649,7 +678,8 @@ typedef struct shampoo_plan_desc {
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or epsilon is 0 without
  *     root_rank_handling pseudo_inverse; a rank is not below its world;
  *     threads is out of range; desc has a wrong struct_size; or a pointer is NULL.
- * @retval SHAMPOO_E_UNSUPPORTED device_type is not SHAMPOO_CPU, or desc has fields that this version does not know.
+ * @retval SHAMPOO_E_UNSUPPORTED device_type is neither SHAMPOO_CPU nor SHAMPOO_CUDA; a key has a value that does not
+ *     work on CUDA yet, which the text names; or desc has fields that this version does not know.
  * @since 0.1
  */
 shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* config, const shampoo_plan_desc* desc);
@@ -678,6 +708,7 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  *     root_rank_handling pseudo_inverse, a key of scope 0 differs from the
  *     plan's, or plan or config is NULL.
  * @retval SHAMPOO_E_STATE the plan is finished: add groups before, or begin another plan.
+ * @retval SHAMPOO_E_UNSUPPORTED a key has a value that does not work on CUDA yet, and the plan is for that.
  * @since 0.1
  */
 shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* config, int32_t* group_out);
@@ -772,8 +803,9 @@ shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Bytes of state and workspace that an optimizer made from the plan will allocate on one rank, true to within 1 %.
- * Tables of the blocks (names, addresses, counters) come on top, on the host: about 2 kB for each block.
+ * Bytes of state and workspace that an optimizer made from the plan will allocate on one rank, true to within 1 %; on
+ * CUDA the workspace is an upper bound. Tables of the blocks (names, addresses, counters) come on top, on the host:
+ * about 2 kB for each block.
  *
  * Blocks: no. Threads: plan.
  *
@@ -939,8 +971,10 @@ void shampoo_comm_destroy(shampoo_comm* comm);
 /**
  * Optional: the memory of the host in place of the library's own. Begin with SHAMPOO_ALLOCATOR_INIT, and set both
  * allocate and deallocate. On the CPU it serves the arena of the state (unless that is given) and the workspace; small
- * tables and the scratch memory of the solver stay on the library's heap. It is called only inside
- * shampoo_optimizer_create() and shampoo_optimizer_destroy(), on the thread that calls them; never by a step.
+ * tables and the scratch memory of the solver stay on the library's heap. On CUDA it serves memory of the device:
+ * arena, workspace and the buffers of exchanges; what cuBLAS and cuSOLVER allocate for themselves is not among it. It
+ * is called only inside shampoo_optimizer_create() and shampoo_optimizer_destroy(), and inside shampoo_save() and
+ * shampoo_load() where world takes memory of the device, on the thread that calls them; never by a step.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator); set by the _INIT macro. */
@@ -948,9 +982,10 @@ typedef struct shampoo_allocator {
   /** Handed to the callbacks as it is. Default: NULL. */
   void* user;
   /** Returns bytes (> 0) of memory aligned to align (a power of two), or NULL, which makes the caller fail with
-   * SHAMPOO_E_NOMEM. device_type is SHAMPOO_CPU, device_id 0 and stream NULL in this version. */
+   * SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer, stream that of its desc: the memory is used
+   * in the order of that stream. On the CPU they are SHAMPOO_CPU, 0 and NULL. */
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
-  /** Takes back what allocate returned, with the same bytes. Must not fail. */
+  /** Takes back what allocate returned, with the same bytes. Must not fail. On CUDA all work on it is done by then. */
   void (*deallocate)(void* user, void* ptr, size_t bytes, int32_t device_type, int32_t device_id, void* stream);
   /** Called once, after the last use: for runtimes that count references to user. Not called where
    * shampoo_optimizer_create() fails: user is then still the caller's. Default: NULL, nothing to do. */
@@ -963,7 +998,7 @@ typedef struct shampoo_allocator {
 
 /**
  * Optional: the threads of the host in place of the library's pool. Begin with SHAMPOO_EXECUTOR_INIT, and set threads
- * and parallel_for. Results are the same bits with every executor.
+ * and parallel_for. Results are the same bits with every executor. On CUDA there is no work for it.
  */
 typedef struct shampoo_executor {
   /** sizeof(shampoo_executor); set by the _INIT macro. */
@@ -993,25 +1028,29 @@ typedef struct shampoo_executor {
 typedef struct shampoo_optimizer_desc {
   /** sizeof(shampoo_optimizer_desc); set by the _INIT macro. */
   size_t struct_size;
-  /** SHAMPOO_CPU, the default and the only one in this version. */
+  /** SHAMPOO_CPU (default) or SHAMPOO_CUDA: that of the plan. */
   int32_t device_type;
-  /** Which device of that type. Default: 0, the only one on the CPU. */
+  /** Which device of that type, counted as CUDA does. Default: 0, the only one on the CPU. */
   int32_t device_id;
   /** Ranks that hold the same parameters, as many as the plan's replica_world, this one being its replica_rank. NULL
-   * (default): one rank. The optimizer holds it by itself: the caller may destroy its own hold at any time. */
+   * (default): one rank. The optimizer holds it by itself: the caller may destroy its own hold at any time. On CUDA one
+   * of memory of the device. */
   shampoo_comm* replica_comm;
   /** Ranks that hold the shards of one copy, as many as the plan's shard_world, this one being its shard_rank. NULL
-   * (default): shards are stepped without asking each other, which "shard_mode" gather cannot. Held in the same way. */
+   * (default): shards are stepped without asking each other, which "shard_mode" gather cannot. Held in the same way. On
+   * CUDA it must be NULL. */
   shampoo_comm* shard_comm;
   /** Where memory comes from; copied. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
   /** Where parallel work runs; copied. NULL (default): the library's pool, one per process, whose threads start with
    * the first optimizer that needs them and end with the last. */
   const shampoo_executor* executor;
-  /** Must be NULL (default) on the CPU. */
+  /** On CUDA the stream in whose order memory is allocated and the state initialised. Must be NULL (default) on the
+   * CPU. */
   void* stream;
-  /** NULL (default): the arena of the state is allocated here. Otherwise memory of the host, aligned to 256 bytes; it
-   * is initialised here, stays the host's, and must live until the optimizer is destroyed or another arena is bound. */
+  /** NULL (default): the arena of the state is allocated here. Otherwise memory of the host, on CUDA of its device,
+   * aligned to 256 bytes; it is initialised here, stays the host's, and must live until the optimizer is destroyed or
+   * another arena is bound. */
   void* state;
   /** Size of state in bytes, at least what shampoo_plan_bytes() gives for "state". Default: 0; not read where state is
    * NULL. */
@@ -1037,12 +1076,14 @@ typedef struct shampoo_optimizer_desc {
  * @param desc device, memory and threads; copied, with the structs that it points to. Must not be NULL.
  * @retval SHAMPOO_OK *out is set.
  * @retval SHAMPOO_E_INVALID a pointer is NULL; state is misaligned or state_bytes too small; a callback of the
- *     allocator or executor is missing, or executor->threads below 1; stream is not NULL; device_id is not 0; or a
- *     struct_size is wrong; a communicator has another world or rank than the plan, or is missing; the plans
- *     of two ranks differ. What another rank refuses is its code, and its text.
+ *     allocator or executor is missing, or executor->threads below 1; device_type is not that of the plan; there is no
+ *     device of that number; stream is not NULL on the CPU; or a struct_size is wrong; a communicator has another world
+ *     or rank than the plan, or is missing; the plans of two ranks differ. What another rank refuses is its code, and
+ *     its text.
  * @retval SHAMPOO_E_STATE the plan is not finished.
- * @retval SHAMPOO_E_UNSUPPORTED a communicator takes memory of a GPU, device_type is not SHAMPOO_CPU, or a struct has
- *     fields that this version does not know.
+ * @retval SHAMPOO_E_UNSUPPORTED a communicator takes memory of another type of device; device_type is neither
+ *     SHAMPOO_CPU nor SHAMPOO_CUDA; CUDA cannot be used here, for the reason that shampoo_backend_describe() tells,
+ *     too; or a struct has fields that this version does not know.
  * @retval SHAMPOO_E_COMM a collective failed.
  * @retval SHAMPOO_E_NOMEM memory or threads ran out; the error tells the bytes or the number. Ask shampoo_plan_bytes()
  *     before, and try smaller blocks ("max_preconditioner_dim"), narrower states ("factor_dtype", ...) or fewer
@@ -1056,7 +1097,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
  * Ends an optimizer: frees what it allocated, then calls the release callbacks. Bound buffers and an arena of the host
  * are not touched.
  *
- * Blocks: until threads of the pool that nobody else needs have ended. Threads: optimizer.
+ * Blocks: until threads of the pool that nobody else needs have ended, on CUDA until all steps are done.
+ * Threads: optimizer.
  *
  * @param opt to be ended, with all strings that it returned; NULL is allowed.
  * @since 0.1
@@ -1064,9 +1106,10 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 void shampoo_optimizer_destroy(shampoo_optimizer* opt);
 
 /**
- * Memory of one parameter: host addresses, each aligned for its dtype, dense and row-major in the shape of the
- * parameter, or of the shard where this rank holds one. Begin with SHAMPOO_BUFFERS_INIT. out may be the same address as
- * param where both have the same dtype; otherwise what is written (out, copy) must overlap none of the others.
+ * Memory of one parameter: addresses on the host, on CUDA on the device, each aligned for its dtype, dense and
+ * row-major in the shape of the parameter, or of the shard where this rank holds one. Begin with SHAMPOO_BUFFERS_INIT.
+ * out may be the same address as param where both have the same dtype; otherwise what is written (out, copy) must
+ * overlap none of the others.
  */
 typedef struct shampoo_buffers {
   /** sizeof(shampoo_buffers); set by the _INIT macro. */
@@ -1113,7 +1156,9 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
 
 /**
  * Binds a hyper-parameter to a number in the host's memory, which every step reads when it begins: for hosts whose
- * learning rate or loss scale is itself computed. While bound, it takes precedence over shampoo_optimizer_set().
+ * learning rate or loss scale is itself computed. While bound, it takes precedence over shampoo_optimizer_set(). On
+ * CUDA the number lies in memory of the device: a step reads it in the order of its stream, a captured one at each
+ * replay.
  *
  * Blocks: no. Threads: optimizer.
  *
@@ -1123,9 +1168,11 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Not looked at where value is NULL.
  * @param value one number, of any alignment, which must live until another is bound, it is unbound, or the optimizer is
  *     destroyed; a step checks it as shampoo_config_set_f64() would. NULL unbinds: the value read last stays in force,
- *     until shampoo_optimizer_set() changes it.
+ *     until shampoo_optimizer_set() changes it. On CUDA an address of the device, aligned for its dtype, and after NULL
+ *     the value that was set last is in force.
  * @retval SHAMPOO_OK done.
- * @retval SHAMPOO_E_INVALID there is no such group, the key or dtype is another, or opt or key is NULL.
+ * @retval SHAMPOO_E_INVALID there is no such group, the key or dtype is another, value is misaligned on CUDA, or opt or
+ *     key is NULL.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
@@ -1138,14 +1185,19 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * It holds until it is called again: where the arenas are distinct, each further step reads the same state_in again
  * unless others are bound. The functions of the section State use the last state_out.
  *
+ * On CUDA the host must know how many steps a state has made. Where state_in is the arena that the last step has
+ * written, it knows; of any other arena the next step reads it, which waits for the stream once. A host that has
+ * written an arena by itself, to bring back a snapshot, first calls this with NULL and NULL, so that nothing is taken
+ * for known; otherwise one step is refused (SHAMPOO_E_STATE), before the number is read.
+ *
  * Blocks: no. Threads: optimizer.
  *
  * @param opt to be changed. Must not be NULL.
  * @param state_in read by steps: an arena with the bytes of an optimizer of an equal plan. It is not initialised here.
  * @param state_out written by steps. The same address as state_in is the ordinary case, a step in place; otherwise the
  *     two must not overlap. Both are aligned to 256 bytes, have the bytes that shampoo_plan_bytes() gives for "state",
- *     stay the host's, and must live until others are bound or the optimizer is destroyed. Both NULL: back to the arena
- *     that the optimizer was created with.
+ *     stay the host's, and must live until others are bound or the optimizer is destroyed; on CUDA they are memory of
+ *     the device. Both NULL: back to the arena that the optimizer was created with.
  * @retval SHAMPOO_OK bound.
  * @retval SHAMPOO_E_INVALID one of the two is NULL, an address is misaligned, the arenas overlap in part, or opt is
  *     NULL.
@@ -1175,7 +1227,8 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Value of a hyper-parameter of a group: the one set last, by the config, by shampoo_optimizer_set() or by a step that
- * read a bound scalar. "auto", -1 of "start_preconditioning_step" and 0 of "threads" are worked out.
+ * read a bound scalar (but not on CUDA, where the host does not see it). "auto", -1 of "start_preconditioning_step" and
+ * 0 of "threads" are worked out.
  *
  * Blocks: no. Threads: optimizer.
  *
@@ -1221,16 +1274,41 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * it is, whatever "on_nonfinite" says, and with error the next step reports it. A collective that fails is for good:
  * parameters may be partly written, and every later step fails.
  *
- * Blocks: until the step is done. Threads: optimizer; the work is spread over the threads of the plan or the executor.
+ * On CUDA the step is put into the stream, and checks what is told above there: what it refuses has changed nothing, as
+ * on the CPU, but is known only later. With the key status_lag 1 (default) a call first takes what the step before has
+ * found, for which it waits if need be, so that at most one step is on its way. Was that refused, the call says so, and
+ * has not made a step of its own: the host may go on by calling again. With status_lag 0 a call waits for its own step
+ * and tells its own failure. After the last step, or at any time between, shampoo_optimizer_status() tells. Buffers,
+ * bound scalars and arenas are read until the step is done. Inverse roots that the GPU could not compute are tried
+ * again on the host, by the call that learns of it, which allocates memory for it; but with status_lag 1 not where
+ * state_in and state_out are distinct: there the previous root stays.
+ *
+ * Of several ranks on CUDA one that cannot make its step, for what its host has found, takes part in the exchanges to
+ * say so, and returns SHAMPOO_OK with status_lag 1: all ranks tell of it by the next call. They step, and ask for the
+ * status, alike, and capture alike.
+ *
+ * A step on CUDA may be captured into a graph: stream is in the state of capture, and the call waits for nothing and
+ * takes nothing. Addresses and hyper-parameters are those of the call, numbers of shampoo_optimizer_bind_scalar() are
+ * read anew by each replay, and so is the step counter. At most steps no inverse roots are due, and those alone can be
+ * captured: where they are due, the step is made by a call outside of a capture. A replay at such a step, or at one
+ * whose direction is formed by another rule than that of the step that was captured (before and after
+ * start_preconditioning_step), is refused. After a replay that was refused all further ones are, until a step is made
+ * by a call outside of a capture. Once a step has been captured, a call outside of a capture first waits for the
+ * stream, to learn how many replays there were.
+ *
+ * Blocks: until the step is done; on CUDA as told above. Threads: optimizer; the work is spread over the threads of the
+ * plan or the executor.
  *
  * @param opt to be stepped. Must not be NULL.
- * @param stream must be NULL on the CPU.
- * @retval SHAMPOO_OK parameters, copies and state are written.
+ * @param stream on CUDA that which the step is put into. Must be NULL on the CPU.
+ * @retval SHAMPOO_OK parameters, copies and state are written; on CUDA they will be, in the order of stream, unless the
+ *     step is refused.
  * @retval SHAMPOO_E_INVALID opt is NULL, stream is not, or a bound scalar is out of range; or ranks have gradients for
  *     other parameters, or other hyper-parameters.
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
  *     grad NULL where it has no gradient. Or a step counter in the state is out of range, or differs between ranks, or
- *     parameters do (key "verify_replicas").
+ *     parameters do (key "verify_replicas"). On CUDA also: inverse roots are due, and stream is being captured; a
+ *     replay was one that cannot be; the arena was written by something else (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
  *     of one has failed too often: the error names it. The step has changed nothing, but for
@@ -1239,6 +1317,30 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
+
+/**
+ * Tells what steps on CUDA have found since a call has told it last, as shampoo_optimizer_step() would tell it: once,
+ * here or there. Roots that failed, and blocks that could not move, are still left to the next step to tell. On the CPU
+ * there is never anything to tell.
+ *
+ * Collective where there are several ranks. Blocks: with wait, until all steps so far are done, replays in the stream
+ * of the last call among them. Threads: optimizer.
+ *
+ * @param opt to be asked. Must not be NULL.
+ * @param wait 0: tell what is known already; several ranks do not, as each may know something else, and wait. Otherwise
+ *     wait.
+ * @param step_out receives which step was refused: the number of its call, among the calls of shampoo_optimizer_step()
+ *     that have put a step into a stream, from 1 on; a replay has that of the call that was captured. 0: none. NULL:
+ *     not wanted.
+ * @retval SHAMPOO_OK no step has been refused since.
+ * @retval SHAMPOO_E_INVALID opt is NULL; or as of shampoo_optimizer_step(), of a step that was refused.
+ * @retval SHAMPOO_E_STATE as of shampoo_optimizer_step().
+ * @retval SHAMPOO_E_NUMERIC as of shampoo_optimizer_step(): a gradient was not finite, or a state would have
+ *     overflowed.
+ * @retval SHAMPOO_E_COMM a collective failed.
+ * @since 0.1
+ */
+shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
 
 /**
  * Text of the last failure of a call that may change this optimizer (those that do not take it as const), whatever the
@@ -1254,7 +1356,7 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
 /**
- * A counter of the optimizer, since it was created.
+ * A counter of the optimizer, since it was created. On CUDA it counts what calls have told of steps by now.
  *
  * Blocks: no. Threads: optimizer.
  *
@@ -1361,7 +1463,8 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
 shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
 
 /**
- * Copies elements of an entry out of the state, out of the last state_out where arenas are bound.
+ * Copies elements of an entry out of the state, out of the last state_out where arenas are bound. On CUDA that is of
+ * the state after all steps in the stream.
  *
  * Blocks: until the copy is done. Threads: optimizer.
  *
@@ -1371,12 +1474,12 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
  * @param count number of elements; first + count is at most the number of elements of the entry.
  * @param dst receives count elements of the dtype of the entry, dense; memory of the caller.
  * @param dst_bytes size of dst in bytes, at least count times the size of the dtype.
- * @param dst_device_type where dst is: SHAMPOO_CPU.
- * @param stream must be NULL on the CPU.
+ * @param dst_device_type where dst is: SHAMPOO_CPU; or SHAMPOO_CUDA, if the optimizer is there.
+ * @param stream on CUDA that in whose order it is copied. Must be NULL on the CPU.
  * @retval SHAMPOO_OK dst is filled.
  * @retval SHAMPOO_E_INVALID index or elements are out of range, dst_bytes is too small, a pointer that is needed is
  *     NULL, or stream is not NULL.
- * @retval SHAMPOO_E_UNSUPPORTED dst_device_type is not SHAMPOO_CPU.
+ * @retval SHAMPOO_E_UNSUPPORTED dst_device_type is neither SHAMPOO_CPU nor that of the optimizer.
  * @since 0.1
  */
 shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, void* dst,
@@ -1394,12 +1497,12 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
  * @param count number of elements; first + count is at most the number of elements of the entry.
  * @param src count elements of the dtype of the entry, dense; memory of the caller.
  * @param src_bytes size of src in bytes, at least count times the size of the dtype.
- * @param src_device_type where src is: SHAMPOO_CPU.
- * @param stream must be NULL on the CPU.
+ * @param src_device_type where src is: SHAMPOO_CPU; or SHAMPOO_CUDA, if the optimizer is there.
+ * @param stream on CUDA that in whose order it is copied. Must be NULL on the CPU.
  * @retval SHAMPOO_OK the elements are written.
  * @retval SHAMPOO_E_INVALID index or elements are out of range, src_bytes is too small, a pointer that is needed is
  *     NULL, or stream is not NULL.
- * @retval SHAMPOO_E_UNSUPPORTED src_device_type is not SHAMPOO_CPU.
+ * @retval SHAMPOO_E_UNSUPPORTED src_device_type is neither SHAMPOO_CPU nor that of the optimizer.
  * @since 0.1
  */
 shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_t first, int64_t count, const void* src,
@@ -1423,15 +1526,15 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  *     have others, too, as where experts have replicas of their own. A name is one parameter on all ranks of world: not
  *     in two of the optimizers, and where ranks have it in optimizers of their own, copies with the same states.
  * @param count number of optimizers of this rank, at least 0.
- * @param world communicator of all ranks of the job, whatever their replicas and shards; on the CPU one of host memory.
- *     NULL: there is one rank.
+ * @param world communicator of all ranks of the job, whatever their replicas and shards; one of host memory, or of
+ *     memory of a GPU where every rank has an optimizer on CUDA. NULL: there is one rank.
  * @param directory path of a directory that all ranks see, UTF-8. It is made if it is not there; what it is in must be.
- * @param stream must be NULL on the CPU.
+ * @param stream of optimizers on CUDA, that in whose order states are copied. Must be NULL on the CPU.
  * @retval SHAMPOO_OK the checkpoint is on the disk.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, a name is in two optimizers, or on two ranks with states
  *     that differ, or world is smaller than the replicas times the shards of an optimizer.
  * @retval SHAMPOO_E_STATE the state of an optimizer was spoiled by a load that failed.
- * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU.
+ * @retval SHAMPOO_E_UNSUPPORTED world takes memory of a GPU, and no optimizer of this rank is on CUDA.
  * @retval SHAMPOO_E_IO a file could not be written; the text names it and the reason. The same on all ranks.
  * @retval SHAMPOO_E_COMM a collective failed. Ranks do not know then whether the new checkpoint is whole; what a load
  *     takes is. Where it failed on one rank alone, the others wait, unless the communicator has an abort.
@@ -1462,13 +1565,13 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * @param world communicator of all ranks of the job, as for shampoo_save(); NULL: there is one rank.
  * @param directory path of a directory that checkpoints were saved into, of which the last is loaded; or of the index
  *     of one of them. UTF-8.
- * @param stream must be NULL on the CPU.
+ * @param stream of optimizers on CUDA, that in whose order states are copied. Must be NULL on the CPU.
  * @retval SHAMPOO_OK the states, and the step counters, are those of the checkpoint.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, or the checkpoint is of other parameters, dtypes,
  *     grafting or blocks; the text names the first.
  * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable, cut off or damaged; the text names the
  *     file, and the entry. The same on all ranks.
- * @retval SHAMPOO_E_UNSUPPORTED the checkpoint is of a later format, or world takes memory of a GPU.
+ * @retval SHAMPOO_E_UNSUPPORTED the checkpoint is of a later format, or world as of shampoo_save().
  * @retval SHAMPOO_E_COMM a collective failed. Where it failed on one rank alone, the others wait, unless the
  *     communicator has an abort.
  * @retval SHAMPOO_E_NOMEM buffers of some MiB could not be had.

@@ -29,13 +29,11 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
                           std::unique_ptr<Backend>* out) {
   std::unique_ptr<CpuBackend> backend(new CpuBackend);
   std::vector<const Block*> pointers;
-  int64_t largest_dim = 0;
   for (const Block& block : plan.blocks) {
     if (plan.Owns(block)) pointers.push_back(&block);
-    for (int k = 0; k < block.order(); ++k) largest_dim = std::max(largest_dim, block.shape[k]);
   }
   WorkspaceLayout& layout = backend->layout_;
-  layout = WorkspaceLayout::For(pointers, largest_dim, plan.groups, plan.threads);
+  layout = WorkspaceLayout::For(pointers, LargestDim(plan), plan.groups, plan.threads);
   backend->measures_ = plan.groups[0].track_times;
 
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());

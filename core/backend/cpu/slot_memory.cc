@@ -85,9 +85,16 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   return layout;
 }
 
-int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int64_t largest_dim,
-                          const std::vector<Settings>& groups, int threads) {
-  const WorkspaceLayout layout = WorkspaceLayout::For(blocks, largest_dim, groups, threads);
+int64_t LargestDim(const PlanData& plan) {
+  int64_t largest = 0;
+  for (const Block& block : plan.blocks) {
+    for (int k = 0; k < block.order(); ++k) largest = std::max(largest, block.shape[k]);
+  }
+  return largest;
+}
+
+int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
+  const WorkspaceLayout layout = WorkspaceLayout::For(blocks, LargestDim(plan), plan.groups, plan.threads);
   return layout.bytes() + layout.slots * layout.scratch_bytes;
 }
 

@@ -8,6 +8,7 @@
 #include "core/blas/scratch.h"
 #include "core/config/settings.h"
 #include "core/plan/block.h"
+#include "core/plan/plan.h"
 
 namespace shampoo {
 
@@ -52,7 +53,9 @@ struct WorkspaceLayout {
 };
 
 // Bytes that the CPU backend allocates for these blocks: a Plan::WorkspaceBytes.
-int64_t CpuWorkspaceBytes(const std::vector<const Block*>& blocks, int64_t largest_dim,
-                          const std::vector<Settings>& groups, int threads);
+int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks);
+
+// Of any block of the plan, those of other ranks among them.
+int64_t LargestDim(const PlanData& plan);
 
 }  // namespace shampoo

@@ -16,14 +16,22 @@ TEST_CASE("the library tells the version of its header") {
   CHECK(shampoo_build_info() == shampoo_build_info());  // the same memory, which lives as long as the library
 }
 
-TEST_CASE("the one backend is the CPU, and usable") {
-  REQUIRE(shampoo_backend_count() == 1);
+TEST_CASE("the first backend is the CPU, and usable") {
+  REQUIRE(shampoo_backend_count() == 2);
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   Must(shampoo_backend_describe(0, &info));
   CHECK(std::string(info.name) == "cpu");
   CHECK(std::string(info.why_not).empty());
   CHECK(info.usable == 1);
   CHECK(info.device_count == 1);
+}
+
+TEST_CASE("the second backend is CUDA, with a reason where it is not usable") {
+  shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+  Must(shampoo_backend_describe(1, &info));
+  CHECK(std::string(info.name) == "cuda");
+  CHECK((info.usable == 1) == std::string(info.why_not).empty());
+  CHECK((info.usable == 1) == (info.device_count > 0));
 }
 
 TEST_CASE("the keys of this version, their types and who may change them") {
@@ -37,8 +45,9 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                             "grafting_epsilon",
                                             "gradient_scale"};
   const std::set<std::string> of_optimizer = {
-      "threads", "track_times",     "communicate", "communication_dtype", "comm_bucket_bytes",
-      "balance", "verify_replicas", "shard_mode",  "checkpoint_keep",     "on_block_mismatch"};
+      "threads",           "track_times",       "communicate",     "communication_dtype",
+      "comm_bucket_bytes", "balance",           "verify_replicas", "shard_mode",
+      "checkpoint_keep",   "on_block_mismatch", "status_lag",      "precondition_math"};
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;

@@ -24,7 +24,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
 inline std::string AnotherValue(const shampoo_key_info& key) {
   const std::string_view type = key.value_type;
   if (type == "f64") return "0.25";
-  if (type == "i64") return "3";
+  if (type == "i64") return std::string_view(key.range) == "[0, 1]" ? "0" : "3";
   if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";

@@ -68,8 +68,10 @@ TEST_CASE("an optimizer refuses devices and streams that this version does not h
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc good = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer_desc desc = good;
-  desc.device_type = 2;
-  CheckCreateRefused(plan, desc, SHAMPOO_E_UNSUPPORTED, {"device_type is 2", "SHAMPOO_CPU (1)"});
+  desc.device_type = 3;
+  CheckCreateRefused(plan, desc, SHAMPOO_E_UNSUPPORTED, {"device_type is 3", "SHAMPOO_CPU (1)", "SHAMPOO_CUDA (2)"});
+  desc.device_type = SHAMPOO_CUDA;
+  CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"device_type is SHAMPOO_CUDA (2)", "plan SHAMPOO_CPU (1)"});
   int memory = 0;
   desc = good;
   desc.stream = &memory;

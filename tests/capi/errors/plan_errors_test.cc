@@ -35,7 +35,7 @@ TEST_CASE("a plan refuses ranks, threads and devices that cannot be") {
     return changed;
   };
   using Desc = shampoo_plan_desc;
-  CheckCreateRefused({}, with(&Desc::device_type, 2), SHAMPOO_E_UNSUPPORTED, {"device_type is 2", "SHAMPOO_CPU"});
+  CheckCreateRefused({}, with(&Desc::device_type, 3), SHAMPOO_E_UNSUPPORTED, {"device_type is 3", "SHAMPOO_CUDA"});
   CheckCreateRefused({}, with(&Desc::device_type, 0), SHAMPOO_E_UNSUPPORTED, {"device_type is 0", "SHAMPOO_CPU"});
   CheckCreateRefused({}, with(&Desc::threads, -1), SHAMPOO_E_INVALID, {"threads is -1", "0", "4096"});
   CheckCreateRefused({}, with(&Desc::threads, 4097), SHAMPOO_E_INVALID, {"threads is 4097", "4096"});

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# bash cmake/cuda_from_pypi.sh headers|toolkit|all FOLDER
+#
+# Lays out what cmake/cuda_packages.txt names in FOLDER, as a CUDA toolkit is:
+#
+#   headers   FOLDER/include alone, for the tests of the CUDA backend (the packages are large, what is kept is not)
+#   toolkit   nvcc, the headers, and the libraries that are linked
+#   all       and NCCL
+#
+# PYTHON names another interpreter than python3. Nothing is done where FOLDER holds the same already.
+set -euo pipefail
+
+what=${1:-}
+folder=${2:-}
+list=$(dirname "$0")/cuda_packages.txt
+case "$what" in
+  headers) packages=$(sed -n '/^nvidia.*# headers$/s/ .*//p' "$list") ;;
+  toolkit) packages=$(sed '/^nvidia/!d; /# nccl$/d; s/ .*//' "$list") ;;
+  all) packages=$(sed '/^nvidia/!d; s/ .*//' "$list") ;;
+  *) sed -n '5,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+[ -n "$folder" ] || { echo "cuda_from_pypi.sh $what: a folder is missing" >&2; exit 2; }
+
+stamp="$what"$'\n'"$packages"
+if [ "$(cat "$folder/from_pypi" 2>/dev/null || true)" = "$stamp" ]; then exit 0; fi
+
+python=${PYTHON:-python3}
+mkdir -p "$(dirname "$folder")"
+unpacked=$(mktemp -d "$folder.XXXXXX")
+trap 'rm -rf "$unpacked"' EXIT
+if ! "$python" -m pip --version >/dev/null 2>&1; then
+  "$python" -m venv "$unpacked/venv" # where Debian's python3-venv brings pip along
+  python=$unpacked/venv/bin/python
+fi
+# Not into the interpreter's own place, and without what the packages want besides to run.
+# shellcheck disable=SC2086
+"$python" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-cache-dir --timeout 20 \
+  --retries 1 --no-deps --no-compile --only-binary :all: --target "$unpacked/packages" $packages
+
+toolkit=$(echo "$unpacked"/packages/nvidia/cu[0-9]*)
+[ -d "$toolkit/include" ] || { echo "cuda_from_pypi.sh: the packages are laid out in an unknown way" >&2; exit 1; }
+if [ "$what" = headers ]; then
+  find "$toolkit" -mindepth 1 -maxdepth 1 ! -name include -exec rm -rf {} +
+else
+  if [ "$what" = all ]; then
+    cp -R "$unpacked"/packages/nvidia/nccl/include/. "$toolkit/include"
+    mv "$unpacked"/packages/nvidia/nccl/lib/*.so* "$toolkit/lib"
+  fi
+  # A package has the libraries under the names that a program is started with. Linkers look for others.
+  for library in "$toolkit"/lib/*.so.*; do
+    name=$(basename "$library")
+    [ -e "$toolkit/lib/${name%%.so.*}.so" ] || ln -s "$name" "$toolkit/lib/${name%%.so.*}.so"
+  done
+  # nvcc.profile and FindCUDAToolkit look here.
+  ln -s lib "$toolkit/lib64"
+  target=$(uname -m)
+  [ "$target" != aarch64 ] || target=sbsa
+  mkdir -p "$toolkit/targets/$target-linux"
+  ln -s ../../include ../../lib "$toolkit/targets/$target-linux/"
+fi
+printf '%s' "$stamp" >"$toolkit/from_pypi"
+rm -rf "$folder"
+mv "$toolkit" "$folder"

@@ -1,0 +1,84 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/device_layout.h"
+
+#include <algorithm>
+
+#include "core/backend/cuda/root_workspace.h"
+#include "core/backend/cuda/table_bytes.h"
+#include "core/base/round_up.h"
+
+namespace shampoo::cuda {
+namespace {
+
+constexpr int64_t kTableAlignment = 256;
+
+}  // namespace
+
+DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMethod* method_of_group,
+                          const PlanCounts& counts, int64_t gathered_bytes, int64_t least_root_bytes) {
+  DeviceLayout layout{};
+  layout.waves = MakeWaves(blocks);
+  layout.root_workspace_bytes = least_root_bytes;
+  for (const Block* block : blocks) layout.root_count += block->order();
+
+  int64_t items = 0;
+  int64_t tiles = 0;
+  int64_t matrix_tiles = 0;
+  int64_t most_tiles = 0;
+  int64_t tensor_bytes = 0;
+  int64_t matrix_bytes = 0;
+  size_t most_classes = 0;
+  for (const Wave& wave : layout.waves) {
+    const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+    items += static_cast<int64_t>(wave.items.size());
+    tiles += wave.tiles;
+    matrix_tiles += wave.matrix_tiles;
+    most_tiles = std::max(most_tiles, wave.tiles);
+    tensor_bytes = std::max(tensor_bytes, wave.elements * element);
+    matrix_bytes = std::max(matrix_bytes, wave.matrix_elements * element);
+    most_classes = std::max(most_classes, wave.classes.size());
+    for (const ShapeClass& of_shape : wave.classes) {
+      const Block& block = *wave.items[of_shape.first].block;
+      for (int k = 0; k < block.order(); ++k) {
+        layout.root_workspace_bytes = std::max(
+            layout.root_workspace_bytes, RootWorkspaceBytes(method_of_group[block.group], block.shape[k],
+                                                            static_cast<int64_t>(of_shape.count), block.root_dtype));
+      }
+    }
+  }
+  layout.blas_count = std::min<int64_t>(static_cast<int64_t>(most_classes), 1 + kSideStreams);
+
+  layout.blas_bytes = std::clamp(8 * (tensor_bytes + matrix_bytes), kLeastBlasBytes, kMostBlasBytes);
+
+  const auto place = [&layout](int64_t bytes) {
+    const int64_t at = layout.bytes;
+    layout.bytes += RoundUp(bytes, kTableAlignment);
+    return at;
+  };
+  layout.blocks = place(counts.blocks * kDeviceBlockBytes);
+  layout.params = place(counts.params * kDeviceParamBytes);
+  layout.buffers = place(counts.params * static_cast<int64_t>(sizeof(Buffers)));
+  layout.groups = place(counts.groups * kGroupScalarsBytes);
+  layout.initial = place(counts.groups * static_cast<int64_t>(sizeof(InitialInverse)));
+  layout.work = place(counts.blocks * kBlockWorkBytes);
+  layout.state = place(kStepStateBytes);
+  layout.roots = place(layout.root_count * static_cast<int64_t>(sizeof(RootStatus)));
+  layout.flags = place(layout.root_count * static_cast<int64_t>(sizeof(void*)));
+  layout.scan_tiles = place(counts.scan_tiles * kDeviceTileBytes);
+  layout.scanned = place(counts.scan_tiles * 2 * static_cast<int64_t>(sizeof(double)));
+  layout.wave_blocks = place(items * static_cast<int64_t>(sizeof(int32_t)));
+  layout.tiles = place(tiles * kDeviceTileBytes);
+  layout.matrix_tiles = place(matrix_tiles * kDeviceMatrixTileBytes);
+  layout.sums = place(most_tiles * 2 * static_cast<int64_t>(sizeof(double)));
+  layout.fits = place(most_tiles * static_cast<int64_t>(sizeof(int32_t)));
+  layout.first = place(tensor_bytes);
+  layout.second = place(tensor_bytes);
+  layout.matrices = place(matrix_bytes);
+  layout.blas = place(layout.blas_count * layout.blas_bytes);
+  layout.root_workspace = place(layout.root_workspace_bytes);
+  layout.gathered = place(gathered_bytes);
+  return layout;
+}
+
+}  // namespace shampoo::cuda

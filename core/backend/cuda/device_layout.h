@@ -1,0 +1,44 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/waves.h"
+
+namespace shampoo::cuda {
+
+// Streams beside the caller's, on which products of other shapes run side by side.
+inline constexpr int kSideStreams = 3;
+// Workspace of cuBLAS on each of them: the most is what NVIDIA recommends for its largest devices, and small products
+// have no use for it.
+inline constexpr int64_t kLeastBlasBytes = int64_t{1} << 20;
+inline constexpr int64_t kMostBlasBytes = int64_t{32} << 20;
+
+// Where everything that a step needs on the device, beside the state, lies in one piece of memory: offsets in bytes.
+// Sizes of tables are upper bounds where the host does not know them exactly.
+struct DeviceLayout {
+  int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
+  int64_t scan_tiles, scanned;
+  int64_t wave_blocks, tiles, matrix_tiles, sums, fits;
+  int64_t first, second, matrices;
+  int64_t blas, blas_bytes;  // so many for each handle
+  int64_t root_workspace, root_workspace_bytes;
+  int64_t gathered;
+  int64_t bytes;
+
+  int64_t root_count, blas_count;
+  std::vector<Wave> waves;
+};
+
+// blocks: that this rank steps. counts: of the whole plan. gathered_bytes: of the exchange between replicas, 0 with
+// one. least_root_bytes: of memory for the roots, where more is known of it than its bound.
+struct PlanCounts {
+  int64_t blocks, params, groups, scan_tiles;
+};
+DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMethod* method_of_group,
+                          const PlanCounts& counts, int64_t gathered_bytes, int64_t least_root_bytes);
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,55 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backend/cuda/interface.h"
+#include "core/base/status.h"
+#include "core/plan/plan.h"
+
+namespace shampoo::cuda {
+
+GroupNumbers NumbersOf(const Settings& settings);
+
+// An engine of the plugin: its functions, with failures as statuses.
+class DeviceEngine {
+ public:
+  struct Desc {
+    int32_t device = 0;
+    HostAllocator allocator;
+    void* stream = nullptr;  // on which memory is allocated
+    void* state = nullptr;   // nullptr: allocated by the engine
+  };
+  // Loads the plugin if need be.
+  static Status Create(std::shared_ptr<const PlanData> plan, const Desc& desc, std::unique_ptr<DeviceEngine>* out);
+  ~DeviceEngine();
+  DeviceEngine(const DeviceEngine&) = delete;
+  DeviceEngine& operator=(const DeviceEngine&) = delete;
+
+  char* state() const { return static_cast<char*>(table_->state(engine_)); }
+  // block: of the plan; -1: all that this rank owns, and the step counters.
+  Status Initialize(char* arena, int64_t block, void* stream) const;
+  Status IsCapturing(void* stream, bool* captured) const;
+  Status Step(const StepArgs& args, int64_t* ticket) const;
+  Status Take(int64_t ticket, StepReport* out) const;
+  const RootStatus* roots() const { return table_->roots(engine_); }
+  // In the order of the stream, and waited for.
+  Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
+  Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
+  Status Staging(int64_t bytes, void** out) const;
+
+ private:
+  DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table);
+  EngineDesc DescOf(const Desc& desc) const;
+
+  std::shared_ptr<const PlanData> plan_;
+  const Table* table_;
+  std::vector<unsigned char> owned_;
+  std::vector<ParamOfPlan> params_;
+  std::vector<GroupNumbers> groups_;
+  Engine* engine_ = nullptr;
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,145 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/loader.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "core/backend/cuda/interface.h"
+#include "core/base/text.h"
+
+namespace shampoo::cuda {
+namespace {
+
+constexpr const char* kName = "cuda";
+constexpr const char* kFile = "libshampoo_cuda.so";
+// As of CUDA: the plugin calls functions that came with 12.6.
+constexpr int32_t kLeastDriver = 12060;
+
+struct Plugin {
+  std::mutex mutex;
+  const Table* table = nullptr;
+  std::string path;             // of the table
+  std::set<std::string> texts;  // that were handed out
+};
+
+// Never destroyed: threads may ask while the process ends.
+Plugin& ThePlugin() {
+  static auto* const plugin = new Plugin;
+  return *plugin;
+}
+
+std::string FolderOfThisLibrary() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&FolderOfThisLibrary), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string_view path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash + 1));
+}
+
+// "12.6" of 12060
+std::string VersionText(int32_t version) { return Cat(version / 1000, ".", version % 1000 / 10); }
+
+Status CheckTable(const Table& table, const std::string& path) {
+  if (table.interface_number != kInterface) {
+    return Unsupported(path, " has the interface number ", table.interface_number, ", and this library works with ",
+                       kInterface, ": install both from one version of libshampoo");
+  }
+  const struct {
+    const char* name;
+    int32_t theirs;
+    size_t ours;
+  } sizes[] = {{"Block", table.block_bytes, sizeof(Block)},
+               {"GroupNumbers", table.numbers_bytes, sizeof(GroupNumbers)},
+               {"StepArgs", table.args_bytes, sizeof(StepArgs)},
+               {"StepReport", table.report_bytes, sizeof(StepReport)}};
+  for (const auto& size : sizes) {
+    if (static_cast<size_t>(size.theirs) == size.ours) continue;
+    return Unsupported(path, " has a ", size.name, " of ", size.theirs, " bytes, and this library one of ", size.ours,
+                       ": they were built from different sources, or by compilers that do not agree; install both "
+                       "from one version of libshampoo");
+  }
+  return {};
+}
+
+// file: as dlopen takes it.
+Status Open(const std::string& file, Plugin* plugin) {
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    return Unsupported("the CUDA backend ", file, " cannot be loaded: ", why == nullptr ? "dlopen failed" : why);
+  }
+  auto* const function = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
+  const Table* const table = function == nullptr ? nullptr : function();
+  Status status = table == nullptr ? Unsupported(file, " is no CUDA backend of libshampoo: it has no ", kPluginSymbol)
+                                   : CheckTable(*table, file);
+  if (!status.ok()) {
+    dlclose(library);
+    return status;
+  }
+  if (plugin->table != nullptr && plugin->table != table) {
+    return WrongState("the CUDA backend was loaded from ", plugin->path, " already, and a process has one: ", file,
+                      " comes too late");
+  }
+  if (plugin->table == nullptr) plugin->path = file;
+  plugin->table = table;  // and stays loaded
+  return {};
+}
+
+Status OpenByName(Plugin* plugin) {
+  if (plugin->table != nullptr) return {};
+  const std::string beside = FolderOfThisLibrary() + kFile;
+  if (beside != kFile && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
+  return Open(kFile, plugin)
+      .Within(Cat("there is no ", beside,
+                  ": install the CUDA backend beside libshampoo.so, or give its path to "
+                  "shampoo_backend_load"));
+}
+
+const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }
+
+std::string WhyNot(const Description& found) {
+  if (found.driver_version > 0 && found.driver_version < kLeastDriver) {
+    return Cat("the driver is of CUDA ", VersionText(found.driver_version), ", the CUDA backend was built with ",
+               VersionText(found.runtime_version), ", and needs functions of ", VersionText(kLeastDriver),
+               ": install a driver of CUDA ", VersionText(kLeastDriver), " or later");
+  }
+  if (found.why_not[0] != '\0') return found.why_not;
+  if (found.driver_version == 0) return "there is no driver of NVIDIA GPUs";
+  if (found.device_count < 1) return "there is no NVIDIA GPU, or none that this process may see";
+  return {};
+}
+
+}  // namespace
+
+Status LoadPlugin(const char* name_or_path) {
+  Plugin& plugin = ThePlugin();
+  const std::lock_guard<std::mutex> lock(plugin.mutex);
+  return std::string_view(name_or_path) == kName ? OpenByName(&plugin) : Open(name_or_path, &plugin);
+}
+
+Status FindPlugin(const Table** table) {
+  Plugin& plugin = ThePlugin();
+  const std::lock_guard<std::mutex> lock(plugin.mutex);
+  SHAMPOO_RETURN_IF_ERROR(OpenByName(&plugin));
+  *table = plugin.table;
+  return {};
+}
+
+Devices FindDevices() {
+  Plugin& plugin = ThePlugin();
+  const std::lock_guard<std::mutex> lock(plugin.mutex);
+  const Status loaded = OpenByName(&plugin);
+  if (!loaded.ok()) return {Keep(&plugin, loaded.message()), 0};
+  Description found{};
+  plugin.table->describe(&found);
+  const char* const why_not = Keep(&plugin, WhyNot(found));
+  return {why_not, *why_not == '\0' ? found.device_count : 0};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,247 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/parts.h"
+
+namespace shampoo::cuda {
+namespace {
+
+constexpr int kBuffersAtOnce = 64;
+constexpr int kGroupsAtOnce = 8;
+
+// Addresses travel with the launch: no copy has to be fenced, and a captured graph keeps them.
+struct SetBuffersBody {
+  Buffers given[kBuffersAtOnce];
+  Buffers* to;
+  int32_t count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(count, [&](int64_t i) { to[i] = given[i]; });
+  }
+};
+
+struct BeginStepBody {
+  Tables tables;
+  int64_t ticket;
+  int64_t told;
+  Code failure;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.Once([&] {
+      StepState& state = *tables.state;
+      StepReport& report = state.report;
+      report.ticket = ticket;
+      state.told = told > state.told ? told : state.told;
+      state.counted = 0;
+      state.failure = failure;
+      // Nothing moves past a refusal that the host does not know of yet.
+      state.refused = report.refusals > state.told || failure != Code::kOk ? 1 : 0;
+      state.go = state.refused == 0 ? 1 : 0;
+    });
+  }
+};
+
+SHAMPOO_DEVICE inline double NumberOf(const DeviceScalar& bound, double own) {
+  return bound.value == nullptr ? own : ReadAs<double>(bound.value, bound.dtype, 0);
+}
+
+// As MakeProgram (core/step) does.
+SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_t t) {
+  GroupScalars scalars;
+  const double steps = static_cast<double>(t);
+  const bool coupled = numbers.weight_decay_type == WeightDecayType::kCoupled;
+  scalars.t = t;
+  scalars.start = numbers.start_preconditioning_step;
+  scalars.frequency = numbers.precondition_frequency;
+  scalars.gradient_scale = NumberOf(numbers.bound_gradient_scale, numbers.gradient_scale);
+  scalars.lr = NumberOf(numbers.bound_lr, numbers.lr);
+  scalars.coupled_decay = coupled ? numbers.weight_decay : 0;
+  scalars.decoupled_decay = coupled ? 0 : numbers.weight_decay;
+  scalars.factor_keep = numbers.beta2;
+  scalars.factor_add = numbers.beta2 == 1 ? 1 : 1 - numbers.beta2;
+  scalars.moment_keep = numbers.grafting_beta2;
+  scalars.moment_add = numbers.grafting_beta2 == 1 ? 1 : 1 - numbers.grafting_beta2;
+  const bool corrects = numbers.use_bias_correction != 0;
+  scalars.factor_correction = corrects && numbers.beta2 < 1 ? 1 - pow(numbers.beta2, steps) : 1;
+  scalars.filter_keep = numbers.beta1;
+  scalars.filter_correction = corrects ? 1 - pow(numbers.beta1, steps) : 1;
+  const bool corrects_moment = numbers.grafting == Grafting::kAdam && numbers.grafting_beta2 < 1;
+  scalars.moment_correction = corrects_moment ? 1 - pow(numbers.grafting_beta2, steps) : 1;
+  scalars.grafting_epsilon = numbers.grafting_epsilon;
+  scalars.momentum = numbers.momentum;
+  scalars.active = 1;
+  scalars.nesterov = numbers.use_nesterov;
+  scalars.root_spread = numbers.root_spread;
+  scalars.grafting = numbers.grafting;
+  scalars.initial_inverse = numbers.initial_inverse;
+  scalars.on_nonfinite = numbers.on_nonfinite;
+  scalars.output = numbers.output;
+  return scalars;
+}
+
+SHAMPOO_DEVICE inline void Refuse(StepState* state, Refusal refusal, int32_t group, double value) {
+  if (state->refused != 0) return;
+  CountRefusal(state);
+  state->report.refusal = refusal;
+  state->report.group = group;
+  state->report.value = value;
+  state->report.block = -1;
+}
+
+struct TakeGroupsBody {
+  Tables tables;
+  GroupNumbers numbers[kGroupsAtOnce];
+  int64_t expected[kGroupsAtOnce];
+  int32_t first;
+  int32_t count;
+  int32_t refreshes;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.Once([&] {
+      for (int32_t i = 0; i < count; ++i) Take(i);
+    });
+  }
+
+  SHAMPOO_DEVICE void Take(int32_t i) const {
+    const int32_t group = first + i;
+    GroupScalars& scalars = tables.groups[group];
+    scalars.active = 0;
+    scalars.output = numbers[i].output;
+    scalars.on_nonfinite = numbers[i].on_nonfinite;
+    if (expected[i] == 0) return;
+    StepState* const state = tables.state;
+
+    const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_in)[group];
+    if (counter < 0 || counter >= kStepLimit) {
+      return Refuse(state, Refusal::kCounter, group, static_cast<double>(counter));
+    }
+    scalars = ScalarsOf(numbers[i], counter + 1);
+    if (!IsUsable(scalars.lr) || scalars.lr < 0) {
+      return Refuse(state, Refusal::kLearningRate, group, scalars.lr);
+    }
+    if (!IsUsable(scalars.gradient_scale)) {
+      return Refuse(state, Refusal::kGradientScale, group, scalars.gradient_scale);
+    }
+    // The launches that follow are those of another step: those of the host's count, or of the capture.
+    if (!IsPreparedFor(i, counter + 1)) {
+      Refuse(state, Refusal::kSchedule, group, static_cast<double>(counter));
+    }
+  }
+
+  // Within the range of the narrower arithmetic.
+  SHAMPOO_DEVICE static bool IsUsable(double number) { return fabs(number) <= LargestOf(Dtype::kF32); }
+
+  SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
+    if (t == expected[i]) return true;
+    if (refreshes != 0) return false;
+    const GroupNumbers& group = numbers[i];
+    const int64_t start = group.start_preconditioning_step;
+    if (group.root_spread != 0) return false;  // every step may be another
+    const bool due = t == start || (t > start && t % group.precondition_frequency == 0);
+    return !due && (t >= start) == (expected[i] >= start);
+  }
+};
+
+struct EndStepBody {
+  Tables tables;
+  int32_t refreshed;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const bool made = tables.state->refused == 0 && tables.state->go != 0;
+    const auto stands = [&](int64_t b) { return tables.work[b].stands != 0; };
+    const int64_t blocks = made ? tables.block_count : 0;
+    const double standing = cta.Sum(blocks, [&](int64_t b) { return stands(b) ? 1.0 : 0.0; });
+    const int64_t first = cta.First(blocks, stands);
+    cta.Once([&] {
+      StepReport& report = tables.state->report;
+      if (made) {
+        for (int32_t g = 0; g < tables.group_count; ++g) {
+          if (tables.groups[g].active != 0) reinterpret_cast<int64_t*>(tables.state_out)[g] = tables.groups[g].t;
+        }
+        ++report.steps;
+      }
+      if (standing > 0) {
+        report.nonfinite_blocks += static_cast<int64_t>(standing);
+        report.standing_blocks += static_cast<int64_t>(standing);
+        report.standing_block = first;
+      }
+      // In this order, so that the host never takes half of it.
+      volatile int64_t* const begun = &tables.told->begun;
+      volatile int64_t* const ended = &tables.told->ended;
+      const int64_t number = ++tables.state->endings;
+      *begun = number;
+      Cta::FenceHost();
+      tables.told->report = report;
+      Cta::FenceHost();
+      *ended = number;
+    });
+    cta.ForEach(refreshed != 0 ? tables.block_count : 0, [&](int64_t b) {
+      const DeviceBlock& block = tables.blocks[b];
+      if (block.owned == 0) return;
+      for (int k = 0; k < block.order; ++k) tables.told_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
+    });
+  }
+};
+
+constexpr int64_t kCopyWords = 4096;
+
+struct CopyStateBody {
+  Tables tables;
+  int64_t words;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    if (tables.state->refused != 0) return;
+    const int64_t begin = cta.index() * kCopyWords;
+    const int64_t count = words - begin < kCopyWords ? words - begin : kCopyWords;
+    const auto* const from = reinterpret_cast<const uint64_t*>(tables.state_in) + begin;
+    auto* const to = reinterpret_cast<uint64_t*>(tables.state_out) + begin;
+    cta.ForEach(count, [&](int64_t i) { to[i] = from[i]; });
+  }
+};
+
+}  // namespace
+
+cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count) {
+  for (int32_t first = 0; first < count; first += kBuffersAtOnce) {
+    SetBuffersBody body;
+    body.count = count - first < kBuffersAtOnce ? count - first : kBuffersAtOnce;
+    body.to = tables.buffers + first;
+    for (int32_t i = 0; i < body.count; ++i) body.given[i] = buffers[first + i];
+    const cudaError_t error = Launch(stream, 1, body);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure) {
+  return Launch(stream, 1, BeginStepBody{tables, ticket, told, failure});
+}
+
+cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
+                       bool refreshes) {
+  for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
+    TakeGroupsBody body{};
+    body.tables = tables;
+    body.first = first;
+    body.count = tables.group_count - first < kGroupsAtOnce ? tables.group_count - first : kGroupsAtOnce;
+    body.refreshes = refreshes ? 1 : 0;
+    for (int32_t i = 0; i < body.count; ++i) {
+      body.numbers[i] = numbers[first + i];
+      body.expected[i] = expected[first + i];
+    }
+    const cudaError_t error = Launch(stream, 1, body);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool refreshed) {
+  return Launch(stream, 1, EndStepBody{tables, refreshed ? 1 : 0});
+}
+
+cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes) {
+  const int64_t words = bytes / 8;  // an arena is a whole number of 256 bytes
+  return Launch(stream, (words + kCopyWords - 1) / kCopyWords, CopyStateBody{tables, words});
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,25 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/backend/cuda/plugin/cta.h"
+
+namespace shampoo::cuda {
+
+template <typename To, typename From>
+SHAMPOO_DEVICE inline To BitsAs(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(static_cast<void*>(&to), &from, sizeof to);
+  return to;
+}
+
+// In the order of the magnitudes, infinity above them, NaN above that.
+SHAMPOO_DEVICE inline uint64_t MagnitudeBits(double value) { return BitsAs<uint64_t>(value) & ~(uint64_t{1} << 63); }
+SHAMPOO_DEVICE inline bool IsFinite(double value) { return MagnitudeBits(value) < uint64_t{0x7ff} << 52; }
+SHAMPOO_DEVICE inline bool IsNan(double value) { return MagnitudeBits(value) > uint64_t{0x7ff} << 52; }
+
+}  // namespace shampoo::cuda

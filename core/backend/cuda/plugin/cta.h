@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+// Kernels are bodies: structs whose call operator is the work of one cooperative thread array (CTA), given as loops
+// over indices that may run in any order, and reductions. So one source is compiled by nvcc for a GPU, and by a C++
+// compiler for the host double of the tests, whose launcher is named by SHAMPOO_CUDA_DOUBLE.
+//
+//   struct Scale {
+//     float* data;
+//     SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+//       cta.ForEach(1024, [&](int64_t i) { data[cta.index() * 1024 + i] *= 2; });
+//     }
+//   };
+//   SHAMPOO_CUDA_TRY(Launch(stream, grid, Scale{data}));
+#if defined(SHAMPOO_CUDA_DOUBLE)
+#define SHAMPOO_DEVICE
+#include SHAMPOO_CUDA_DOUBLE
+#elif defined(__CUDACC__)
+#define SHAMPOO_DEVICE __device__
+
+namespace shampoo::cuda {
+
+inline constexpr int kCtaThreads = 256;
+
+// The threads that carry out one body. After each of its loops and reductions all of them see what was written.
+class Cta {
+ public:
+  __device__ int64_t index() const { return blockIdx.x; }
+
+  // work(i) for every i in [0, count).
+  template <typename Work>
+  __device__ void ForEach(int64_t count, const Work& work) const {
+    for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) work(i);
+    __syncthreads();
+  }
+  // work() once.
+  template <typename Work>
+  __device__ void Once(const Work& work) const {
+    if (threadIdx.x == 0) work();
+    __syncthreads();
+  }
+  // What one thread has written before is seen by the host before what it writes after.
+  __device__ static void FenceHost() { __threadfence_system(); }
+  // The sum of term(i), always in the same order; given to every thread.
+  template <typename Term>
+  __device__ double Sum(int64_t count, const Term& term) const {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
+    return Reduce(sum, [](double a, double b) { return a + b; });
+  }
+  // The largest of term(i), at least 0; as bit patterns of magnitudes, so that NaN is above infinity.
+  template <typename Term>
+  __device__ uint64_t Largest(int64_t count, const Term& term) const {
+    uint64_t largest = 0;
+    for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) {
+      const uint64_t next = term(i);
+      largest = next > largest ? next : largest;
+    }
+    return Reduce(largest, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+  }
+  // The smallest i with holds(i); count if there is none.
+  template <typename Holds>
+  __device__ int64_t First(int64_t count, const Holds& holds) const {
+    int64_t first = count;
+    for (int64_t i = threadIdx.x; i < count && first == count; i += kCtaThreads) {
+      if (holds(i)) first = i;
+    }
+    return Reduce(first, [](int64_t a, int64_t b) { return a < b ? a : b; });
+  }
+
+ private:
+  template <typename Value, typename Combine>
+  __device__ Value Reduce(Value value, const Combine& combine) const {
+    __shared__ Value shared[kCtaThreads];
+    shared[threadIdx.x] = value;
+    __syncthreads();
+    for (int half = kCtaThreads / 2; half > 0; half /= 2) {
+      if (threadIdx.x < half) shared[threadIdx.x] = combine(shared[threadIdx.x], shared[threadIdx.x + half]);
+      __syncthreads();
+    }
+    const Value result = shared[0];
+    __syncthreads();
+    return result;
+  }
+};
+
+template <typename Body>
+__global__ void __launch_bounds__(kCtaThreads) RunBody(const __grid_constant__ Body body) {
+  body(Cta());
+}
+
+template <typename Body>
+cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
+  static_assert(sizeof(Body) <= 4096, "what a kernel takes by value");
+  if (ctas == 0) return cudaSuccess;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(ctas));
+  config.blockDim = dim3(kCtaThreads);
+  config.stream = stream;
+  // Not cudaGetLastError after <<<>>>: what an earlier call of anybody has left there would be taken for a failure.
+  return cudaLaunchKernelEx(&config, RunBody<Body>, body);
+}
+
+}  // namespace shampoo::cuda
+#else
+#define SHAMPOO_DEVICE  // the engine's host code: it launches nothing by itself
+#endif

@@ -1,0 +1,222 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/kernels.h"
+
+namespace shampoo::cuda {
+namespace {
+
+std::vector<const Block*> OwnedBlocks(const PlanView& plan) {
+  std::vector<const Block*> owned;
+  for (int64_t b = 0; b < plan.block_count; ++b) {
+    if (plan.owned[b] != 0) owned.push_back(plan.blocks + b);
+  }
+  return owned;
+}
+
+PlanCounts CountsOf(const PlanView& plan) {
+  PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0};
+  for (int64_t b = 0; b < plan.block_count; ++b) counts.scan_tiles += TileCount(plan.blocks[b].elements);
+  return counts;
+}
+
+int64_t GatheredBytes(const PlanView& plan) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < plan.bucket_count; ++i) bytes = std::max(bytes, plan.bucket_segment_bytes[i]);
+  return bytes * plan.replica_world;
+}
+
+std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Wave>& waves) {
+  std::vector<RootSizes> sizes;
+  for (const Wave& wave : waves) {
+    for (const ShapeClass& of_shape : wave.classes) {
+      const Block& block = *wave.items[of_shape.first].block;
+      for (int k = 0; k < block.order(); ++k) {
+        sizes.push_back({plan.groups[block.group].root_method, block.shape[k], static_cast<int64_t>(of_shape.count),
+                         block.root_dtype});
+      }
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Engine::Engine(const EngineDesc& desc)
+    : plan_(desc.plan),
+      device_(desc.device),
+      allocator_(desc.allocator),
+      tf32_(desc.tf32 != 0),
+      planned_(desc.plan.groups, desc.plan.groups + desc.plan.group_count) {
+  plan_.groups = planned_.data();
+}
+
+Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
+  const DeviceScope scope(desc.device);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  std::unique_ptr<Engine> made(new Engine(desc));
+  const Status status = made->Build(desc);
+  if (!status.ok()) return status.Copy();
+  *out = std::move(made);
+  return {};
+}
+
+Engine::~Engine() {
+  // Work of this engine may be under way still, on the caller's stream and on its own.
+  if (has_work_) (void)cudaEventSynchronize(done_.get());
+  if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
+  // Replays are in streams that nobody has told of.
+  if (was_captured_) (void)cudaDeviceSynchronize();
+}
+
+Status Engine::Build(const EngineDesc& desc) {
+  const auto stream = static_cast<cudaStream_t>(desc.stream);
+  const std::vector<const Block*> owned = OwnedBlocks(plan_);
+  const PlanCounts counts = CountsOf(plan_);
+  SHAMPOO_RETURN_IF_ERROR(copies_.Create());
+  SHAMPOO_RETURN_IF_ERROR(done_.Create());
+  SHAMPOO_RETURN_IF_ERROR(forked_.Create());
+  const std::vector<Wave> waves = MakeWaves(owned);
+  size_t most_classes = 0;
+  for (const Wave& wave : waves) most_classes = std::max(most_classes, wave.classes.size());
+  handles_.resize(std::min<size_t>(most_classes, 1 + kSideStreams));
+  for (size_t i = 0; i < handles_.size(); ++i) SHAMPOO_RETURN_IF_ERROR(handles_[i].Create(i > 0));
+  joined_.resize(handles_.size());
+  for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());
+  int64_t root_bytes = 0;
+  if (!handles_.empty()) {
+    SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(SizesOfRoots(plan_, waves), HandlesOf(0), &roots_));
+    root_bytes = roots_->WorkspaceBytes();
+  }
+  std::vector<RootMethod> methods;
+  for (const GroupNumbers& group : planned_) methods.push_back(group.root_method);
+  layout_ = LayOutDevice(owned, methods.data(), counts, GatheredBytes(plan_), root_bytes);
+  tables_.scan_tile_count = counts.scan_tiles;
+  SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
+  if (desc.state == nullptr) {
+    SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(allocator_, device_, plan_.state_bytes, "state", stream));
+    state_ = own_state_.data();
+  } else {
+    state_ = static_cast<char*>(desc.state);
+  }
+  int64_t all_roots = 0;
+  for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].order();
+  SHAMPOO_RETURN_IF_ERROR(
+      told_.Allocate(static_cast<int64_t>(sizeof(ToldReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus))));
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
+        workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
+  }
+  FindTables();
+  return FillTables(stream);
+}
+
+void Engine::FindTables() {
+  char* const base = workspace_.data();
+  const auto at = [base]<typename Table>(Table** to, int64_t offset) { *to = reinterpret_cast<Table*>(base + offset); };
+  at(&tables_.blocks, layout_.blocks);
+  at(&tables_.params, layout_.params);
+  at(&tables_.buffers, layout_.buffers);
+  at(&tables_.groups, layout_.groups);
+  at(&tables_.work, layout_.work);
+  at(&tables_.state, layout_.state);
+  at(&tables_.roots, layout_.roots);
+  at(&tables_.scan_tiles, layout_.scan_tiles);
+  at(&tables_.scanned, layout_.scanned);
+  if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
+  tables_.told = reinterpret_cast<ToldReport*>(told_.device());
+  tables_.told_roots = reinterpret_cast<RootStatus*>(told_.device() + sizeof(ToldReport));
+  tables_.block_count = plan_.block_count;
+  tables_.group_count = plan_.group_count;
+
+  tables_.exchange_params = plan_.exchange_params;
+  tables_.replica_rank = plan_.replica_rank;
+  tables_.replica_world = plan_.replica_world;
+}
+
+Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  const auto* const initial = reinterpret_cast<const InitialInverse*>(workspace_.data() + layout_.initial);
+  if (block >= 0) {
+    SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, block, 1, initial));
+    return RecordWork(stream);
+  }
+  SHAMPOO_CUDA_TRY(cudaMemsetAsync(arena, 0, static_cast<size_t>(plan_.state_bytes), stream));
+  SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, 0, plan_.block_count, initial));
+  return RecordWork(stream);
+}
+
+Status Engine::IsCapturing(cudaStream_t stream, int32_t* captured) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  SHAMPOO_CUDA_TRY(cudaStreamIsCapturing(stream, &state));
+  *captured = state == cudaStreamCaptureStatusNone ? 0 : 1;
+  return {};
+}
+
+Status Engine::Take(int64_t ticket, StepReport* out) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  if (ticket > 0 && ticket <= recorded_) {
+    // Mostly it is long done, and nothing has to be waited for.
+    const cudaError_t state = cudaEventQuery(done_.get());
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // which that was not
+      SHAMPOO_CUDA_TRY(cudaEventSynchronize(done_.get()));
+    } else {
+      SHAMPOO_RETURN_IF_ERROR(StatusOf(state, "cudaEventQuery"));
+    }
+  }
+  return ReadReport(out);
+}
+
+// A step may be writing it: replays are waited for by nobody, and a call may ask without a wait.
+Status Engine::ReadReport(StepReport* out) const {
+  const auto* const told = reinterpret_cast<const ToldReport*>(told_.host());
+  constexpr int kMostTries = 1 << 20;  // it takes the device some microseconds
+  for (int i = 0; i < kMostTries; ++i) {
+    const int64_t ended = __atomic_load_n(&told->ended, __ATOMIC_ACQUIRE);
+    std::memcpy(out, &told->report, sizeof *out);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&told->begun, __ATOMIC_RELAXED) == ended) return {};
+  }
+  return Status(Code::kDevice, "the report of a step is written halfway, and the device does not go on");
+}
+
+// What the engine's memory must outlive.
+Status Engine::RecordWork(cudaStream_t stream) {
+  SHAMPOO_CUDA_TRY(cudaEventRecord(done_.get(), stream));
+  has_work_ = true;
+  return {};
+}
+
+Status Engine::Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  SHAMPOO_CUDA_TRY(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream));
+  SHAMPOO_CUDA_TRY(cudaStreamSynchronize(stream));
+  return {};
+}
+
+Status Engine::Staging(int64_t bytes, void** out) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  if (bytes > staging_bytes_) {
+    staging_bytes_ = 0;
+    staging_ = std::make_unique<DeviceMemory>();
+    SHAMPOO_RETURN_IF_ERROR(staging_->Allocate(allocator_, device_, bytes, "staging", copies_.get()));
+    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));
+    staging_bytes_ = bytes;
+  }
+  *out = staging_->data();
+  return {};
+}
+
+}  // namespace shampoo::cuda

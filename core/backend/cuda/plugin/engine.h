@@ -1,0 +1,96 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backend/cuda/device_layout.h"
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/device_memory.h"
+#include "core/backend/cuda/plugin/handles.h"
+#include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/plugin/tables.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// What one optimizer has on a device: tables, working memory, streams and handles, made once.
+struct Engine {
+ public:
+  static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
+  ~Engine();  // with its device as the current one
+  int device() const { return device_; }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Status Initialize(char* arena, int64_t block, cudaStream_t stream);
+  Status Step(const StepArgs& args, int64_t* ticket);
+  Status IsCapturing(cudaStream_t stream, int32_t* captured);
+  Status Take(int64_t ticket, StepReport* out);
+  Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+  Status Staging(int64_t bytes, void** out);
+
+  void* state() const { return state_; }
+  const RootStatus* roots() const { return reinterpret_cast<const RootStatus*>(told_.host() + sizeof(ToldReport)); }
+  void* gather_buffer() const { return tables_.gathered; }
+
+ private:
+  explicit Engine(const EngineDesc& desc);
+  Status Build(const EngineDesc& desc);
+  void FindTables();
+  Status FillTables(cudaStream_t stream);
+  Status MakeHandles();
+
+  // The parts of a step; see engine_step.cc.
+  Status ReadReport(StepReport* out) const;
+  Status RecordWork(cudaStream_t stream);
+  Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status StepWave(const StepArgs& args, int64_t ticket, const Tables& tables, size_t wave);
+  Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
+  template <typename Work>
+  Status ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work);
+  // Blocks of a class whose roots are due.
+  struct RootRun {
+    const ShapeClass* of_shape;
+    int64_t first_root;  // of the class
+    int64_t begin, count;
+  };
+  Status RefreshRoots(const StepArgs& args, const Tables& tables, size_t wave);
+  Status RefreshRun(const StepArgs& args, const Tables& tables, const Wave& wave, const RootRun& run);
+  // See engine_products.cc: C_k into the lower triangles of the matrices; H contracted with them.
+  Status MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape);
+  Status Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count);
+  bool IsDue(const StepArgs& args, const WaveItem& item) const { return args.refresh[item.block - plan_.blocks] != 0; }
+  const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
+
+  PlanView plan_;
+  int device_;
+  HostAllocator allocator_;
+  bool tf32_;
+  std::vector<GroupNumbers> planned_;
+  DeviceLayout layout_;
+  DeviceMemory workspace_;
+  DeviceMemory own_state_;
+  std::unique_ptr<DeviceMemory> staging_;
+  int64_t staging_bytes_ = 0;
+  MappedMemory told_;
+  char* state_ = nullptr;
+
+  Tables tables_{};
+  std::vector<WaveTables> waves_;             // by wave of the layout
+  std::vector<int64_t> first_root_of_class_;  // by class of all waves: in the order of the roots
+  std::vector<OwnedHandles> handles_;         // the first is bound to the caller's stream
+  OwnedEvent forked_;
+  std::vector<OwnedEvent> joined_;
+  OwnedEvent done_;
+  OwnedStream copies_;
+  std::unique_ptr<RootSolver> roots_;
+  int64_t tickets_ = 0;
+  int64_t recorded_ = 0;   // the ticket that done_ stands for
+  bool has_work_ = false;  // that done_ stands for, of a step or not
+  bool buffers_are_set_ = false;
+  bool was_captured_ = false;  // a step, once
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,115 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The matrix products of a class of blocks, one batched call for all of them: tensors and matrices lie at equal
+// distances in the buffers of their wave.
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/engine.h"
+#include "core/backend/cuda/plugin/gemm.h"
+#include "core/backend/cuda/plugin/kernels.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// From this order on only the panels that reach the lower triangle are computed, 5/8 of a product.
+constexpr int64_t kPanelsFrom = 512;
+constexpr int64_t kPanels = 4;
+
+// The block as (before, d, after): dim k between the products of the dims on its two sides.
+Unfolding UnfoldingOf(const Block& block, int k) {
+  Unfolding unfolding{1, block.shape[k], 1};
+  for (int i = 0; i < k; ++i) unfolding.before *= block.shape[i];
+  for (int i = k + 1; i < block.order(); ++i) unfolding.after *= block.shape[i];
+  return unfolding;
+}
+
+// Tensors of a class in one of the buffers, and where elements of it lie.
+struct Tensors {
+  char* data;
+  int64_t stride;
+  int64_t element_bytes;
+
+  char* At(int64_t offset) const { return data + offset * element_bytes; }
+};
+
+// C = U U^T for tensors U of d x columns, or U^T U for rows x d (columns_are_d). Below and on the diagonal.
+Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& u, int64_t d, int64_t other,
+                            bool columns_are_d, const Tensors& c, int64_t count) {
+  GemmOptions options;
+  options.dtype = dtype;
+  options.transpose_a = columns_are_d;
+  options.transpose_b = !columns_are_d;
+  const int64_t ld = columns_are_d ? d : other;
+  const int64_t panels = d >= kPanelsFrom ? kPanels : 1;
+  for (int64_t i = 0; i < panels; ++i) {
+    const int64_t begin = d * i / panels;
+    const int64_t end = d * (i + 1) / panels;
+    SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, end - begin, end, other,
+                                 {u.At(columns_are_d ? begin : begin * ld), ld, u.stride}, {u.data, ld, u.stride},
+                                 {c.At(begin * d), d, c.stride}, count));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Engine::MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape) {
+  const WaveItem& item = wave.items[of_shape.first];
+  const Block& block = *item.block;
+  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+  const auto count = static_cast<int64_t>(of_shape.count);
+  char* const base = workspace_.data();
+  const Tensors gradients{base + layout_.first + item.at * element, of_shape.stride, element};
+  const Tensors moved{base + layout_.second + item.at * element, of_shape.stride, element};
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, of_shape.matrix_stride[at], element};
+    const Unfolding u = UnfoldingOf(block, k);
+    const bool is_last = u.after == 1 && k > 0;
+    const bool is_between = u.before > 1 && u.after > 1;
+    if (is_between) {
+      SHAMPOO_CUDA_TRY(
+          MoveDim(handles.stream, wave.computation, gradients.data, moved.data, count, of_shape.stride, u, false));
+    }
+    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, wave.computation, is_between ? moved : gradients, u.d,
+                                                 u.before * u.after, is_last, matrices, count));
+  }
+  return {};
+}
+
+Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count) {
+  const WaveItem& item = wave.items[of_shape.first];
+  const Block& block = *item.block;
+  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+  char* const base = workspace_.data();
+  GemmOptions options;
+  options.dtype = wave.computation;
+  options.tf32 = tf32_;
+  Tensors from{base + layout_.first + item.at * element, of_shape.stride, element};
+  Tensors to{base + layout_.second + item.at * element, of_shape.stride, element};
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    const Unfolding u = UnfoldingOf(block, k);
+    const int64_t other = u.before * u.after;
+    const GemmInput x{base + layout_.matrices + item.matrix_at[at] * element, u.d, of_shape.matrix_stride[at]};
+    const auto multiply_from_left = [&](const Tensors& in, const Tensors& out) {
+      return Gemm(handles.blas, options, u.d, other, u.d, x, {in.data, other, in.stride}, {out.data, other, out.stride},
+                  count);
+    };
+    if (u.before == 1) {
+      SHAMPOO_RETURN_IF_ERROR(multiply_from_left(from, to));
+    } else if (u.after == 1) {
+      SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, x,
+                                   {to.data, u.d, to.stride}, count));
+    } else {
+      // There and back, so that every dim ends in the other buffer.
+      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, false));
+      SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));
+      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, true));
+    }
+    std::swap(from, to);
+  }
+  return {};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,192 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step: kernels and products in the order of the caller's stream. Products of blocks of other shapes run side by side
+// on streams of the engine, fenced by events. Nothing is waited for, read or allocated on the host.
+#include <algorithm>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/engine.h"
+#include "core/backend/cuda/plugin/gemm.h"
+#include "core/backend/cuda/plugin/kernels.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// As RuleFor on the device, for the launches.
+bool Preconditions(const StepArgs& args, const Block& block) {
+  const int64_t t = args.expected_step[block.group];
+  return t > 0 && t >= args.groups[block.group].start_preconditioning_step + block.phase;
+}
+
+}  // namespace
+
+Status Engine::Step(const StepArgs& args, int64_t* ticket) {
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  *ticket = ++tickets_;
+  Tables tables = tables_;
+  tables.state_in = static_cast<const char*>(args.state_in);
+  tables.state_out = static_cast<char*>(args.state_out);
+  if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
+  Status status = Enqueue(args, *ticket, tables);
+  if (args.captured != 0) return status;
+  // Even after a failure: half a step is under way then.
+  Status recorded = RecordWork(stream);
+  if (!status.ok()) return status;
+  SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
+  recorded_ = *ticket;
+  return {};
+}
+
+Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables) {
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  const bool refreshes = args.any_refresh != 0;
+  // A graph sets its own again whenever it is replayed.
+  was_captured_ = was_captured_ || args.captured != 0;
+  if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
+    buffers_are_set_ = false;
+    SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
+    buffers_are_set_ = true;
+  }
+  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.told, args.failure));
+  SHAMPOO_CUDA_TRY(TakeGroups(stream, tables, args.groups, args.expected_step, refreshes));
+  SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
+  SHAMPOO_CUDA_TRY(JudgeBlocks(stream, tables));
+  if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
+  if (refreshes && layout_.root_count > 0) {
+    auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
+    SHAMPOO_CUDA_TRY(FindFlags(stream, tables, flags));
+  }
+  const int32_t buckets = std::max<int32_t>(plan_.bucket_count, 1);
+  size_t wave = 0;
+  for (int32_t bucket = 0; bucket < buckets; ++bucket) {
+    for (; wave < waves_.size() && layout_.waves[wave].bucket == bucket; ++wave) {
+      SHAMPOO_RETURN_IF_ERROR(StepWave(args, ticket, tables, wave));
+    }
+    if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
+  }
+  SHAMPOO_CUDA_TRY(EndStep(stream, tables, refreshes));
+  return {};
+}
+
+Status Engine::StepWave(const StepArgs& args, int64_t ticket, const Tables& tables, size_t index) {
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  const Wave& wave = layout_.waves[index];
+  const WaveTables& work = waves_[index];
+  const Dtype computation = wave.computation;
+  SHAMPOO_CUDA_TRY(LoadGradients(stream, tables, work, computation));
+  SHAMPOO_RETURN_IF_ERROR(ForEachClass(stream, wave, [&](const Handles& handles, const ShapeClass& of_shape) {
+    return MultiplyGradients(handles, wave, of_shape);
+  }));
+  SHAMPOO_CUDA_TRY(UpdateFactors(stream, tables, work, computation));
+  const bool refreshes =
+      std::any_of(wave.items.begin(), wave.items.end(), [&](const WaveItem& item) { return IsDue(args, item); });
+  if (refreshes) {
+    SHAMPOO_RETURN_IF_ERROR(RefreshRoots(args, tables, index));
+    SHAMPOO_CUDA_TRY(StoreRoots(stream, tables, work, computation, ticket));
+  }
+  SHAMPOO_CUDA_TRY(FilterGradients(stream, tables, work, computation));
+  const auto is_preconditioned = [&](const WaveItem& item) { return Preconditions(args, *item.block); };
+  if (std::any_of(wave.items.begin(), wave.items.end(), is_preconditioned)) {
+    SHAMPOO_RETURN_IF_ERROR(
+        ForEachClass(stream, wave, [&](const Handles& handles, const ShapeClass& of_shape) -> Status {
+          // Sorted by phase: those that are preconditioned come first.
+          const auto first = wave.items.begin() + static_cast<std::ptrdiff_t>(of_shape.first);
+          const auto end =
+              std::find_if_not(first, first + static_cast<std::ptrdiff_t>(of_shape.count), is_preconditioned);
+          return first == end ? Status() : Contract(handles, wave, of_shape, end - first);
+        }));
+  }
+  SHAMPOO_CUDA_TRY(JudgeDirections(stream, tables, work, computation));
+  SHAMPOO_CUDA_TRY(ApplyDirections(stream, tables, work, computation));
+  return {};
+}
+
+// The same sequence of collectives on every rank, whatever they find: what was found is in the headers.
+Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket) {
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  const ExchangeArgs exchange{plan_.bucket_segment_bytes[bucket], args.inputs_hash, args.scalars_hash,
+                              args.place + bucket};
+  SHAMPOO_CUDA_TRY(WriteHeader(stream, tables, exchange));
+  const int32_t error = args.gather.gather(args.gather.user, tables.gathered, exchange.segment_bytes, args.stream);
+  if (error != 0) return CommFailed("all_gather returned ", error);
+  SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, exchange));
+  SHAMPOO_CUDA_TRY(ApplyExchanged(stream, tables, bucket));
+  return {};
+}
+
+// work(handles, class) for every class of a wave, on as many streams as there are handles. What is enqueued on the
+// caller's stream before is done when they begin, and they are done when what comes after does.
+template <typename Work>
+Status Engine::ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work) {
+  const size_t streams = std::min(wave.classes.size(), handles_.size());
+  if (streams > 1) SHAMPOO_CUDA_TRY(cudaEventRecord(forked_.get(), stream));
+  for (size_t i = 1; i < streams; ++i) {
+    SHAMPOO_CUDA_TRY(cudaStreamWaitEvent(HandlesOf(i).stream, forked_.get(), 0));
+  }
+  Status status;
+  for (size_t c = 0; c < wave.classes.size() && status.ok(); ++c) {
+    status = work(HandlesOf(c % streams), wave.classes[c]);
+  }
+  // Even after a failure: a fork that is not joined would end a capture, and leave work under way behind the step.
+  for (size_t i = 1; i < streams; ++i) {
+    Status joined = StatusOf(cudaEventRecord(joined_[i].get(), HandlesOf(i).stream), "cudaEventRecord");
+    if (joined.ok()) joined = StatusOf(cudaStreamWaitEvent(stream, joined_[i].get(), 0), "cudaStreamWaitEvent");
+    if (status.ok()) status = std::move(joined);
+  }
+  return status;
+}
+
+// Of the classes, runs of blocks whose roots are due. They lie together, as items are sorted by phase.
+Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, size_t index) {
+  const Wave& wave = layout_.waves[index];
+  size_t classes_before = 0;
+  for (size_t i = 0; i < index; ++i) classes_before += layout_.waves[i].classes.size();
+  for (size_t c = 0; c < wave.classes.size(); ++c) {
+    const ShapeClass& of_shape = wave.classes[c];
+    const auto is_due = [&](size_t i) { return IsDue(args, wave.items[of_shape.first + i]); };
+    for (size_t i = 0; i < of_shape.count;) {
+      size_t end = i;
+      while (end < of_shape.count && is_due(end)) ++end;
+      if (end > i) {
+        const RootRun run{&of_shape, first_root_of_class_[classes_before + c], static_cast<int64_t>(i),
+                          static_cast<int64_t>(end - i)};
+        SHAMPOO_RETURN_IF_ERROR(RefreshRun(args, tables, wave, run));
+      }
+      i = end + 1;
+    }
+  }
+  return {};
+}
+
+Status Engine::RefreshRun(const StepArgs& args, const Tables& tables, const Wave& wave, const RootRun& run) {
+  const WaveItem& item = wave.items[run.of_shape->first + static_cast<size_t>(run.begin)];
+  const Block& block = *item.block;
+  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+  const auto class_count = static_cast<int64_t>(run.of_shape->count);
+  auto* const flags = reinterpret_cast<const int32_t* const*>(workspace_.data() + layout_.flags);
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    const int64_t root = run.first_root + k * class_count + run.begin;
+    RootBatch batch;
+    batch.n = block.shape[k];
+    batch.count = run.count;
+    batch.stride = run.of_shape->matrix_stride[at];
+    batch.computation = wave.computation;
+    batch.root_dtype = block.root_dtype;
+    batch.limit = std::min(LargestFinite(block.inverse[at].dtype), LargestFinite(wave.computation));
+    batch.root = block.root;
+    batch.matrices = workspace_.data() + layout_.matrices + item.matrix_at[at] * element;
+    batch.divisor = &tables.groups[block.group].factor_correction;
+    batch.may_be_diagonal = flags + root;
+    batch.active = &tables.state->go;
+    batch.status = tables.roots + root;
+    SHAMPOO_RETURN_IF_ERROR(
+        roots_->Compute(batch, args.groups[block.group], HandlesOf(0), workspace_.data() + layout_.root_workspace));
+  }
+  return {};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,169 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan as the tables that kernels read.
+#include <algorithm>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/engine.h"
+
+namespace shampoo::cuda {
+namespace {
+
+DeviceSlot SlotOf(const StateSlot& slot) { return {slot.offset, slot.dtype, slot.form}; }
+
+bool IsDense(const Block& block) {
+  int64_t expected = 1;
+  for (int k = block.order() - 1; k >= 0; --k) {
+    if (block.shape[k] != 1 && block.stride[static_cast<size_t>(k)] != expected) return false;
+    expected *= block.shape[k];
+  }
+  return true;
+}
+
+DeviceBlock TableOf(const PlanView& plan, int64_t index) {
+  const Block& block = plan.blocks[index];
+  DeviceBlock made{};
+  made.elements = block.elements;
+  std::copy(block.shape.dims.begin(), block.shape.dims.end(), made.dims);
+  std::copy(block.stride.begin(), block.stride.end(), made.stride);
+  made.offset = block.offset;
+  made.order = block.order();
+  made.param = block.param;
+  made.group = block.group;
+  made.owned = plan.owned[index] != 0 ? 1 : 0;
+  made.dense = IsDense(block) ? 1 : 0;
+  made.computation = block.computation;
+  made.phase = block.phase;
+  for (int k = 0; k < block.order(); ++k) {
+    made.factor[k] = SlotOf(block.factor[static_cast<size_t>(k)]);
+    made.inverse[k] = SlotOf(block.inverse[static_cast<size_t>(k)]);
+  }
+  made.diagonal = SlotOf(block.diagonal);
+  made.filtered = SlotOf(block.filtered_grad);
+  made.grafting = SlotOf(block.grafting);
+  made.momentum = SlotOf(block.momentum);
+  made.tiles = TileCount(block.elements);
+  made.direction_in_second = block.order() % 2;
+  made.exchange_at = -1;
+  made.exchange_dtype = block.exchange_dtype;
+  made.bucket = block.bucket;
+  if (plan.replica_world > 1) {
+    made.exchange_at = block.owner * plan.bucket_segment_bytes[block.bucket] + block.exchange_offset;
+  }
+  return made;
+}
+
+void AppendMatrixTiles(int32_t block, int k, int64_t d, std::vector<DeviceMatrixTile>* tiles) {
+  const int64_t rows = (d + kMatrixTile - 1) / kMatrixTile;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column <= row; ++column) {
+      tiles->push_back({block, static_cast<int16_t>(k), static_cast<uint16_t>(row), static_cast<uint16_t>(column)});
+    }
+  }
+}
+
+// What is uploaded, in memory of the host.
+struct HostTables {
+  std::vector<DeviceBlock> blocks;
+  std::vector<DeviceParam> params;
+  std::vector<InitialInverse> initial;
+  std::vector<DeviceTile> scan_tiles;
+  std::vector<int32_t> wave_blocks;
+  std::vector<DeviceTile> tiles;
+  std::vector<DeviceMatrixTile> matrix_tiles;
+};
+
+}  // namespace
+
+Status Engine::FillTables(cudaStream_t stream) {
+  HostTables host;
+  int64_t plan_root = 0;
+  for (int64_t b = 0; b < plan_.block_count; ++b) {
+    host.blocks.push_back(TableOf(plan_, b));
+    DeviceBlock& block = host.blocks.back();
+    block.plan_root = plan_root;
+    plan_root += block.order;
+    block.first_scan_tile = static_cast<int64_t>(host.scan_tiles.size());
+    for (int64_t part = 0; part < block.tiles; ++part) {
+      host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(part)});
+    }
+  }
+  for (int32_t p = 0; p < plan_.param_count; ++p) {
+    const ParamOfPlan& param = plan_.params[p];
+    host.params.push_back({param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
+  }
+  for (const GroupNumbers& group : planned_) host.initial.push_back(group.initial_inverse);
+
+  char* const base = workspace_.data();
+  int64_t root = 0;
+  for (const Wave& wave : layout_.waves) {
+    WaveTables tables{};
+    tables.blocks = reinterpret_cast<const int32_t*>(base + layout_.wave_blocks) + host.wave_blocks.size();
+    tables.block_count = static_cast<int64_t>(wave.items.size());
+    tables.tiles = reinterpret_cast<const DeviceTile*>(base + layout_.tiles) + host.tiles.size();
+    tables.tile_count = wave.tiles;
+    tables.matrix_tiles =
+        reinterpret_cast<const DeviceMatrixTile*>(base + layout_.matrix_tiles) + host.matrix_tiles.size();
+    tables.matrix_tile_count = wave.matrix_tiles;
+    tables.first = base + layout_.first;
+    tables.second = base + layout_.second;
+    tables.matrices = base + layout_.matrices;
+    tables.sums = reinterpret_cast<double*>(base + layout_.sums);
+    tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
+    waves_.push_back(tables);
+
+    int64_t tile = 0;
+    for (const ShapeClass& of_shape : wave.classes) {
+      const auto count = static_cast<int64_t>(of_shape.count);
+      for (int64_t i = 0; i < count; ++i) {
+        const WaveItem& item = wave.items[of_shape.first + static_cast<size_t>(i)];
+        const auto b = static_cast<int32_t>(item.block - plan_.blocks);
+        DeviceBlock& block = host.blocks[static_cast<size_t>(b)];
+        block.at = item.at;
+        block.first_tile = tile;
+        tile += block.tiles;
+        host.wave_blocks.push_back(b);
+        for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
+        for (int k = 0; k < block.order; ++k) {
+          block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
+          block.root_at[k] = root + k * count + i;
+          AppendMatrixTiles(b, k, block.dims[k], &host.matrix_tiles);
+        }
+      }
+      first_root_of_class_.push_back(root);
+      root += count * wave.items[of_shape.first].block->order();
+    }
+  }
+
+  const auto upload = [&](int64_t offset, const auto& table) -> Status {
+    if (table.empty()) return {};
+    SHAMPOO_CUDA_TRY(
+        cudaMemcpyAsync(base + offset, table.data(), table.size() * sizeof table[0], cudaMemcpyHostToDevice, stream));
+    return {};
+  };
+  const auto clear = [&](int64_t offset, int64_t bytes) -> Status {
+    if (bytes == 0) return {};
+    SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + offset, 0, static_cast<size_t>(bytes), stream));
+    return {};
+  };
+  const auto all = [&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.blocks, host.blocks));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.params, host.params));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.initial, host.initial));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.scan_tiles, host.scan_tiles));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.wave_blocks, host.wave_blocks));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, plan_.block_count * kBlockWorkBytes));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, plan_.group_count * kGroupScalarsBytes));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, kStepStateBytes));
+    return clear(layout_.roots, layout_.root_count * static_cast<int64_t>(sizeof(RootStatus)));
+  };
+  Status status = all();
+  // The tables of the host must not go before they are copied.
+  Status waited = StatusOf(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return status.ok() ? std::move(waited) : std::move(status);
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,165 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// With several replicas: what a rank says at the head of its segment, what it finds in those of the others, and
+// parameters from what was sent. As core/optimizer/exchange.cc and step_together.cc do on the host.
+#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/parts.h"
+#include "core/comm/segment_header.h"
+
+namespace shampoo::cuda {
+namespace {
+
+SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdu;
+}
+
+SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
+  if (state.refused == 0) return 0;
+  if (state.failure != Code::kOk) return static_cast<int64_t>(state.failure);
+  switch (state.report.refusal) {
+    case Refusal::kCounter:
+    case Refusal::kSchedule:
+      return static_cast<int64_t>(Code::kState);
+    case Refusal::kLearningRate:
+    case Refusal::kGradientScale:
+      return static_cast<int64_t>(Code::kInvalid);
+    default:
+      return static_cast<int64_t>(Code::kNumeric);
+  }
+}
+
+struct WriteHeaderBody {
+  Tables tables;
+  ExchangeArgs args;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const StepState& state = *tables.state;
+    // What this rank skips must be skipped by all.
+    const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
+      const BlockWork& work = tables.work[b];
+      return work.refusal != Refusal::kNone && work.state_at_fault == 0 ? static_cast<double>(b + 1) : 0.0;
+    });
+    cta.Once([&] {
+      SegmentHeader header{};
+      header.code = CodeOf(state);
+      header.overdue_root = -1;
+      header.place = args.place;
+      header.inputs = Mixed(Mixed(args.inputs_hash, state.refused != 0 ? 0 : static_cast<uint64_t>(state.go)),
+                            static_cast<uint64_t>(skipped));
+      header.scalars = args.scalars_hash;
+      for (int32_t g = 0; g < tables.group_count; ++g) {
+        const GroupScalars& group = tables.groups[g];
+        header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
+        header.inputs = Mixed(header.inputs, group.active != 0 ? static_cast<uint64_t>(group.t) : 0);
+        if (group.active == 0) continue;
+        header.scalars =
+            Mixed(Mixed(header.scalars, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
+      }
+      *reinterpret_cast<SegmentHeader*>(tables.gathered + tables.replica_rank * args.segment_bytes) = header;
+    });
+  }
+};
+
+struct CompareHeadersBody {
+  Tables tables;
+  ExchangeArgs args;
+
+  SHAMPOO_DEVICE const SegmentHeader& HeaderOf(int64_t rank) const {
+    return *reinterpret_cast<const SegmentHeader*>(tables.gathered + rank * args.segment_bytes);
+  }
+  SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
+    StepState& state = *tables.state;
+    StepReport& report = state.report;
+    // What this rank has refused itself it knows more of.
+    if (state.counted == 0) report.refusal = Refusal::kOtherRank;
+    CountRefusal(&state);
+    report.rank = static_cast<int32_t>(rank);
+    report.difference = difference;
+  }
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.Once([&] {
+      const int64_t world = tables.replica_world;
+      const SegmentHeader& own = HeaderOf(tables.replica_rank);
+      for (int64_t rank = 0; rank < world; ++rank) {
+        if (HeaderOf(rank).place != own.place) return Differ(rank, RankDifference::kPlace);
+      }
+      for (int64_t rank = 0; rank < world; ++rank) {
+        if (HeaderOf(rank).code != 0) return Differ(rank, RankDifference::kFailed);
+      }
+      const SegmentHeader& first = HeaderOf(0);
+      for (int64_t rank = 1; rank < world; ++rank) {
+        const SegmentHeader& header = HeaderOf(rank);
+        if (header.step != first.step) return Differ(rank, RankDifference::kStep);
+        if (header.scalars != first.scalars) return Differ(rank, RankDifference::kScalars);
+        if (header.inputs != first.inputs) return Differ(rank, RankDifference::kInputs);
+      }
+    });
+  }
+};
+
+struct ApplyExchangedBody {
+  Tables tables;
+  int32_t bucket;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = tables.scan_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    if (tables.state->refused != 0 || block.bucket != bucket) return;
+    const int64_t begin = TileBegin(tile);
+    const int64_t size = TileSize(block, tile);
+    const bool takes_part = tables.buffers[block.param].grad != nullptr && tables.groups[block.group].active != 0;
+    BlockWork& work = tables.work[tile.block];
+    const bool skipped = work.refusal != Refusal::kNone && work.state_at_fault == 0;
+    if (tables.state->go == 0 || !takes_part || skipped) return PassThrough(cta, tables, block, begin, size);
+    const char* const sent = tables.gathered + block.exchange_at;
+    const int64_t bytes = BytesOf(block.exchange_dtype);
+    const bool stands =
+        cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kStandsByte; }) == bytes;
+    if (stands) {
+      PassThrough(cta, tables, block, begin, size);
+      if (begin == 0) cta.Once([&] { work.stands = 1; });
+      return;
+    }
+    if (block.computation == Dtype::kF64) {
+      Apply<double>(cta, block, sent, begin, size);
+    } else {
+      Apply<float>(cta, block, sent, begin, size);
+    }
+  }
+
+  // In the arithmetic of the block's owner.
+  template <typename Real>
+  SHAMPOO_DEVICE void Apply(const Cta& cta, const DeviceBlock& block, const char* sent, int64_t begin,
+                            int64_t size) const {
+    const Buffers& buffers = tables.buffers[block.param];
+    const DeviceParam& param = tables.params[block.param];
+    const bool updates = tables.groups[block.group].output == Output::kUpdates;
+    cta.ForEach(size, [&](int64_t i) {
+      const int64_t place = PlaceOf(block, begin + i);
+      const Real received = ReadAs<Real>(sent, block.exchange_dtype, begin + i);
+      const Real value =
+          tables.exchange_params != 0 ? received : ReadAs<Real>(buffers.param, param.param_dtype, place) + received;
+      WriteAs(buffers.out, param.out_dtype, place, updates ? received : value);
+      if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, value);
+    });
+  }
+};
+
+}  // namespace
+
+cudaError_t WriteHeader(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args) {
+  return Launch(stream, 1, WriteHeaderBody{tables, args});
+}
+
+cudaError_t CompareHeaders(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args) {
+  return Launch(stream, 1, CompareHeadersBody{tables, args});
+}
+
+cudaError_t ApplyExchanged(cudaStream_t stream, const Tables& tables, int32_t bucket) {
+  return Launch(stream, tables.scan_tile_count, ApplyExchangedBody{tables, bucket});
+}
+
+}  // namespace shampoo::cuda

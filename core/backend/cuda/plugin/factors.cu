@@ -1,0 +1,246 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/element.h"
+#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/schedule.h"
+
+namespace shampoo::cuda {
+namespace {
+
+SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
+  return tables.state->go != 0 && tables.work[block].go != 0;
+}
+
+template <typename Real>
+struct LoadGradientBody {
+  Tables tables;
+  WaveTables wave;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = wave.tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const int64_t begin = TileBegin(tile);
+    const int64_t size = TileSize(block, tile);
+    Real* const to = static_cast<Real*>(wave.first) + block.at + begin;
+    // Products are made of whole classes: those of a block that is not stepped are of zeros.
+    if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
+    const GroupScalars& group = tables.groups[block.group];
+    const DeviceParam& param = tables.params[block.param];
+    const Buffers& buffers = tables.buffers[block.param];
+    const Real scale = static_cast<Real>(group.gradient_scale);
+    const Real decay = static_cast<Real>(group.coupled_decay);
+    // A float64 gradient may be beyond the range of float32 where its scaled value is not.
+    const bool wide = param.grad_dtype == Dtype::kF64;
+    cta.ForEach(size, [&](int64_t i) {
+      const int64_t place = PlaceOf(block, begin + i);
+      Real value = wide ? static_cast<Real>(group.gradient_scale * ReadAs<double>(buffers.grad, Dtype::kF64, place))
+                        : scale * ReadAs<Real>(buffers.grad, param.grad_dtype, place);
+      if (decay != 0) value += decay * ReadAs<Real>(buffers.param, param.param_dtype, place);
+      to[i] = value;
+    });
+  }
+};
+
+template <typename Real>
+struct MoveDimBody {
+  const Real* from;
+  Real* to;
+  int64_t stride;
+  int64_t tiles;
+  Unfolding unfolding;
+  int32_t back;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const int64_t tensor = cta.index() / tiles * stride;
+    const int64_t begin = cta.index() % tiles * kTileElements;
+    const int64_t elements = unfolding.before * unfolding.d * unfolding.after;
+    const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
+    const Unfolding& u = unfolding;
+    cta.ForEach(size, [&](int64_t i) {
+      // (d, before, after) on one side, (before, d, after) on the other. A block has less than 2^31 elements, and
+      // divisions of 64 bits take long.
+      const auto moved = static_cast<uint32_t>(begin + i);
+      const auto before = static_cast<uint32_t>(u.before);
+      const auto after = static_cast<uint32_t>(u.after);
+      const uint32_t rest = moved / after;
+      const int64_t place = ((rest % before) * u.d + rest / before) * u.after + moved % after;
+      to[tensor + (back != 0 ? place : moved)] = from[tensor + (back != 0 ? moved : place)];
+    });
+  }
+};
+
+// What a CTA needs of a tile of a matrix.
+struct MatrixPart {
+  int64_t d, row, column, rows, columns;
+
+  SHAMPOO_DEVICE MatrixPart(const DeviceMatrixTile& tile, int64_t order)
+      : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
+    rows = d - row < kMatrixTile ? d - row : kMatrixTile;
+    columns = d - column < kMatrixTile ? d - column : kMatrixTile;
+  }
+  SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
+
+  // work(row, column) for the elements on and below the diagonal, neighbours in a row after one another.
+  template <typename Work>
+  SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
+    cta.ForEach(elements(), [&](int64_t i) {
+      const auto at = static_cast<uint32_t>(i);
+      const int64_t r = row + at / static_cast<uint32_t>(columns);
+      const int64_t c = column + at % static_cast<uint32_t>(columns);
+      if (c <= r) work(r, c);
+    });
+  }
+  // The upper triangle as the lower.
+  template <typename Real>
+  SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
+    cta.ForEach(elements(), [&](int64_t i) {
+      const auto at = static_cast<uint32_t>(i);
+      const int64_t r = column + at / static_cast<uint32_t>(rows);
+      const int64_t c = row + at % static_cast<uint32_t>(rows);
+      if (c > r) matrix[r * d + c] = matrix[c * d + r];
+    });
+  }
+};
+
+template <typename Real>
+struct UpdateFactorBody {
+  Tables tables;
+  WaveTables wave;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const MatrixPart part(tile, block.dims[tile.dim]);
+    const int64_t d = part.d;
+    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
+    // So that what the solver sees of a block that is not stepped is finite.
+    if (!IsStepped(tables, tile.block)) {
+      part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
+      return part.Mirror(cta, matrix);
+    }
+    const GroupScalars& group = tables.groups[block.group];
+    const DeviceSlot& slot = block.factor[tile.dim];
+    const Real keep = static_cast<Real>(group.factor_keep);
+    const Real add = static_cast<Real>(group.factor_add);
+    char* const factor = tables.state_out + slot.offset;
+    const bool due = RootsAreDue(group, block);
+    const bool wanted = tables.work[tile.block].rule == DirectionRule::kPrecondition;
+    const DeviceSlot& inverse_slot = block.inverse[tile.dim];
+    const char* const inverse = tables.state_out + inverse_slot.offset;
+    part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+      const int64_t kept = KeptAt(slot.form, d, r, c);
+      const Real value = keep * ReadAs<Real>(factor, slot.dtype, kept) + add * matrix[r * d + c];
+      WriteAs(factor, slot.dtype, kept, value);
+      if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
+      Real next = value;
+      if (!due && wanted) next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
+      matrix[r * d + c] = next;
+    });
+    part.Mirror(cta, matrix);
+  }
+};
+
+template <typename Real>
+struct StoreRootBody {
+  Tables tables;
+  WaveTables wave;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const GroupScalars& group = tables.groups[block.group];
+    if (!IsStepped(tables, tile.block) || !RootsAreDue(group, block)) return;
+    const MatrixPart part(tile, block.dims[tile.dim]);
+    const int64_t d = part.d;
+    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
+    const DeviceSlot& slot = block.inverse[tile.dim];
+    char* const inverse = tables.state_out + slot.offset;
+    const RootStatus& status = tables.roots[block.root_at[tile.dim]];
+    if (status.failure == RootFailure::kNone) {
+      part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+        const Real value = matrix[r * d + c];
+        WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
+        if (slot.form == SymmetricForm::kSquare) WriteAs(inverse, slot.dtype, c * d + r, value);
+      });
+    } else {
+      part.ForEachLower(cta, [&](int64_t r, int64_t c) {
+        matrix[r * d + c] = ReadAs<Real>(inverse, slot.dtype, KeptAt(slot.form, d, r, c));
+      });
+      part.Mirror(cta, matrix);
+    }
+    if (tile.row > 0) return;
+    auto* const flags = reinterpret_cast<int32_t*>(tables.state_out + block.diagonal.offset);
+    cta.Once([&] {
+      if (status.diagonal_input == 0) flags[tile.dim] = 0;
+    });
+  }
+};
+
+// After the roots, of those that were due.
+struct MarkRootsBody {
+  Tables tables;
+  WaveTables wave;
+  int64_t ticket;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(wave.block_count, [&](int64_t i) {
+      const int32_t b = wave.blocks[i];
+      const DeviceBlock& block = tables.blocks[b];
+      if (!IsStepped(tables, b) || !RootsAreDue(tables.groups[block.group], block)) return;
+      for (int k = 0; k < block.order; ++k) tables.roots[block.root_at[k]].ticket = ticket;
+    });
+  }
+};
+
+struct FindFlagsBody {
+  Tables tables;
+  const int32_t** flags;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(tables.block_count, [&](int64_t b) {
+      const DeviceBlock& block = tables.blocks[b];
+      if (block.owned == 0) return;
+      const auto* const own = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
+      for (int k = 0; k < block.order; ++k) flags[block.root_at[k]] = own + k;
+    });
+  }
+};
+
+}  // namespace
+
+cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
+  return computation == Dtype::kF64 ? Launch(stream, wave.tile_count, LoadGradientBody<double>{tables, wave})
+                                    : Launch(stream, wave.tile_count, LoadGradientBody<float>{tables, wave});
+}
+
+cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
+                    const Unfolding& unfolding, bool back) {
+  const int64_t tiles = TileCount(unfolding.before * unfolding.d * unfolding.after);
+  if (computation == Dtype::kF64) {
+    return Launch(stream, count * tiles,
+                  MoveDimBody<double>{static_cast<const double*>(from), static_cast<double*>(to), stride, tiles,
+                                      unfolding, back ? 1 : 0});
+  }
+  return Launch(stream, count * tiles,
+                MoveDimBody<float>{static_cast<const float*>(from), static_cast<float*>(to), stride, tiles, unfolding,
+                                   back ? 1 : 0});
+}
+
+cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
+  return computation == Dtype::kF64 ? Launch(stream, wave.matrix_tile_count, UpdateFactorBody<double>{tables, wave})
+                                    : Launch(stream, wave.matrix_tile_count, UpdateFactorBody<float>{tables, wave});
+}
+
+cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,
+                       int64_t ticket) {
+  const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, wave, ticket});
+  if (error != cudaSuccess) return error;
+  return computation == Dtype::kF64 ? Launch(stream, wave.matrix_tile_count, StoreRootBody<double>{tables, wave})
+                                    : Launch(stream, wave.matrix_tile_count, StoreRootBody<float>{tables, wave});
+}
+
+cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags) {
+  return Launch(stream, 1, FindFlagsBody{tables, flags});
+}
+
+}  // namespace shampoo::cuda

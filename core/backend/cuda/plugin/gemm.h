@@ -1,0 +1,41 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// How products are made.
+struct GemmOptions {
+  Dtype dtype = Dtype::kF32;  // of all three matrices, and of the sums: kF32 or kF64
+  bool tf32 = false;          // kF32 alone: factors are rounded to TF32
+  bool transpose_a = false;
+  bool transpose_b = false;
+  double alpha = 1;
+  double beta = 0;  // 0: C is written without being read
+};
+
+// A matrix of a batch: rows are `ld` elements apart, one matrix `stride` elements from the next.
+struct GemmInput {
+  const void* data;
+  int64_t ld;
+  int64_t stride;
+};
+struct GemmOutput {
+  void* data;
+  int64_t ld;
+  int64_t stride;
+};
+
+// C = alpha op(A) op(B) + beta C for every matrix of a batch, all row-major: op(A) is m x k, op(B) k x n. The handle
+// reads scalars from the host.
+Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
+            const GemmInput& b, const GemmOutput& c, int64_t batch);
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,44 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/handles.h"
+
+#include "core/backend/cuda/plugin/call.h"
+
+namespace shampoo::cuda {
+
+Status OwnedEvent::Create() {
+  return StatusOf(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+}
+
+Status OwnedStream::Create() {
+  return StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+OwnedHandles::~OwnedHandles() {
+  if (handles_.solver != nullptr) (void)cusolverDnDestroy(handles_.solver);
+  if (handles_.blas != nullptr) (void)cublasDestroy(handles_.blas);
+}
+
+Status OwnedHandles::Create(bool on_own_stream) {
+  SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
+  SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
+  if (on_own_stream) SHAMPOO_RETURN_IF_ERROR(stream_.Create());
+  return {};
+}
+
+Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
+  workspace_ = workspace;
+  workspace_bytes_ = bytes;
+  return Bind(stream_.get());
+}
+
+Status OwnedHandles::Bind(cudaStream_t stream) {
+  handles_.stream = stream;
+  SHAMPOO_CUDA_TRY(cublasSetStream(handles_.blas, stream));
+  // A new stream takes the workspace away.
+  SHAMPOO_CUDA_TRY(cublasSetWorkspace(handles_.blas, workspace_, static_cast<size_t>(workspace_bytes_)));
+  SHAMPOO_CUDA_TRY(cusolverDnSetStream(handles_.solver, stream));
+  return {};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,42 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/element.h"
+
+// What more than one pass over the elements of blocks does.
+namespace shampoo::cuda {
+
+SHAMPOO_DEVICE inline void CountRefusal(StepState* state) {
+  state->refused = 1;
+  state->go = 0;
+  state->report.refusals += state->counted == 0 ? 1 : 0;
+  state->report.refused_ticket = state->report.ticket;
+  state->counted = 1;
+}
+
+// The outputs of a part of a block that does not move: outputs are whole after every step.
+SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
+                                       int64_t size) {
+  const Buffers& buffers = tables.buffers[block.param];
+  if (buffers.param == nullptr) return;
+  const DeviceParam& param = tables.params[block.param];
+  const bool updates = tables.groups[block.group].output == Output::kUpdates;
+  const bool writes = buffers.out != nullptr && (updates || buffers.out != buffers.param);
+  if (!writes && buffers.copy == nullptr) return;
+  cta.ForEach(size, [&](int64_t i) {
+    const int64_t place = PlaceOf(block, begin + i);
+    // float64 holds every value of every dtype, so each is rounded once.
+    const double value = ReadAs<double>(buffers.param, param.param_dtype, place);
+    if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, value);
+    if (writes) WriteAs(buffers.out, param.out_dtype, place, updates ? 0.0 : value);
+  });
+}
+
+// Every byte of the first element of a block that stands still, in an exchange: in each dtype a NaN that no arithmetic
+// makes. As on the CPU (core/backend/cpu/apply_pass.cc).
+inline constexpr unsigned char kStandsByte = 0xff;
+
+SHAMPOO_DEVICE inline int64_t BytesOf(Dtype dtype) { return dtype == Dtype::kF64 ? 8 : dtype == Dtype::kF32 ? 4 : 2; }
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,135 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plugin's one symbol. No exception leaves it.
+#include <cstdio>
+#include <new>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/engine.h"
+#include "core/base/text.h"
+
+namespace shampoo::cuda {
+namespace {
+
+thread_local std::string last_text;  // NOLINT: what a Result points to
+
+Result ResultOf(const Status& status) noexcept {
+  if (status.ok()) return {Code::kOk, nullptr};
+  try {
+    last_text = status.message();
+    return {status.code(), last_text.c_str()};
+  } catch (...) {
+    return {status.code(), "out of host memory, and so much so that the text of an error could not be kept"};
+  }
+}
+
+template <typename Body>
+Result Guarded(Body&& body) noexcept {
+  try {
+    return ResultOf(body());
+  } catch (const std::bad_alloc&) {
+    return ResultOf(Status::OutOfMemory());
+  } catch (...) {
+    return {Code::kInternal, "an exception that no code of the CUDA backend throws"};
+  }
+}
+
+// Batched eigendecompositions of any order came with it.
+constexpr int kLeastVersion = 12060;
+
+void Tell(Description* out, const std::string& why_not) {
+  std::snprintf(out->why_not, sizeof out->why_not, "%s", why_not.c_str());
+}
+
+std::string VersionText(int version) { return Cat(version / 1000, ".", version % 1000 / 10); }
+
+void Describe(Description* out) noexcept {
+  *out = {};
+  try {
+    (void)cudaRuntimeGetVersion(&out->runtime_version);
+    if (cudaDriverGetVersion(&out->driver_version) != cudaSuccess) out->driver_version = 0;
+    if (out->driver_version == 0) {
+      return Tell(out, "there is no NVIDIA driver on this machine: expected one for CUDA 12.6 or later");
+    }
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver || out->driver_version < kLeastVersion) {
+      return Tell(out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
+                           ", and this library was built with CUDA ", VersionText(out->runtime_version),
+                           ", which needs a driver of that major version, and of 12.6 at least: update the driver"));
+    }
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+      return Tell(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
+    }
+    if (error != cudaSuccess) {
+      return Tell(out, Cat("the CUDA runtime could not be started: ", cudaGetErrorString(error)));
+    }
+    out->device_count = count;
+  } catch (...) {
+    std::snprintf(out->why_not, sizeof out->why_not, "out of host memory");
+  }
+}
+
+Result CreateEngine(const EngineDesc* desc, Engine** out) {
+  return Guarded([&]() -> Status {
+    std::unique_ptr<Engine> made;
+    SHAMPOO_RETURN_IF_ERROR(Engine::Create(*desc, &made));
+    *out = made.release();
+    return {};
+  });
+}
+
+void DestroyEngine(Engine* engine) {
+  if (engine == nullptr) return;
+  const DeviceScope scope(engine->device());
+  delete engine;
+}
+
+const Table kTable = {
+    .interface_number = kInterface,
+    .block_bytes = sizeof(Block),
+    .numbers_bytes = sizeof(GroupNumbers),
+    .args_bytes = sizeof(StepArgs),
+    .report_bytes = sizeof(StepReport),
+    .describe = Describe,
+    .create = CreateEngine,
+    .destroy = DestroyEngine,
+    .state = [](Engine* engine) { return engine->state(); },
+    .initialize =
+        [](Engine* engine, void* arena, int64_t block, void* stream) {
+          return Guarded(
+              [&] { return engine->Initialize(static_cast<char*>(arena), block, static_cast<cudaStream_t>(stream)); });
+        },
+    .step = [](Engine* engine, const StepArgs* args,
+               int64_t* ticket) { return Guarded([&] { return engine->Step(*args, ticket); }); },
+    .is_capturing =
+        [](Engine* engine, void* stream, int32_t* captured) {
+          return Guarded([&] { return engine->IsCapturing(static_cast<cudaStream_t>(stream), captured); });
+        },
+    .take = [](Engine* engine, int64_t ticket,
+               StepReport* out) { return Guarded([&] { return engine->Take(ticket, out); }); },
+    .roots = [](Engine* engine) { return engine->roots(); },
+    .download =
+        [](Engine* engine, void* host, const void* device, int64_t bytes, void* stream) {
+          return Guarded([&] {
+            return engine->Copy(host, device, bytes, cudaMemcpyDeviceToHost, static_cast<cudaStream_t>(stream));
+          });
+        },
+    .upload =
+        [](Engine* engine, void* device, const void* host, int64_t bytes, void* stream) {
+          return Guarded([&] {
+            return engine->Copy(device, host, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
+          });
+        },
+    .staging = [](Engine* engine, int64_t bytes,
+                  void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
+    .gather_buffer = [](Engine* engine) { return engine->gather_buffer(); },
+};
+
+}  // namespace
+}  // namespace shampoo::cuda
+
+extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* shampoo_cuda_plugin() {
+  return &shampoo::cuda::kTable;
+}

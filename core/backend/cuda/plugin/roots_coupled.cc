@@ -1,0 +1,184 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/roots_chunk.h"
+
+// As NewtonRoot and HigherOrderRoot (core/roots/coupled.cc). All members go through the same calls. Those that have
+// stopped are multiplied by I from then on, which changes nothing.
+namespace shampoo::cuda {
+namespace {
+
+// b_i of the series of (I - (I - Y))^(-1/p).
+double SeriesCoefficient(int64_t i, int64_t p) {
+  double b = 1;
+  for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
+  return b;
+}
+
+class CoupledIteration {
+ public:
+  CoupledIteration(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers)
+      : chunk_(chunk),
+        handles_(handles),
+        vectors_{buffers.vectors[0], buffers.vectors[1]},
+        y_(buffers.matrices[0]),
+        x_(buffers.matrices[1]),
+        t_(buffers.matrices[2]),
+        s_(buffers.matrices[3]) {}
+
+  Status Run() {
+    const bool higher = chunk_.spec.method == RootMethod::kHigherOrder;
+    SHAMPOO_RETURN_IF_ERROR(Start(higher));
+    const int64_t order = higher ? chunk_.spec.order : 2;
+    const int64_t most = std::min(chunk_.spec.max_iterations, MostUsefulIterations(p_, order));
+    for (int64_t number = 1; number <= most; ++number) {
+      SHAMPOO_RETURN_IF_ERROR(higher && number > 1 ? SeriesFactor() : NewtonFactor());
+      SHAMPOO_RETURN_IF_ERROR(Advance(number == 1));
+      SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
+    }
+    SHAMPOO_CUDA_TRY(SettleRoot(handles_.stream, chunk_, nullptr, x_));
+    // The matrix anew, as the iteration has destroyed it.
+    SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
+    SHAMPOO_RETURN_IF_ERROR(higher ? JudgeProduct() : JudgeProbe());
+    SHAMPOO_CUDA_TRY(DeliverRoots(handles_.stream, chunk_, nullptr, x_));
+    return Status();
+  }
+
+ private:
+  Status Start(bool higher) {
+    SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, false));
+    if (higher) {
+      SHAMPOO_CUDA_TRY(SumRows(handles_.stream, chunk_, y_, false));
+      SHAMPOO_RETURN_IF_ERROR(Multiply(y_, y_, s_));
+      SHAMPOO_RETURN_IF_ERROR(Multiply(s_, s_, t_));
+      SHAMPOO_CUDA_TRY(SumRows(handles_.stream, chunk_, t_, true));
+    } else {
+      SHAMPOO_CUDA_TRY(SumSquares(handles_.stream, chunk_, y_));
+    }
+    SHAMPOO_CUDA_TRY(StartCoupled(handles_.stream, chunk_, y_));
+    return Status();
+  }
+
+  // T <- ((p + 1) I - Y) / p
+  Status NewtonFactor() {
+    const auto p = static_cast<double>(p_);
+    SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, 1, p, (p + 1) / p));
+    return Status();
+  }
+
+  // T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule.
+  Status SeriesFactor() {
+    const int64_t order = chunk_.spec.order;
+    // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
+    const double last = SeriesCoefficient(order - 1, p_);
+    SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, last, 1, last + SeriesCoefficient(order - 2, p_)));
+    for (int64_t i = order - 3; i >= 0; --i) {
+      // T <- T - T Y + b_i I
+      SHAMPOO_RETURN_IF_ERROR(Multiply(t_, y_, s_, -1));
+      SHAMPOO_CUDA_TRY(AddTerm(handles_.stream, chunk_, t_, s_, SeriesCoefficient(i, p_)));
+      std::swap(t_, s_);
+    }
+    return Status();
+  }
+
+  // X <- X T, Y <- T^p Y
+  Status Advance(bool first) {
+    if (first) {
+      SHAMPOO_CUDA_TRY(FirstRoot(handles_.stream, chunk_, t_, x_));
+    } else {
+      SHAMPOO_RETURN_IF_ERROR(Multiply(x_, t_, s_));
+      std::swap(x_, s_);
+    }
+    return MultiplyByPower(&y_);
+  }
+
+  // y <- T^p y, where T is destroyed.
+  Status MultiplyByPower(void** y) {
+    for (int64_t bits = p_;; bits >>= 1) {
+      if ((bits & 1) != 0) {
+        SHAMPOO_RETURN_IF_ERROR(Multiply(t_, *y, s_));
+        std::swap(*y, s_);
+      }
+      if (bits == 1) return Status();
+      SHAMPOO_RETURN_IF_ERROR(Multiply(t_, t_, s_));
+      std::swap(t_, s_);
+    }
+  }
+
+  // |X^(p/2) B X^(p/2) v - v| / |v| for the signs v.
+  Status JudgeProbe() {
+    const void* from = chunk_.signs;
+    int64_t stride = 0;
+    size_t next = 0;
+    const auto multiply = [&](const void* matrix) {
+      void* const to = vectors_[next];
+      const int64_t n = chunk_.n;
+      Status status = Gemm(handles_.blas, {.dtype = chunk_.root_dtype}, n, 1, n, {matrix, n, n * n}, {from, 1, stride},
+                           {to, 1, n}, chunk_.count);
+      from = to;
+      stride = n;
+      next = 1 - next;
+      return status;
+    };
+    for (int64_t i = 0; i < p_ / 2; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
+    SHAMPOO_RETURN_IF_ERROR(multiply(y_));
+    for (int64_t i = p_ / 2; i < p_; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
+    SHAMPOO_CUDA_TRY(JudgeByVector(handles_.stream, chunk_, from));
+    return Status();
+  }
+
+  // max |X^p B - I|
+  Status JudgeProduct() {
+    const size_t bytes = static_cast<size_t>(chunk_.count * chunk_.n * chunk_.n) * SizeOf(chunk_.root_dtype);
+    SHAMPOO_CUDA_TRY(cudaMemcpyAsync(t_, x_, bytes, cudaMemcpyDeviceToDevice, handles_.stream));
+    SHAMPOO_RETURN_IF_ERROR(MultiplyByPower(&y_));
+    SHAMPOO_CUDA_TRY(JudgeByMatrix(handles_.stream, chunk_, y_));
+    return Status();
+  }
+
+  // c <- alpha a b
+  Status Multiply(const void* a, const void* b, void* c, double alpha = 1) {
+    const int64_t n = chunk_.n;
+    return Gemm(handles_.blas, {.dtype = chunk_.root_dtype, .alpha = alpha}, n, n, n, {a, n, n * n}, {b, n, n * n},
+                {c, n, n * n}, chunk_.count);
+  }
+
+  const RootChunk& chunk_;
+  const Handles& handles_;
+  const int64_t p_ = chunk_.spec.numerator;
+  void* vectors_[2];
+  void* y_;
+  void* x_;
+  void* t_;
+  void* s_;
+};
+
+}  // namespace
+
+// An eigenvalue y of Y that is in (0, 1] becomes y T(y)^p, T(y) the sum of b_i (1 - y)^i for i < order; Newton's T is
+// that of order 2. All terms are positive, so that T falls from y = 0 to T(1) = 1, and is below the whole series,
+// y^(-1/p): y stays in (0, 1], and below 0.1 grows by at least T(0.1)^p. From 0.1 on (1 - y) is squared at least, as
+// (1 + (1 - y) / p)^p >= 1 + (1 - y): 0.9^(2^9) is less than float64's rounding. Before that comes the first step, from
+// y up to (p + 1) / 2, which can take no more than a factor of 2^p away. The least y that there can be: the smallest
+// number of float64, over a norm of Y that is at most the order of the matrix.
+int64_t MostUsefulIterations(int64_t root, int64_t order) {
+  constexpr double kDoublingsOfFloat64 = 1074;
+  constexpr double kDoublingsOfOrder = 31;
+  constexpr int64_t kFromTenth = 16;  // 9, and some to see that the error falls no more
+  double factor = 0;
+  double power = 1;
+  for (int64_t i = 0; i < order; ++i, power *= 0.9) factor += SeriesCoefficient(i, root) * power;
+  const auto p = static_cast<double>(root);
+  const double doublings = kDoublingsOfFloat64 + kDoublingsOfOrder + p;
+  return static_cast<int64_t>(std::ceil(doublings / (p * std::log2(factor)))) + kFromTenth;
+}
+
+Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers) {
+  return CoupledIteration(chunk, handles, buffers).Run();
+}
+
+}  // namespace shampoo::cuda

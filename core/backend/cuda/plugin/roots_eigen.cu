@@ -1,0 +1,141 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/roots_rules.h"
+
+namespace shampoo::cuda {
+namespace {
+
+template <typename Root>
+struct PairBody {
+  RootChunk chunk;
+  const void* qv;
+  const void* l;
+  void* pair;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const Root* const of_signs = VectorOf<Root>(chunk, qv, cta.index());
+    const Root* const eigenvalues = VectorOf<Root>(chunk, l, cta.index());
+    Root* const to = static_cast<Root*>(pair) + cta.index() * chunk.n * 2;
+    cta.ForEach(chunk.n, [&](int64_t i) {
+      to[2 * i] = of_signs[i];
+      to[2 * i + 1] = of_signs[i] * eigenvalues[i];
+    });
+  }
+};
+
+// One matrix's eigenvalues become factors of the rows of its eigenvectors.
+template <typename Root>
+struct TransformBody {
+  RootChunk chunk;
+  const void* eigenvalues;
+  const void* product;
+  const void* returned;
+  void* roots;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const RootMember& member = chunk.members[cta.index()];
+    if (member.shortcut != 0) {
+      if (chunk.computation == Dtype::kF64) return FromDiagonal<double>(cta);
+      return FromDiagonal<float>(cta);
+    }
+    // A matrix of one element, replaced because it is not finite, has been given to no solver.
+    if (chunk.n == 1) return;
+    RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
+    if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrong;
+    const bool finite = FromEigenvalues(cta);
+    if (!finite && failure == RootFailure::kNone) failure = RootFailure::kSingular;
+    cta.Once([&] { Fail(cta, failure); });
+  }
+
+  SHAMPOO_DEVICE void Fail(const Cta& cta, RootFailure failure) const {
+    RootMember& member = chunk.members[cta.index()];
+    if (member.failure == RootFailure::kNone) member.failure = failure;
+  }
+
+  // As EigenProbe (core/roots/probe.cc): Q^T diag(l) Q v = A v and Q^T Q v = v, both to rounding.
+  SHAMPOO_DEVICE bool Fits(const Cta& cta) const {
+    const int64_t n = chunk.n;
+    const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
+    const Root* const av = VectorOf<Root>(chunk, product, cta.index());
+    const Root* const back = static_cast<const Root*>(returned) + cta.index() * n * 2;
+    const double lost = cta.Sum(n, [&](int64_t i) {
+      const double difference = SignAt(i) - static_cast<double>(back[2 * i]);
+      return difference * difference;
+    });
+    const double wrong = cta.Sum(n, [&](int64_t i) {
+      const double difference = static_cast<double>(av[i]) - static_cast<double>(back[2 * i + 1]);
+      return difference * difference;
+    });
+    const double largest =
+        BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(l[i])); }));
+    const bool rising = cta.First(n, [&](int64_t i) { return i > 0 && !(l[i - 1] <= l[i]); }) == n;
+    const double size = static_cast<double>(n);
+    const double tolerance = 30 * sqrt(size) * static_cast<double>(std::numeric_limits<Root>::epsilon());
+    // Of order one by scaling, or all below it; what is smaller than the smallest normal number is lost by right.
+    const double floor = static_cast<double>(std::numeric_limits<Root>::min());
+    return rising && sqrt(lost / size) <= tolerance && sqrt(wrong / size) <= tolerance * largest + floor;
+  }
+
+  SHAMPOO_DEVICE bool FromEigenvalues(const Cta& cta) const {
+    const int64_t n = chunk.n;
+    const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
+    Root* const to = static_cast<Root*>(roots) + cta.index() * n;
+    // X = B^T B with row i of B = l_i^(exponent / 2) q_i.
+    const EigenvalueRule root_of(chunk.spec, chunk.spec.exponent / 2, chunk.members[cta.index()].scale,
+                                 static_cast<double>(l[0]), static_cast<double>(l[n - 1]));
+    const int64_t without = cta.First(n, [&](int64_t i) { return !IsFinite(root_of(static_cast<double>(l[i]))); });
+    cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(root_of(static_cast<double>(l[i]))); });
+    return without == n;
+  }
+
+  // As DiagonalRoot (core/roots/eigen.cc): without the clamp, and with it if that has no result.
+  template <typename Real>
+  SHAMPOO_DEVICE void FromDiagonal(const Cta& cta) const {
+    const int64_t n = chunk.n;
+    const Real* const matrix = static_cast<const Real*>(chunk.matrices) + cta.index() * chunk.stride;
+    const double divisor = *chunk.divisor;
+    const auto element = [&](int64_t i) { return static_cast<double>(matrix[i * n + i]) / divisor; };
+    Root* const to = static_cast<Root*>(roots) + cta.index() * n;
+    const double largest =
+        BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmax(element(i), 0)); }));
+    const double least = -BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmin(element(i), 0)); }));
+    const EigenvalueRule plain(chunk.spec, chunk.spec.exponent, 0, 0, largest);
+    const EigenvalueRule clamped(chunk.spec, chunk.spec.exponent, 0, least, largest);
+    const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
+    const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
+    cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });
+    if (without < n) cta.Once([&] { Fail(cta, RootFailure::kSingular); });
+  }
+};
+
+template <typename Root>
+struct ScaleRowsBody {
+  RootChunk chunk;
+  const void* roots;
+  void* q;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const RootPiece piece = PieceAt(chunk, cta.index());
+    const int64_t n = chunk.n;
+    const Root* const factors = VectorOf<Root>(chunk, roots, piece.member);
+    Root* const rows = MatrixOf<Root>(chunk, q, piece.member) + piece.first * n;
+    cta.ForEach(piece.rows * n, [&](int64_t i) { rows[i] *= factors[PlaceAt(piece, n, i).row]; });
+  }
+};
+
+}  // namespace
+
+cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair) {
+  return LaunchRoots<PairBody>(stream, chunk.count, chunk, qv, l, pair);
+}
+
+cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
+                                 const void* back, void* roots) {
+  return LaunchRoots<TransformBody>(stream, chunk.count, chunk, l, av, back, roots);
+}
+
+cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* q) {
+  return LaunchRoots<ScaleRowsBody>(stream, chunk.count * chunk.pieces, chunk, roots, q);
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,138 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/roots_rules.h"
+
+namespace shampoo::cuda {
+namespace {
+
+template <typename Real>
+struct InspectPieceBody {
+  RootChunk chunk;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const RootPiece piece = PieceAt(chunk, cta.index());
+    const int64_t n = chunk.n;
+    const Real* const rows = static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
+    const uint64_t off_diagonal = cta.Largest(piece.rows * n, [&](int64_t i) {
+      return PlaceAt(piece, n, i).on_diagonal() ? 0 : MagnitudeBits(static_cast<double>(rows[i]));
+    });
+    const uint64_t diagonal = cta.Largest(
+        piece.rows, [&](int64_t i) { return MagnitudeBits(static_cast<double>(rows[i * n + piece.first + i])); });
+    cta.Once([&] {
+      RootPartial& partial = chunk.partials[cta.index()];
+      partial.largest = off_diagonal;
+      partial.second = diagonal;
+    });
+  }
+};
+
+struct BeginMemberBody {
+  RootChunk chunk;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
+    const uint64_t off_diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].largest; });
+    const uint64_t diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second; });
+    cta.Once([&] { chunk.members[cta.index()] = Begin(cta.index(), off_diagonal, diagonal); });
+  }
+
+  SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal) const {
+    const RootSpec& spec = chunk.spec;
+    const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
+    const double largest = magnitude / *chunk.divisor;
+    RootMember member{};
+    member.converged = 1;
+    member.factor = 1;
+    member.diagonal = !IsNan(magnitude) && off_diagonal == 0;
+    if (IsNan(magnitude)) {
+      member.failure = RootFailure::kNanInput;
+    } else if (!IsFinite(largest)) {
+      member.failure = RootFailure::kInfInput;
+    }
+    const bool finite = member.failure == RootFailure::kNone;
+    double shift = spec.epsilon;
+    double of_matrix = finite ? largest : 1;
+    if (spec.method == RootMethod::kEigen) {
+      member.kind = RootKind::kEigen;
+      member.shortcut = finite && (chunk.n == 1 || (member.diagonal != 0 && *chunk.may_be_diagonal[index] != 0));
+      if (member.shortcut != 0) member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+    } else {
+      const bool higher = spec.method == RootMethod::kHigherOrder;
+      member.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
+      shift = higher ? 1e-16 : spec.epsilon;
+      of_matrix = fmax(of_matrix, shift);
+    }
+    member.replaced = !finite || member.shortcut != 0;
+    member.scale = RootScale(of_matrix, shift);
+    if (spec.method != RootMethod::kEigen) {
+      member.shift = ldexp(spec.epsilon, -member.scale);
+      member.factor = exp2(static_cast<double>(member.scale) * spec.exponent);
+    }
+    return member;
+  }
+};
+
+template <typename Root>
+struct SignsBody {
+  RootChunk chunk;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    Root* const signs = static_cast<Root*>(chunk.signs);
+    cta.ForEach(chunk.n, [&](int64_t i) { signs[i] = static_cast<Root>(SignAt(i)); });
+  }
+};
+
+template <typename Real, typename Root>
+struct LoadBody {
+  RootChunk chunk;
+  void* to;
+  bool with_shift;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const RootPiece piece = PieceAt(chunk, cta.index());
+    const RootMember& member = chunk.members[piece.member];
+    const int64_t n = chunk.n;
+    const Real* const from = static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
+    Root* const target = MatrixOf<Root>(chunk, to, piece.member) + piece.first * n;
+    const Root shift = with_shift ? static_cast<Root>(member.shift) : Root{0};
+    // As LoadLower (core/roots/matrix.h): neither factor leaves the range where the product is in it.
+    const int k = member.scale;
+    const double half = ldexp(1.0, -k / 2);
+    const double rest = ldexp(1.0, -(k - k / 2));
+    const Root divisor = static_cast<Root>(*chunk.divisor);
+    cta.ForEach(piece.rows * n, [&](int64_t i) {
+      const bool on_diagonal = PlaceAt(piece, n, i).on_diagonal();
+      Root value = on_diagonal ? Root{1} : Root{0};
+      if (member.replaced == 0) value = static_cast<Root>(static_cast<double>(from[i]) * half * rest) / divisor;
+      target[i] = on_diagonal ? value + shift : value;
+    });
+  }
+};
+
+template <typename Real>
+cudaError_t LoadFrom(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift) {
+  const int64_t ctas = chunk.count * chunk.pieces;
+  if (chunk.root_dtype == Dtype::kF64) return Launch(stream, ctas, LoadBody<Real, double>{chunk, to, with_shift});
+  return Launch(stream, ctas, LoadBody<Real, float>{chunk, to, with_shift});
+}
+
+}  // namespace
+
+cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk) {
+  const int64_t ctas = chunk.count * chunk.pieces;
+  const cudaError_t errors[] = {chunk.computation == Dtype::kF64 ? Launch(stream, ctas, InspectPieceBody<double>{chunk})
+                                                                 : Launch(stream, ctas, InspectPieceBody<float>{chunk}),
+                                Launch(stream, chunk.count, BeginMemberBody{chunk}),
+                                LaunchRoots<SignsBody>(stream, 1, chunk)};
+  for (const cudaError_t error : errors) {
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift) {
+  return chunk.computation == Dtype::kF64 ? LoadFrom<double>(stream, chunk, to, with_shift)
+                                          : LoadFrom<float>(stream, chunk, to, with_shift);
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,156 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/cta.h"
+#include "core/backend/cuda/table_bytes.h"
+#include "core/backend/cuda/waves.h"
+#include "core/step/program.h"
+
+// What kernels know: tables in memory of the device, made at create, and the numbers of the step under way.
+namespace shampoo::cuda {
+
+struct DeviceSlot {
+  int64_t offset;  // -1: no such state
+  Dtype dtype;
+  SymmetricForm form;
+};
+
+struct DeviceBlock {
+  int64_t elements;
+  int64_t dims[kMaxDims];
+  int64_t stride[kMaxDims];  // in the caller's buffers
+  int64_t offset;
+  int32_t order;
+  int32_t param;
+  int32_t group;
+  int32_t owned;
+  int32_t dense;  // its elements are neighbours in the caller's buffers
+  Dtype computation;
+  int64_t phase;
+  DeviceSlot factor[kMaxDims];
+  DeviceSlot inverse[kMaxDims];
+  DeviceSlot diagonal, filtered, grafting, momentum;
+  int64_t at;                   // in the tensors of its wave
+  int64_t matrix_at[kMaxDims];  // in the matrices of its wave
+  int64_t first_tile;           // in the tiles of its wave: partial sums
+  int64_t first_scan_tile;      // in the tiles of all blocks
+  int64_t tiles;
+  int32_t direction_in_second;  // the contracted gradient ends in the second buffer of tensors
+  int64_t root_at[kMaxDims];    // in the roots of the device: alike in a class lie one after another
+  int64_t plan_root;            // of its factor matrices, in the order of the plan
+  int64_t exchange_at;          // in the gather buffer, in bytes; -1: one rank
+  Dtype exchange_dtype;
+  int32_t bucket;
+};
+
+struct DeviceParam {
+  Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
+};
+
+// One step of one group with every scalar worked out, as StepProgram on the host.
+struct GroupScalars {
+  double gradient_scale, coupled_decay, factor_keep, factor_add, moment_keep, moment_add, factor_correction;
+  double filter_keep, filter_correction, moment_correction, grafting_epsilon, decoupled_decay, momentum, lr;
+  int64_t t;
+  int64_t start, frequency;
+  int32_t active;
+  int32_t nesterov;
+  int32_t root_spread;
+  Grafting grafting;
+  InitialInverse initial_inverse;
+  OnNonFinite on_nonfinite;
+  Output output;
+};
+
+// What a step knows of a block.
+struct BlockWork {
+  Refusal refusal;
+  int32_t dim;
+  int32_t state_at_fault;
+  int64_t element;
+  double value;
+  int32_t go;      // its states are written
+  int32_t stands;  // its direction cannot be used: parameter and momentum stay
+  int32_t check;   // whether its direction fits has to be looked at element by element
+  DirectionRule rule;
+  double down, up;  // the direction is P * down * up
+};
+
+struct StepState {
+  int32_t go;       // blocks are stepped
+  int32_t refused;  // nothing is written, outputs neither
+  int32_t counted;  // that it was refused
+  Code failure;     // of this rank's host
+  int64_t told;     // refusals that have been raised
+  int64_t endings;  // of steps
+  StepReport report;
+};
+
+// In memory of the host, which may look at it while it is written: whole where the two numbers are equal.
+struct ToldReport {
+  int64_t begun;
+  StepReport report;
+  int64_t ended;
+};
+
+struct DeviceTile {
+  int32_t block;
+  int32_t part;
+};
+
+struct DeviceMatrixTile {
+  int32_t block;
+  int16_t dim;
+  uint16_t row, column;  // of tiles, row >= column
+};
+
+static_assert(sizeof(DeviceBlock) == kDeviceBlockBytes && sizeof(DeviceParam) == kDeviceParamBytes);
+static_assert(sizeof(GroupScalars) == kGroupScalarsBytes && sizeof(BlockWork) == kBlockWorkBytes);
+static_assert(sizeof(StepState) == kStepStateBytes && sizeof(DeviceTile) == kDeviceTileBytes);
+static_assert(sizeof(DeviceMatrixTile) == kDeviceMatrixTileBytes);
+
+// Handed to every kernel.
+struct Tables {
+  const DeviceBlock* blocks;
+  const DeviceParam* params;
+  Buffers* buffers;  // by parameter
+  GroupScalars* groups;
+  BlockWork* work;  // by block
+  StepState* state;
+  RootStatus* roots;
+  ToldReport* told;
+  RootStatus* told_roots;  // in the order of the plan
+  int64_t block_count;
+  int32_t group_count;
+  const char* state_in;
+  char* state_out;
+  // Of all blocks.
+  const DeviceTile* scan_tiles;
+  int64_t scan_tile_count;
+  double* scanned;  // by tile: the largest magnitudes of gradient and parameter, one after the other
+  // Several ranks; nullptr with one.
+  char* gathered;
+  int32_t exchange_params;
+  int32_t replica_rank, replica_world;
+};
+
+// Of a wave.
+struct WaveTables {
+  const int32_t* blocks;  // of the plan, by item
+  int64_t block_count;
+  const DeviceTile* tiles;
+  int64_t tile_count;
+  const DeviceMatrixTile* matrix_tiles;
+  int64_t matrix_tile_count;
+  void* first;  // buffers of tensors
+  void* second;
+  void* matrices;
+  double* sums;   // by tile: |D|^2 and |P|^2, one after the other
+  int32_t* fits;  // by tile
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,105 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "core/base/dtype.h"
+#include "core/base/round_up.h"
+#include "core/config/settings.h"
+
+// Memory of a device in which the roots of a batch of matrices are computed, chunk by chunk.
+namespace shampoo::cuda {
+
+// Up to this order eigendecompositions are by Jacobi's method (cusolverDn<t>syevjBatched), above it by
+// cusolverDnXsyevBatched. To be filled by the benchmark: not yet measured.
+inline constexpr int64_t kJacobiUpTo = 32;
+
+// A chunk takes no more than this, unless a single matrix does.
+inline constexpr int64_t kRootWorkspaceAim = int64_t{1} << 30;
+// cuSOLVER's batches end at 2^31 elements; beyond about 32000 matrices, of whatever size, they have been seen to fail.
+inline constexpr int64_t kMostRootsAtOnce = 16384;
+
+// Kernels take a matrix in pieces of some rows.
+inline constexpr int64_t kRootPieceElements = 8192;
+inline int64_t RootPieceRows(int64_t n) { return std::max<int64_t>(1, kRootPieceElements / n); }
+inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootPieceRows(n); }
+
+// What is kept of each matrix, and of each piece of one.
+inline constexpr int64_t kRootMemberBytes = 96;
+inline constexpr int64_t kRootPartialBytes = 16;
+
+inline constexpr int kRootMatrices = 4;
+inline constexpr int kRootVectors = 8;
+
+// Where in the memory of a chunk things lie, in bytes. One matrix of a chunk follows right behind another.
+struct RootLayout {
+  std::array<int64_t, kRootMatrices> matrices{};
+  std::array<int64_t, kRootVectors> vectors{};
+  int64_t signs = 0;  // one vector for all
+  int64_t members = 0;
+  int64_t partials = 0;
+  int64_t info = 0;
+  int64_t solver = 0;
+  int64_t bytes = 0;
+};
+
+inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dtype root_dtype, int64_t solver_bytes) {
+  constexpr int64_t kAlignment = 256;
+  RootLayout layout;
+  const auto take = [&layout](int64_t bytes) {
+    const int64_t at = layout.bytes;
+    layout.bytes += RoundUp(bytes, kAlignment);
+    return at;
+  };
+  const auto element = static_cast<int64_t>(SizeOf(root_dtype));
+  // An eigendecomposition needs two, a coupled iteration all four.
+  const int matrices = method == RootMethod::kEigen ? 2 : kRootMatrices;
+  for (int i = 0; i < matrices; ++i) layout.matrices[static_cast<size_t>(i)] = take(count * n * n * element);
+  for (int64_t& vector : layout.vectors) vector = take(count * n * element);
+  layout.signs = take(n * element);
+  layout.members = take(count * kRootMemberBytes);
+  layout.partials = take(count * RootPieces(n) * kRootPartialBytes);
+  layout.info = take(count * static_cast<int64_t>(sizeof(int32_t)));
+  layout.solver = take(solver_bytes);
+  return layout;
+}
+
+// What cuSOLVER may ask for. Its answer is known on a device alone: RootSolver takes smaller chunks where it is more.
+inline int64_t RootSolverBytesForetold(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+  if (method != RootMethod::kEigen || n == 1) return 0;
+  const auto element = static_cast<int64_t>(SizeOf(root_dtype));
+  // The Jacobi solver takes 32 x 32 elements and some more for each matrix, however small.
+  if (n <= kJacobiUpTo) return element * (count * 1152 + 4096);
+  constexpr int64_t kFixed = int64_t{16} << 20;
+  return element * count * (4 * n * n + 256 * n) + kFixed;
+}
+
+inline int64_t RootWorkspaceForetold(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
+  return MakeRootLayout(method, n, chunk, root_dtype, RootSolverBytesForetold(method, n, chunk, root_dtype)).bytes;
+}
+
+// How many of `count` matrices are worked off at once.
+inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+  const int64_t most = std::min(kMostRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
+  int64_t fits = 1;
+  for (int64_t beyond = std::max<int64_t>(1, std::min(count, most)) + 1; beyond - fits > 1;) {
+    const int64_t middle = fits + (beyond - fits) / 2;
+    (RootWorkspaceForetold(method, n, middle, root_dtype) <= kRootWorkspaceAim ? fits : beyond) = middle;
+  }
+  // Chunks of about the same size.
+  const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
+  return std::max<int64_t>(1, (count + chunks - 1) / chunks);
+}
+
+// An upper bound of what RootSolver will need for batches of up to `count` matrices, as far as it can be known without
+// a device.
+inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+  return RootWorkspaceForetold(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
+}
+
+}  // namespace shampoo::cuda

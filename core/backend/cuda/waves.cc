@@ -1,0 +1,99 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/waves.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/base/round_up.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// Distances are multiples of it, for loads of many elements at once.
+constexpr int64_t kElementAlignment = 64;
+
+auto KindOf(const Block& block) {
+  return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.shape.ndim,
+                    block.shape.dims, block.inverse[0].dtype);
+}
+
+int64_t MatrixElements(const Block& block) {
+  int64_t elements = 0;
+  for (int k = 0; k < block.order(); ++k) elements += RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+  return elements;
+}
+
+// Items of one kind get their places, behind all that the wave has.
+void AddClass(const std::vector<const Block*>& blocks, size_t first, size_t count, Wave* wave) {
+  const Block& block = *blocks[first];
+  ShapeClass of_shape;
+  of_shape.first = wave->items.size();
+  of_shape.count = count;
+  of_shape.stride = RoundUp(block.elements, kElementAlignment);
+  const auto number = static_cast<int64_t>(count);
+  std::array<int64_t, kMaxDims> matrix_base{};
+  for (int k = 0; k < block.order(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    of_shape.matrix_stride[at] = RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+    matrix_base[at] = wave->matrix_elements;
+    wave->matrix_elements += number * of_shape.matrix_stride[at];
+    wave->matrix_tiles += number * MatrixTileCount(block.shape[k]);
+  }
+  for (int64_t i = 0; i < number; ++i) {
+    WaveItem item{blocks[first + static_cast<size_t>(i)], wave->elements + i * of_shape.stride};
+    for (size_t k = 0; k < static_cast<size_t>(block.order()); ++k) {
+      item.matrix_at[k] = matrix_base[k] + i * of_shape.matrix_stride[k];
+    }
+    wave->items.push_back(item);
+  }
+  wave->elements += number * of_shape.stride;
+  wave->tiles += number * TileCount(block.elements);
+  wave->classes.push_back(of_shape);
+}
+
+}  // namespace
+
+int64_t TileCount(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
+
+int64_t MatrixTileCount(int64_t d) {
+  const int64_t rows = (d + kMatrixTile - 1) / kMatrixTile;
+  return rows * (rows + 1) / 2;
+}
+
+std::vector<Wave> MakeWaves(const std::vector<const Block*>& blocks) {
+  std::vector<const Block*> sorted = blocks;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Block* a, const Block* b) {
+    return std::tuple(KindOf(*a), a->phase) < std::tuple(KindOf(*b), b->phase);
+  });
+  std::vector<Wave> waves;
+  for (size_t first = 0; first < sorted.size();) {
+    const Block& block = *sorted[first];
+    size_t alike = 1;
+    while (first + alike < sorted.size() && KindOf(*sorted[first + alike]) == KindOf(block)) ++alike;
+    const int64_t elements = RoundUp(block.elements, kElementAlignment);
+    const int64_t matrix_elements = MatrixElements(block);
+    while (alike > 0) {
+      const bool fits_kind =
+          !waves.empty() && waves.back().bucket == block.bucket && waves.back().computation == block.computation;
+      int64_t room = 0;
+      if (fits_kind) {
+        room = std::min((kMostWaveElements - waves.back().elements) / elements,
+                        (kMostWaveMatrixElements - waves.back().matrix_elements) / matrix_elements);
+      }
+      if (room <= 0) {
+        waves.emplace_back();
+        waves.back().bucket = block.bucket;
+        waves.back().computation = block.computation;
+        room = std::max<int64_t>(1, std::min(kMostWaveElements / elements, kMostWaveMatrixElements / matrix_elements));
+      }
+      const size_t taken = std::min(alike, static_cast<size_t>(room));
+      AddClass(sorted, first, taken, &waves.back());
+      first += taken;
+      alike -= taken;
+    }
+  }
+  return waves;
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shampoo on a GPU: trains the network of c_mlp there, or times steps with the parameters of a large model.
+#include <shampoo/shampoo.h>
+#include <stdio.h>
+
+#include "check.h"
+#include "device.h"
+#include "options.h"
+#include "runs.h"
+
+const char program_name[] = "train_digits_cuda";
+
+int main(int argc, char** argv) {
+  Options options;
+  options_parse(&options, argc, argv);
+
+  const int count = device_count();
+  if (options.device >= count) fail("--device %d: libshampoo finds %d", options.device, count);
+  struct cudaDeviceProp properties;
+  check_cuda(cudaSetDevice(options.device), "cudaSetDevice");
+  check_cuda(cudaGetDeviceProperties(&properties, options.device), "cudaGetDeviceProperties");
+  const int version = (int)shampoo_version();
+  printf("libshampoo %d.%d.%d, float32, on %s\n", version / 10000, version / 100 % 100, version % 100, properties.name);
+
+  if (options.gpt2) {
+    gpt2_run(&options);
+  } else {
+    digits_run(&options);
+  }
+  options_free(&options);
+  return 0;
+}

@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line.
+#ifndef CUDA_MLP_OPTIONS_H
+#define CUDA_MLP_OPTIONS_H
+
+#include "settings.h"
+
+typedef struct {
+  int epochs;
+  int batch;
+  double lr;
+  double adamw_lr;
+  double weight_decay;
+  int seed;
+  int device;
+  const char* data;
+  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, in place of the digits
+  int steps;   // of that, timed
+  int layers;  // of that
+  Settings settings;
+} Options;
+
+// Defaults, then the command line. Ends the program after --help, and on a mistake.
+void options_parse(Options* options, int argc, char** argv);
+void options_free(Options* options);
+
+#endif

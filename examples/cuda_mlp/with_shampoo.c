@@ -1,0 +1,81 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "with_shampoo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "status.h"
+
+static void add_param(shampoo_plan* plan, const Tensor* tensor) {
+  shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+  desc.name = tensor->name;
+  desc.ndim = tensor->ndim;
+  for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
+  desc.param_dtype = desc.grad_dtype = SHAMPOO_F32;
+  check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
+}
+
+void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
+                         const Place* place) {
+  // 1. The hyper-parameters.
+  shampoo_config* config;
+  check(shampoo_config_create(&config), "config");
+  settings_apply(settings, config);
+  snprintf(shampoo->frequency, sizeof shampoo->frequency, "%s", shampoo_config_get(config, "precondition_frequency"));
+
+  // 2. The shapes of the parameters, and that memory is that of a GPU.
+  shampoo_plan* plan;
+  shampoo_plan_desc here = SHAMPOO_PLAN_DESC_INIT;
+  here.device_type = SHAMPOO_CUDA;
+  here.replica_rank = place->rank;
+  here.replica_world = place->world;
+  check(shampoo_plan_create(&plan, config, &here), "plan");
+  for (int t = 0; t < count; ++t) add_param(plan, &tensors[t]);
+  check(shampoo_plan_finish(plan), "plan");
+  check(shampoo_plan_bytes(plan, place->rank, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_bytes(plan, place->rank, "comm", &shampoo->sent_bytes), "plan");
+
+  // 3. The optimizer, which allocates all that it will ever need, on the stream.
+  shampoo_comm* ranks = NULL;
+  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (place->ops != NULL) check(shampoo_comm_from_ops(&ranks, place->ops), "communicator");
+  device.device_type = SHAMPOO_CUDA;
+  device.device_id = place->device;
+  device.stream = place->stream;
+  device.replica_comm = ranks;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  shampoo_comm_destroy(ranks);  // the optimizer has its own hold
+
+  // 4. Where parameters and gradients are: addresses of the GPU. They stay there, so once is enough.
+  shampoo_buffers* buffers = allocate((size_t)count, sizeof *buffers);
+  for (int t = 0; t < count; ++t) {
+    const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
+    buffers[t] = empty;
+    buffers[t].param = buffers[t].out = tensors[t].param;
+    buffers[t].grad = tensors[t].grad;
+  }
+  check(shampoo_optimizer_bind(shampoo->optimizer, 0, count, buffers), "bind");
+  free(buffers);
+
+  // 5. The learning rate is read from the GPU, too: a schedule that runs there needs no word from the host.
+  check(shampoo_optimizer_bind_scalar(shampoo->optimizer, 0, "lr", SHAMPOO_F32, place->lr), "lr");
+
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(config);
+}
+
+void with_shampoo_free(WithShampoo* shampoo) { shampoo_optimizer_destroy(shampoo->optimizer); }
+
+void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream) {
+  check(shampoo_optimizer_step(shampoo->optimizer, stream), "step");
+}
+
+double with_shampoo_roots(const WithShampoo* shampoo) {
+  double roots;
+  /* What the last step has found is told by no later one. */
+  check(shampoo_optimizer_status(shampoo->optimizer, 1, NULL), "the last step");
+  check(shampoo_optimizer_stat(shampoo->optimizer, "root_computed", &roots), "root_computed");
+  return roots;
+}

@@ -1,0 +1,119 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/against_cpu/course.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/cuda/double/control.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr const char* kCounts[] = {"steps",        "skipped_steps", "nonfinite_blocks", "root_computed",
+                                   "root_retried", "root_reused",   "root_scalar",      "root_diagonal",
+                                   "root_eigen",   "root_newton",   "root_higher_order"};
+
+std::string KeyOf(const ModelSpec& spec, const std::string& name) {
+  std::string found;
+  for (const auto& [key, value] : spec.keys) found = key == name ? value : found;
+  return found;
+}
+
+size_t ElementsOf(const ParamSpec& param) {
+  size_t elements = 1;
+  for (const int64_t d : param.shape) elements *= static_cast<size_t>(d);
+  return elements;
+}
+
+// A value that lies next to the middle of two neighbours may be rounded to either of them, and what is read from there
+// goes on into the next step.
+double ToleranceOf(const Course& course) {
+  if (course.tolerance > 0) return course.tolerance;
+  const ModelSpec& spec = course.spec;
+  bool f64 = KeyOf(spec, "root_dtype") != "f32" && KeyOf(spec, "computation_dtype") != "f32";
+  double tolerance = 0;
+  const auto stored = [&](int32_t dtype) {
+    const double own = dtype == SHAMPOO_BF16 ? 3e-2 : dtype == SHAMPOO_F16 ? 4e-3 : dtype == SHAMPOO_F32 ? 1e-6 : 1e-10;
+    tolerance = std::max(tolerance, own);
+  };
+  for (const ParamSpec& param : spec.params) {
+    const bool wide = KeyOf(spec, "computation_dtype") == "f64" || param.param_dtype == SHAMPOO_F64;
+    f64 = f64 && wide;
+    stored(param.param_dtype);
+    if (!param.in_place) stored(param.out_dtype);
+    if (param.copy_dtype != 0) stored(param.copy_dtype);
+  }
+  for (const char* state :
+       {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
+    const std::string dtype = KeyOf(spec, state);
+    stored(dtype == "bf16" ? SHAMPOO_BF16 : dtype == "f16" ? SHAMPOO_F16 : dtype == "f32" ? SHAMPOO_F32 : SHAMPOO_F64);
+  }
+  return f64 ? tolerance : std::max(tolerance, 1e-4);
+}
+
+void Prepare(const Course& course, int64_t t, Model* model) {
+  const ModelSpec& spec = course.spec;
+  model->FillGradients(static_cast<uint64_t>(t));
+  const bool moves = KeyOf(spec, "output") != "updates";
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    if (course.gradient) model->SetGradient(p, course.gradient(t, p, ElementsOf(spec.params[p])));
+    if (course.has_gradient) model->DropGradient(p, !course.has_gradient(t, p));
+    if (t > 1 && moves && !spec.params[p].in_place) model->SetParam(p, model->OutValues(p));
+  }
+  if (course.before) course.before(t, model);
+}
+
+}  // namespace
+
+const std::vector<double>& Results::Of(const std::string& name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  REQUIRE_MESSAGE(found != names.end(), name);
+  return values[static_cast<size_t>(found - names.begin())];
+}
+
+Results Run(const Course& course, int32_t device_type) {
+  ModelSpec spec = course.spec;
+  spec.device_type = device_type;
+  Model model(spec);
+  model.FillParams(1);
+  for (int64_t t = 1; t <= course.steps; ++t) {
+    Prepare(course, t, &model);
+    model.Step();
+  }
+  Results results;
+  const auto add = [&](std::string name, std::vector<double> values) {
+    results.names.push_back(std::move(name));
+    results.values.push_back(std::move(values));
+  };
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    const std::string name = "p" + std::to_string(p);
+    add(name, model.ParamValues(p));
+    if (!spec.params[p].in_place) add(name + ".out", model.OutValues(p));
+    if (spec.params[p].copy_dtype != 0) add(name + ".copy", model.CopyValues(p));
+  }
+  for (const std::string& key : model.Keys()) add(key, model.State(key));
+  for (const char* count : kCounts) results.counts.push_back(model.Stat(count));
+  CHECK(std::string(double_problems()).empty());
+  return results;
+}
+
+std::string Difference(const Course& course) {
+  const Results host = Run(course, SHAMPOO_CPU);
+  const Results device = Run(course, SHAMPOO_CUDA);
+  const double tolerance = ToleranceOf(course);
+  if (host.names != device.names) return "other buffers or states";
+  std::ostringstream text;
+  for (size_t i = 0; i < host.names.size(); ++i) {
+    const double distance = Distance(device.values[i], host.values[i]);
+    const bool exact = host.names[i].find("/diagonal") != std::string::npos || host.names[i].rfind("group.", 0) == 0;
+    if (!(distance <= (exact ? 0 : tolerance))) text << host.names[i] << " differs by " << distance << "\n";
+  }
+  for (size_t i = 0; i < std::size(kCounts); ++i) {
+    if (host.counts[i] == device.counts[i]) continue;
+    text << kCounts[i] << " is " << device.counts[i] << ", and on the CPU " << host.counts[i] << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace shampoo_test

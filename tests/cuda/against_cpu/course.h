@@ -1,0 +1,39 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/tools/device_model.h"
+
+namespace shampoo_test {
+
+// Some steps, to be made on a device and on the CPU.
+struct Course {
+  ModelSpec spec;
+  int64_t steps = 6;
+  std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always
+  // Empty: that of Model::FillGradients.
+  std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
+  std::function<void(int64_t t, Model* model)> before = {};  // each step, when its gradients are there
+  // Of the largest difference to the largest value, for each buffer and each entry of the state; 0: by the dtypes.
+  double tolerance = 0;
+};
+
+// Where the two differ, by more than the tolerance or in what they have counted; "" if they do not.
+std::string Difference(const Course& course);
+
+// What has been made of a course.
+struct Results {
+  std::vector<std::string> names;  // of buffers and states
+  std::vector<std::vector<double>> values;
+  std::vector<double> counts;
+
+  const std::vector<double>& Of(const std::string& name) const;
+};
+Results Run(const Course& course, int32_t device_type);
+
+}  // namespace shampoo_test

@@ -1,0 +1,138 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/against_cpu/course.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int32_t kDtypes[] = {SHAMPOO_F32, SHAMPOO_F64, SHAMPOO_F16, SHAMPOO_BF16};
+constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16"};
+
+Course CourseOf(const Keys& keys) {
+  Course course{.spec = {}, .steps = 5};
+  course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", "0.1"}};
+  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  course.spec.params = {{{8, 6}}, {{7}}, {{4, 3, 5}}};
+  return course;
+}
+
+TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
+  for (const int32_t param : kDtypes) {
+    for (const int32_t grad : kDtypes) {
+      Course course = CourseOf({{"weight_decay", "0.1"}, {"grafting", "sgd"}, {"max_preconditioner_dim", "5"}});
+      for (size_t p = 0; p < course.spec.params.size(); ++p) {
+        ParamSpec& spec = course.spec.params[p];
+        spec.param_dtype = param;
+        spec.grad_dtype = grad;
+        spec.out_dtype = kDtypes[(p + static_cast<size_t>(grad)) % 4];
+        spec.in_place = p == 0;
+        spec.copy_dtype = kDtypes[(p + static_cast<size_t>(param)) % 4];
+      }
+      CAPTURE(param);
+      CAPTURE(grad);
+      CHECK(Difference(course) == "");
+      course.spec.keys.push_back({"weight_decay_type", "coupled"});
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+TEST_CASE("the dtype of each state") {
+  for (const char* state :
+       {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
+    for (const char* dtype : kNames) {
+      CAPTURE(state);
+      CAPTURE(dtype);
+      Course course = CourseOf({{state, dtype}, {"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}});
+      course.spec.keys.push_back({"precondition_frequency", "2"});
+      CHECK(Difference(course) == "");
+      for (ParamSpec& param : course.spec.params) param = {param.shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64};
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+// Rounding that is another shows in few elements: the others are the same bits.
+TEST_CASE("what is kept in fewer bits is rounded to nearest, and used unrounded in its own step") {
+  for (const char* dtype : {"f16", "bf16"}) {
+    for (const char* computation : {"f32", "f64"}) {
+      Course course = CourseOf({{"factor_dtype", dtype},
+                                {"filtered_grad_dtype", dtype},
+                                {"momentum_dtype", dtype},
+                                {"grafting_dtype", dtype},
+                                {"inverse_dtype", dtype},
+                                {"momentum", "0.9"},
+                                {"grafting", "adam"},
+                                {"computation_dtype", computation}});
+      course.steps = 2;
+      course.spec.params[0].shape = {20, 30};
+      const Results host = Run(course, SHAMPOO_CPU);
+      const Results device = Run(course, SHAMPOO_CUDA);
+      for (const char* state : {"factor.0", "factor.1", "inverse.0", "filtered_grad", "grafting", "momentum"}) {
+        const std::vector<double>& a = device.Of(std::string("p0/0/") + state);
+        const std::vector<double>& b = host.Of(std::string("p0/0/") + state);
+        size_t others = 0;
+        for (size_t i = 0; i < a.size(); ++i) others += a[i] != b[i] ? 1 : 0;
+        CAPTURE(state);
+        CHECK(static_cast<double>(others) <= 0.02 * static_cast<double>(a.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("the dtypes of the computation, and of roots") {
+  for (const char* computation : {"f32", "f64"}) {
+    for (const char* root : {"f32", "f64"}) {
+      for (const char* method : {"eigen", "newton", "higher_order"}) {
+        CAPTURE(computation);
+        CAPTURE(root);
+        CAPTURE(method);
+        Course course = CourseOf({{"computation_dtype", computation}, {"root_dtype", root}, {"root_method", method}});
+        course.spec.params.push_back({{40, 3}});
+        CHECK(Difference(course) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("parameters of float32 and float64 in one step") {
+  Course course = CourseOf({{"grafting", "adagrad"}});
+  course.spec.params.insert(course.spec.params.begin() + 1, {{8, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  course.spec.params.push_back({{8, 6}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("updates in the place of parameters") {
+  for (const char* output : {"updates", "parameters"}) {
+    Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
+    for (ParamSpec& param : course.spec.params) {
+      param.in_place = false;
+      param.copy_dtype = SHAMPOO_F32;
+    }
+    course.spec.params[1].copy_dtype = 0;
+    course.has_gradient = [](int64_t t, size_t p) { return p != 2 || t < 5; };
+    CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("products with roots in TF32; factor matrices and roots are those without") {
+  Course course = CourseOf({{"momentum", "0.9"}});
+  course.spec.params.push_back({{70, 40}});
+  course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  const Results full = Run(course, SHAMPOO_CUDA);
+  course.spec.keys.push_back({"precondition_math", "tf32"});
+  const Results rounded = Run(course, SHAMPOO_CUDA);
+  for (size_t i = 0; i < full.names.size(); ++i) {
+    const std::string& name = full.names[i];
+    CAPTURE(name);
+    const double distance = Distance(rounded.values[i], full.values[i]);
+    const bool moves = name.find('/') == std::string::npos || name.find("/momentum") != std::string::npos;
+    CHECK(distance < 1e-2);
+    CHECK((distance > 0) == (moves && name.rfind("p4", 0) != 0));
+  }
+  course.tolerance = 1e-2;
+  CHECK(Difference(course) == "");
+}
+
+}  // namespace
+}  // namespace shampoo_test

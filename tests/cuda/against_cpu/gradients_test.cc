@@ -1,0 +1,125 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "tests/cuda/against_cpu/course.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Course CourseWithGradients(const Keys& keys) {
+  Course course{.spec = {}, .steps = 9};
+  course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", "1e-3"}, {"momentum", "0.9"}, {"grafting", "adam"}};
+  course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+  const auto add = [&](const std::vector<int64_t>& shape, bool in_place, int32_t group) {
+    course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64, in_place, SHAMPOO_F64, group});
+  };
+  add({5, 4}, true, 0);
+  add({5, 4}, false, 0);
+  add({5, 4}, true, 1);
+  add({6}, false, 1);
+  course.spec.groups = {{{"weight_decay", "0.1"}, {"precondition_frequency", "2"}}};
+  return course;
+}
+
+TEST_CASE("parameters without a gradient, groups without one, and steps without any") {
+  for (const char* frequency : {"1", "3"}) {
+    for (const char* spread : {"false", "true"}) {
+      for (const char* output : {"parameters", "updates"}) {
+        Course course =
+            CourseWithGradients({{"precondition_frequency", frequency}, {"root_spread", spread}, {"output", output}});
+        course.has_gradient = [](int64_t t, size_t p) {
+          if (t == 4) return false;            // nothing at all
+          if (p >= 2 && t == 2) return false;  // a whole group
+          return (static_cast<size_t>(t) + p) % 3 != 0;
+        };
+        if (std::string(output) == "updates") {
+          for (ParamSpec& param : course.spec.params) param.in_place = false;
+        }
+        CHECK(Difference(course) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("none at the first preconditioned step: the first inverse holds until the next refresh") {
+  for (const char* initial : {"identity", "zero"}) {
+    Course course = CourseWithGradients({{"precondition_frequency", "3"}, {"initial_inverse", initial}});
+    course.has_gradient = [](int64_t t, size_t p) { return p != 1 || t != 3; };
+    course.steps = 5;
+    CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("gradients with NaN are skipped, by block or by step") {
+  for (const char* choice : {"skip_block", "skip_step"}) {
+    for (const char* largest : {"1024", "3"}) {
+      Course course = CourseWithGradients({{"on_nonfinite", choice}, {"max_preconditioner_dim", largest}});
+      course.gradient = [](int64_t t, size_t p, size_t elements) {
+        std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
+        if (p == 1 && t == 3) values[2] = kNan;
+        if (p == 3 && t > 4) values[5] = -HUGE_VAL;
+        return values;
+      };
+      CHECK(Difference(course) == "");
+    }
+  }
+}
+
+TEST_CASE("factor matrices that are diagonal, and no more") {
+  Course course = CourseWithGradients({{"beta2", "0.9"}});
+  course.gradient = [](int64_t t, size_t p, size_t elements) {
+    std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
+    const bool diagonal = p != 1 || t < 4;
+    for (size_t i = 0; i < elements && diagonal; ++i) values[i] = i % 5 == 0 ? values[i] : 0;
+    return values;
+  };
+  CHECK(Difference(course) == "");
+  const Results results = Run(course, SHAMPOO_CUDA);
+  CHECK(results.Of("p0/0/diagonal") == std::vector<double>{1, 1});
+  CHECK(results.Of("p1/0/diagonal") == std::vector<double>{0, 0});
+  // Once it was not it is not treated so again.
+  course.before = [](int64_t t, Model* model) {
+    if (t == 6) model->SetState("p0/0/diagonal", {0, 1});
+    if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));
+  };
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("gradients of 0, and a state that is written between steps") {
+  Course course = CourseWithGradients({});
+  course.gradient = [](int64_t t, size_t p, size_t elements) {
+    return t % 2 == 1 ? std::vector<double>(elements, 0.0) : Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
+  };
+  course.before = [](int64_t t, Model* model) {
+    if (t == 4) model->SetState("p1/0/momentum", Sequence(77, 20));
+    if (t == 5) model->SetState("group.1/step", {40});
+  };
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("numbers that are set between steps") {
+  Course course = CourseWithGradients({{"weight_decay", "0.1"}});
+  course.before = [](int64_t t, Model* model) {
+    const std::vector<std::pair<const char*, double>> values = {{"lr", 0.3},
+                                                                {"beta1", 0.5},
+                                                                {"beta2", 0.7},
+                                                                {"epsilon", 0.2},
+                                                                {"momentum", 0.4},
+                                                                {"weight_decay", 0.3},
+                                                                {"grafting_beta2", 0.8},
+                                                                {"grafting_epsilon", 0.1},
+                                                                {"gradient_scale", 0.5}};
+    if (t < 2) return;
+    const auto& [key, value] = values[static_cast<size_t>(t - 2)];
+    Must(shampoo_optimizer_set(model->optimizer, static_cast<int32_t>(t % 2), key, value));
+  };
+  course.steps = 10;
+  CHECK(Difference(course) == "");
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,123 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/against_cpu/course.h"
+
+namespace shampoo_test {
+namespace {
+
+// Blocks of three orders, in the dtype.
+std::vector<ParamSpec> SomeParams(int32_t dtype) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{9, 7}, std::vector<int64_t>{6}, std::vector<int64_t>{5, 4, 6}}) {
+    params.push_back({shape, dtype, dtype, dtype});
+  }
+  return params;
+}
+
+// In float64 and in float32. Where factors are of low rank a solver's rounding counts against epsilon alone.
+void CheckKeys(const Keys& keys, int64_t steps = 7) {
+  for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+    Course course{.spec = {}, .steps = steps};
+    course.spec.keys = {{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}};
+    course.spec.keys.insert(course.spec.keys.end(), keys.begin(), keys.end());
+    course.spec.params = SomeParams(dtype);
+    std::string text;
+    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
+    CAPTURE(text);
+    CAPTURE(dtype);
+    CHECK(Difference(course) == "");
+  }
+}
+
+TEST_CASE("grafting, before its start and after, with every part of the direction") {
+  for (const char* method : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
+    CheckKeys({{"grafting", method}, {"start_preconditioning_step", "4"}, {"precondition_frequency", "2"}});
+    CheckKeys({{"grafting", method},
+               {"grafting_beta2", "0.9"},
+               {"grafting_epsilon", "1e-3"},
+               {"beta2", "0.95"},
+               {"momentum", "0.8"},
+               {"use_nesterov", "true"},
+               {"weight_decay", "0.1"},
+               {"start_preconditioning_step", "3"}});
+  }
+}
+
+TEST_CASE("decays, momentum, bias correction") {
+  for (const char* type : {"decoupled", "coupled"}) {
+    CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}});
+    CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}, {"grafting", "adagrad"}, {"momentum", "0.5"}});
+  }
+  for (const char* nesterov : {"false", "true"}) CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}});
+  for (const char* correction : {"false", "true"}) {
+    for (const char* beta1 : {"0", "0.9"}) {
+      for (const char* beta2 : {"0.9", "1"}) {
+        CheckKeys({{"use_bias_correction", correction}, {"beta1", beta1}, {"beta2", beta2}});
+      }
+    }
+    CheckKeys({{"use_bias_correction", correction}, {"grafting", "adam"}, {"grafting_beta2", "1"}});
+  }
+}
+
+TEST_CASE("start, frequency and the inverse before it") {
+  for (const char* initial : {"identity", "zero"}) {
+    CheckKeys({{"initial_inverse", initial}, {"start_preconditioning_step", "5"}, {"precondition_frequency", "3"}});
+    CheckKeys({{"initial_inverse", initial}, {"precondition_frequency", "3"}, {"momentum", "0.9"}});
+  }
+  CheckKeys({{"start_preconditioning_step", "0"}});
+  CheckKeys({{"start_preconditioning_step", "20"}});
+}
+
+TEST_CASE("refreshes spread over steps") {
+  for (const char* initial : {"identity", "zero"}) {
+    for (const char* method : {"none", "rmsprop"}) {
+      CheckKeys({{"root_spread", "true"},
+                 {"initial_inverse", initial},
+                 {"grafting", method},
+                 {"start_preconditioning_step", "4"},
+                 {"precondition_frequency", "3"}},
+                11);
+    }
+  }
+  // Blocks of one shape with another phase each.
+  Course course{.spec = {}, .steps = 12};
+  course.spec.keys = {{"root_spread", "true"}, {"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
+  course.spec.params.assign(10, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("methods of roots, and their exponents") {
+  CheckKeys({{"inverse_root_override", "3"}});
+  CheckKeys({{"inverse_root_override", "0,1,3"}});
+  CheckKeys({{"exponent_multiplier", "1.5"}, {"inverse_root_override", "0,2,4,7"}});
+  CheckKeys({{"exponent_multiplier", "-0.5"}});
+  CheckKeys({{"root_method", "newton"}});
+  CheckKeys({{"root_method", "newton"}, {"inverse_root_override", "3"}, {"beta2", "0.9"}});
+  for (const char* order : {"2", "3", "5"}) {
+    CheckKeys({{"root_method", "higher_order"}, {"root_order", order}, {"epsilon", "1e-2"}});
+  }
+  CheckKeys({{"root_method", "newton"}, {"root_max_iterations", "4"}, {"epsilon", "30"}});
+}
+
+TEST_CASE("directions without gradients left out of the roots") {
+  Course course;
+  course.spec.keys = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}, {"root_rank_rtol", "1e-5"}};
+  course.spec.params = {{{12, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{9}, SHAMPOO_F32}};
+  course.steps = 3;
+  course.tolerance = 1e-4;
+  CHECK(Difference(course) == "");
+  course.spec.params.pop_back();
+  course.tolerance = 0;
+  CHECK(Difference(course) == "");
+  course.spec.keys.push_back({"root_rank_atol", "3"});
+  CHECK(Difference(course) == "");
+}
+
+TEST_CASE("gradients are scaled") {
+  CheckKeys({{"gradient_scale", "0.125"}, {"grafting", "adam"}});
+  CheckKeys({{"gradient_scale", "-3"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}});
+}
+
+}  // namespace
+}  // namespace shampoo_test

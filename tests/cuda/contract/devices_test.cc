@@ -1,0 +1,162 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Optimizers side by side: on two devices, on two streams of one, on two threads. The current device of a thread is the
+// caller's.
+#include <thread>
+
+#include "tests/cuda/contract/pair.h"
+
+namespace shampoo_test {
+namespace {
+
+int Current() {
+  int device = -1;
+  MustCuda(cudaGetDevice(&device));
+  return device;
+}
+
+struct OnDevice {
+  explicit OnDevice(int device) { MustCuda(cudaSetDevice(device)); }
+  ~OnDevice() { (void)cudaSetDevice(0); }
+};
+
+ModelSpec At(int device, const Keys& keys = {}) {
+  ModelSpec spec = FiveShapes(keys);
+  spec.device_id = device;
+  return spec;
+}
+
+TEST_CASE("every function leaves the current device as it was, be it that of the optimizer or not") {
+  const Stage stage;
+  cudaStream_t stream = nullptr;
+  MustCuda(cudaSetDevice(1));
+  MustCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  void* arena = nullptr;
+  MustCuda(cudaMalloc(&arena, 1 << 20));
+  for (const int current : {0, 1}) {
+    CAPTURE(current);
+    const OnDevice on(current);
+    const auto kept = [&](shampoo_status status) {
+      CHECK(Current() == current);
+      return status;
+    };
+    Model model(At(1), stream);
+    CHECK(Current() == current);
+    model.FillParams(1);
+    model.FillGradients(1);
+    Must(kept(model.TryStep()));
+    Must(kept(model.TryStep()));
+    Must(kept(shampoo_optimizer_status(model.optimizer, 1, nullptr)));
+    CHECK(model.State("group.0/step")[0] == 2);
+    CHECK(Current() == current);
+    model.SetState("group.0/step", {3});
+    CHECK(Current() == current);
+    Must(kept(shampoo_optimizer_bind_state(model.optimizer, arena, arena)));
+    Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
+    shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+    Must(kept(shampoo_backend_describe(1, &info)));
+    // Failures, of the first call and of later ones.
+    Must(kept(model.TryStep()));
+    for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
+      CAPTURE(std::string(function));
+      double_fail(function, 1, std::string(function).rfind("cu", 0) == 0 && function[2] == 'b' ? 13 : 999);
+      CHECK(kept(model.TryStep()) == SHAMPOO_E_DEVICE);
+      CHECK(double_cancel_failures() == 0);
+    }
+    CHECK(kept(shampoo_optimizer_step(model.optimizer, reinterpret_cast<void*>(uintptr_t{77}))) == SHAMPOO_E_DEVICE);
+    shampoo_optimizer_destroy(model.optimizer);
+    model.optimizer = nullptr;
+    CHECK(Current() == current);
+  }
+  MustCuda(cudaFree(arena));
+  MustCuda(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("create leaves the current device as it was where it fails, whatever fails") {
+  UsePlugin();
+  for (int64_t nth = 1;; ++nth) {
+    CAPTURE(nth);
+    const Stage stage;
+    shampoo_plan* const plan = MakePlan(At(1));
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    desc.device_id = 1;
+    double_fail(nullptr, nth, cudaErrorUnknown);
+    shampoo_optimizer* made = nullptr;
+    const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
+    const bool failed = double_cancel_failures() == 0;
+    // Where it succeeds all the same that was a call that brings the device back, or asks for a version to be told.
+    if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
+    CHECK(Current() == 0);
+    shampoo_optimizer_destroy(made);
+    CHECK(Current() == 0);
+    shampoo_plan_destroy(plan);
+    if (!failed) break;
+  }
+}
+
+TEST_CASE("optimizers on two devices, and two on one, step side by side as each would alone") {
+  std::vector<std::vector<char>> alone;
+  for (const int device : {0, 1}) {
+    const Stage stage;
+    const OnDevice on(device);
+    const TestStream stream;
+    Model model(At(device, {{"beta1", device == 0 ? "0.9" : "0.5"}}), stream);
+    model.FillParams(1);
+    for (uint64_t t = 1; t <= 5; ++t) {
+      model.FillGradients(t);
+      model.Step();
+    }
+    alone.push_back(BitsOf(model));
+  }
+  for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+    for (const int second : {0, 1}) {
+      CAPTURE(order);
+      CAPTURE(second);
+      const Stage stage(order);
+      const TestStream stream;
+      MustCuda(cudaSetDevice(second));
+      const TestStream other;
+      MustCuda(cudaSetDevice(0));
+      Model a(At(0, {{"beta1", "0.9"}}), stream);
+      Model b(At(second, {{"beta1", "0.5"}}), other);
+      for (Model* model : {&a, &b}) model->FillParams(1);
+      for (uint64_t t = 1; t <= 5; ++t) {
+        for (Model* model : {&a, &b}) model->FillGradients(t);
+        // Both are under way at once.
+        a.Step();
+        b.Step();
+        double_progress(30);
+      }
+      CHECK(BitsOf(a) == alone[0]);
+      CHECK(BitsOf(b) == alone[1]);
+    }
+  }
+}
+
+TEST_CASE("optimizers step on threads of their own, and one moves from thread to thread") {
+  const Stage stage;
+  std::vector<char> results[2];
+  const auto train = [&](int i) {
+    MustCuda(cudaSetDevice(i));
+    const TestStream stream;
+    Model model(At(i), stream);
+    model.FillParams(1);
+    for (uint64_t t = 1; t <= 5; ++t) {
+      model.FillGradients(t);
+      // Elsewhere the current device is 0.
+      std::thread([&] { model.Step(); }).join();
+    }
+    CHECK(Current() == i);
+    results[i] = BitsOf(model);
+  };
+  std::thread first([&] { train(0); });
+  std::thread second([&] { train(1); });
+  first.join();
+  second.join();
+  CHECK(results[0] == results[1]);
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,307 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step captured into a CUDA graph, and its replays.
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+// Roots at steps 5 and 10; before the fifth the grafting method alone.
+ModelSpec GraphSpec(const Keys& more = {}) {
+  Keys keys = {{"precondition_frequency", "5"}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return FiveShapes(keys);
+}
+
+class Graph {
+ public:
+  // Of a step, whose call's status is in `status`, and of four bytes that are set to 0.
+  Graph(Model* model, shampoo_status* status, void* set = nullptr) : stream_(model->stream) {
+    MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    *status = model->TryStep();
+    if (set != nullptr) MustCuda(cudaMemsetAsync(set, 0, 4, stream_));
+    MustCuda(cudaStreamEndCapture(stream_, &graph_));
+    MustCuda(cudaGraphInstantiate(&exec_, graph_, 0));
+  }
+  ~Graph() {
+    (void)cudaGraphExecDestroy(exec_);
+    (void)cudaGraphDestroy(graph_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void Launch() { MustCuda(cudaGraphLaunch(exec_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+// A number in memory of the device that work in a stream changes.
+class DeviceNumber {
+ public:
+  DeviceNumber(int32_t dtype, cudaStream_t stream) : dtype_(dtype), stream_(stream), memory_(8), pinned_(2) {}
+  void Set(double value) {
+    MustCuda(cudaStreamSynchronize(stream_));
+    if (dtype_ == SHAMPOO_F64) {
+      *reinterpret_cast<double*>(pinned_.get()) = value;
+    } else {
+      *pinned_.get() = static_cast<float>(value);
+    }
+    MustCuda(cudaMemcpyAsync(memory_.get(), pinned_.get(), 8, cudaMemcpyHostToDevice, stream_));
+  }
+  void Bind(shampoo_optimizer* optimizer, const char* key) const {
+    Must(shampoo_optimizer_bind_scalar(optimizer, 0, key, dtype_, memory_.get()));
+  }
+  ~DeviceNumber() { (void)cudaStreamSynchronize(stream_); }
+  DeviceNumber(const DeviceNumber&) = delete;
+  DeviceNumber& operator=(const DeviceNumber&) = delete;
+
+ private:
+  int32_t dtype_;
+  cudaStream_t stream_;
+  DeviceBytes memory_;
+  PinnedFloats pinned_;
+};
+
+double LrAt(int t) { return 0.125 / t; }
+double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
+
+TEST_CASE("replays are steps: with the numbers of their moment and the counter of the state") {
+  for (const char* lag : {"0", "1"}) {
+    for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+      CAPTURE(std::string(lag));
+      CAPTURE(order);
+      const Stage stage(order);
+      const TestStream stream;
+      Model plain(GraphSpec(), stream);
+      Model captured(GraphSpec({{"status_lag", lag}}), stream);
+      DeviceNumber lr(SHAMPOO_F64, stream);
+      DeviceNumber scale(SHAMPOO_F32, stream);
+      lr.Bind(captured.optimizer, "lr");
+      scale.Bind(captured.optimizer, "gradient_scale");
+      plain.FillParams(1);
+      captured.FillParams(1);
+      std::unique_ptr<Graph> before;  // of steps before the first roots
+      std::unique_ptr<Graph> after;
+      for (int t = 1; t <= 14; ++t) {
+        CAPTURE(t);
+        plain.FillGradients(static_cast<uint64_t>(t));
+        captured.FillGradients(static_cast<uint64_t>(t));
+        Must(shampoo_optimizer_set(plain.optimizer, 0, "lr", LrAt(t)));
+        Must(shampoo_optimizer_set(plain.optimizer, 0, "gradient_scale", ScaleAt(t)));
+        lr.Set(LrAt(t));
+        scale.Set(ScaleAt(t));
+        plain.Step();
+        shampoo_status status = SHAMPOO_OK;
+        if (t == 2) before = std::make_unique<Graph>(&captured, &status);
+        if (t == 7) after = std::make_unique<Graph>(&captured, &status);
+        CHECK(status == SHAMPOO_OK);
+        const bool by_call = t == 1 || t == 5 || t == 6 || t == 10;
+        if (by_call) {
+          captured.Step();
+        } else {
+          (t < 5 ? before : after)->Launch();
+        }
+        // Only now and then, as reading enters what the host knows.
+        if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
+      }
+      CHECK(BitsOf(captured) == BitsOf(plain));
+      CHECK(captured.State("group.0/step")[0] == 14);
+      Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
+      CHECK(captured.Stat("steps") == 14);
+    }
+  }
+}
+
+TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
+  const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+  const TestStream stream;
+  Model model(GraphSpec(), stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  const int64_t pending = double_live(DOUBLE_PENDING_OPERATIONS);
+  double_mark();
+  shampoo_status status = SHAMPOO_OK;
+  const Graph graph(&model, &status);
+  CHECK(status == SHAMPOO_OK);
+  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
+  CHECK(double_count(DOUBLE_COPIES_TO_HOST) == 0);
+  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
+  CHECK(double_count(DOUBLE_QUERIES) == 0);
+  CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == pending);
+  CHECK(model.State("group.0/step")[0] == 1);
+}
+
+TEST_CASE("a step at which roots are due is not captured, and the capture ends as any other") {
+  for (const int due : {5, 10}) {
+    CAPTURE(due);
+    const Stage stage;
+    const TestStream stream;
+    Model model(GraphSpec(), stream);
+    Model plain(GraphSpec(), stream);
+    for (Model* one : {&model, &plain}) {
+      one->FillParams(1);
+      one->FillGradients(1);
+      for (int t = 1; t < due; ++t) one->Step();
+    }
+    const std::vector<char> before = BitsOf(model);
+    shampoo_status status = SHAMPOO_OK;
+    const DeviceBytes set(4);
+    MustCuda(cudaMemsetAsync(set.get(), 1, 4, stream));
+    Graph graph(&model, &status, set.get());
+    CHECK(status == SHAMPOO_E_STATE);
+    const std::string text = shampoo_last_error();
+    CHECK_MESSAGE(text.find("at step " + std::to_string(due) + " of group 0 inverse roots are due") == 0, text);
+    graph.Launch();
+    int32_t now = 1;
+    MustCuda(cudaMemcpyAsync(&now, set.get(), 4, cudaMemcpyDeviceToHost, stream));
+    CHECK(BitsOf(model) == before);
+    CHECK(now == 0);
+    model.Step();
+    plain.Step();
+    CHECK(BitsOf(model) == BitsOf(plain));
+    CHECK(model.Stat("root_computed") == plain.Stat("root_computed"));
+  }
+}
+
+// Of a graph that was captured before the first roots, and of one after them.
+TEST_CASE("a replay at another step than it can be of is refused on the device, and told by the next call") {
+  struct Case {
+    int captured, replayed;
+  };
+  for (const Case& one : {Case{3, 5}, Case{2, 7}, Case{7, 10}}) {
+    for (const char* lag : {"0", "1"}) {
+      CAPTURE(one.replayed);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const TestStream stream;
+      Model model(GraphSpec({{"status_lag", lag}}), stream);
+      Model plain(GraphSpec(), stream);
+      for (Model* each : {&model, &plain}) {
+        each->FillParams(1);
+        each->FillGradients(1);
+      }
+      std::unique_ptr<Graph> graph;
+      for (int t = 1; t < one.replayed; ++t) {
+        shampoo_status status = SHAMPOO_OK;
+        if (t == one.captured) graph = std::make_unique<Graph>(&model, &status);
+        CHECK(status == SHAMPOO_OK);
+        model.Step();
+        plain.Step();
+      }
+      const std::vector<char> before = BitsOf(model);
+      graph->Launch();
+      graph->Launch();  // is stale
+      CHECK(BitsOf(model) == before);
+      CHECK(model.TryStep() == SHAMPOO_E_STATE);
+      const std::string text = shampoo_last_error();
+      CHECK_MESSAGE(text.find("a captured step was replayed as step " + std::to_string(one.replayed) + " of group 0") !=
+                        std::string::npos,
+                    text);
+      CHECK(BitsOf(model) == before);
+      graph->Launch();  // still
+      CHECK(BitsOf(model) == before);
+      model.Step();
+      plain.Step();
+      CHECK(BitsOf(model) == BitsOf(plain));
+      if (one.captured == 7) {
+        graph->Launch();
+        plain.Step();
+      }
+      model.Step();
+      plain.Step();
+      CHECK(BitsOf(model) == BitsOf(plain));
+      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      CHECK(model.Stat("steps") == model.State("group.0/step")[0]);
+    }
+  }
+}
+
+TEST_CASE("what a replay refuses of gradients is told by shampoo_optimizer_status, with the number of the capture") {
+  const Stage stage;
+  const TestStream stream;
+  Model model(GraphSpec(), stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  shampoo_status status = SHAMPOO_OK;
+  Graph graph(&model, &status);
+  CHECK(status == SHAMPOO_OK);
+  graph.Launch();
+  const std::vector<char> before = BitsOf(model);
+  std::vector<double> bad = Sequence(9, model.elements(3));
+  bad[17] = NAN;
+  model.SetGradient(3, bad);
+  graph.Launch();
+  graph.Launch();
+  int64_t refused = 0;
+  CHECK(shampoo_optimizer_status(model.optimizer, 1, &refused) == SHAMPOO_E_NUMERIC);
+  CHECK(refused == 2);
+  const std::string text = shampoo_last_error();
+  CHECK_MESSAGE(text.find("parameter \"p3\" has NaN at element 17 (block p3/0)") != std::string::npos, text);
+  CHECK(BitsOf(model) == before);
+  Must(shampoo_optimizer_status(model.optimizer, 1, &refused));
+  CHECK(refused == 0);
+  model.FillGradients(2);
+  model.Step();
+  graph.Launch();
+  CHECK(model.State("group.0/step")[0] == 4);
+}
+
+TEST_CASE("a replay leaves the buffers of later calls alone, and they those of the graph") {
+  const Stage stage;
+  const TestStream stream;
+  Model model(GraphSpec(), stream);
+  Model plain(GraphSpec(), stream);
+  // What is bound in the places of the first parameter, from the third step on.
+  const size_t bytes = model.elements(0) * sizeof(float);
+  const DeviceBytes param(bytes);
+  for (Model* one : {&model, &plain}) {
+    one->FillParams(1);
+    one->FillGradients(1);
+    one->Step();
+  }
+  shampoo_status status = SHAMPOO_OK;
+  Graph graph(&model, &status);
+  CHECK(status == SHAMPOO_OK);
+  model.Step();
+  plain.Step();
+  MustCuda(cudaMemcpyAsync(param.get(), model.param(0), bytes, cudaMemcpyDeviceToDevice, stream));
+  shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+  buffers.param = param.get();
+  buffers.grad = model.grad(0);
+  buffers.out = param.get();
+  Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
+  Must(shampoo_optimizer_step(model.optimizer, stream));
+  graph.Launch();
+  // Of the other memory again, although nothing has been bound since.
+  const std::vector<double> of_graph = model.ParamValues(0);
+  Must(shampoo_optimizer_step(model.optimizer, stream));
+  CHECK(model.ParamValues(0) == of_graph);
+  // Parameter 0 has taken step 4 in one place and steps 3 and 5 in the other; all others are those of three more steps.
+  for (int t = 3; t <= 5; ++t) plain.Step();
+  for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
+  for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));
+}
+
+TEST_CASE("an optimizer is ended while replays are under way") {
+  const Stage stage(DOUBLE_YOUNGEST_FIRST);
+  const TestStream stream;
+  auto model = std::make_unique<Model>(GraphSpec(), stream);
+  model->FillParams(1);
+  model->FillGradients(1);
+  model->Step();
+  shampoo_status status = SHAMPOO_OK;
+  Graph graph(model.get(), &status);
+  CHECK(status == SHAMPOO_OK);
+  graph.Launch();
+  shampoo_optimizer_destroy(model->optimizer);
+  model->optimizer = nullptr;
+  MustCuda(cudaStreamSynchronize(stream));
+}
+
+}  // namespace
+}  // namespace shampoo_test

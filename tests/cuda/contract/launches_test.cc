@@ -1,0 +1,88 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that are alike are stepped together: what a step launches does not grow with their number.
+#include <array>
+
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
+
+// Of the steps that follow the first: an ordinary one and one with roots, in turn. Of buffers bound once.
+std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
+  const Stage stage;
+  double_set_protection(0);
+  ModelSpec spec;
+  spec.keys = {{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}};
+  spec.keys.insert(spec.keys.end(), keys.begin(), keys.end());
+  spec.params = params;
+  Model model(spec);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  std::vector<Counts> counts;
+  for (int t = 2; t <= 5; ++t) {
+    double_mark();
+    Must(shampoo_optimizer_step(model.optimizer, model.stream));
+    counts.push_back(
+        {double_count(DOUBLE_LAUNCHES), double_count(DOUBLE_PRODUCTS), double_count(DOUBLE_EIGENPROBLEMS)});
+  }
+  return counts;
+}
+
+// Many parameters, and one that is cut into as many blocks.
+void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
+  const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
+  const std::vector<Counts> of_one = CountsOf(keys, params(1));
+  REQUIRE(of_one.size() == 4);
+  CHECK(of_one[0][0] > 10);
+  CHECK(of_one[1][1] > 0);
+  CHECK(CountsOf(keys, params(10)) == of_one);
+  CHECK(CountsOf(keys, params(1000)) == of_one);
+  const auto cut = [&](int64_t count) {
+    Keys with = keys;
+    with.emplace_back("max_preconditioner_dim", std::to_string(shape[0]));
+    std::vector<int64_t> large = shape;
+    large[0] *= count;
+    return CountsOf(with, {ParamSpec{large}});
+  };
+  CHECK(cut(10) == of_one);
+  CHECK(cut(1000) == of_one);
+}
+
+TEST_CASE("a step of a thousand equal blocks takes as many launches, products and eigenproblems as one of ten") {
+  for (const char* method : {"eigen", "newton", "higher_order"}) {
+    CAPTURE(std::string(method));
+    CheckTenAndAThousand({{"root_method", method}}, {4, 3});
+  }
+}
+
+TEST_CASE("so does one of small vectors") {
+  CheckTenAndAThousand({}, {5});
+  CheckTenAndAThousand({}, {1});
+}
+
+TEST_CASE("and one of tensors whose dims must be moved") { CheckTenAndAThousand({}, {3, 2, 3}); }
+
+TEST_CASE("addresses of 64 parameters travel with a launch, where they are bound anew") {
+  const Stage stage;
+  ModelSpec spec;
+  spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});
+  Model model(spec);
+  model.FillParams(1);
+  model.FillGradients(1);
+  for (int t = 1; t <= 2; ++t) {
+    double_mark();
+    model.Step();
+    CHECK(double_launches_of("SetBuffers") == 3);
+    double_mark();
+    Must(shampoo_optimizer_step(model.optimizer, model.stream));
+    CHECK(double_launches_of("SetBuffers") == 0);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

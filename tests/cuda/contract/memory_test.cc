@@ -1,0 +1,196 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where memory of the device comes from, how much it is, and that it is given back.
+#include <map>
+
+#include "tests/cuda/contract/pair.h"
+
+namespace shampoo_test {
+namespace {
+
+// Memory from cudaMalloc, with a record of it.
+struct Recorder {
+  struct Piece {
+    size_t bytes;
+    int32_t device;
+  };
+  std::map<void*, Piece> live;
+  std::vector<size_t> sizes;  // of all that was asked for
+  void* stream = nullptr;     // of the last
+  int released = 0;
+  size_t fail_at = 0;   // the nth call returns NULL
+  size_t misalign = 0;  // bytes by which the next addresses are off
+  bool work_was_left = false;
+
+  shampoo_allocator allocator() {
+    shampoo_allocator made = SHAMPOO_ALLOCATOR_INIT;
+    made.user = this;
+    made.allocate = Allocate;
+    made.deallocate = Deallocate;
+    made.release = [](void* user) { ++static_cast<Recorder*>(user)->released; };
+    return made;
+  }
+  static void* Allocate(void* user, size_t bytes, size_t align, int32_t type, int32_t device, void* stream) {
+    auto* const self = static_cast<Recorder*>(user);
+    CHECK(type == SHAMPOO_CUDA);
+    CHECK(align == 256);
+    self->sizes.push_back(bytes);
+    self->stream = stream;
+    if (self->sizes.size() == self->fail_at) return nullptr;
+    int current = -1;
+    MustCuda(cudaGetDevice(&current));
+    MustCuda(cudaSetDevice(device));
+    void* memory = nullptr;
+    MustCuda(cudaMalloc(&memory, bytes + self->misalign));
+    MustCuda(cudaSetDevice(current));
+    self->live[memory] = {bytes, device};
+    return static_cast<char*>(memory) + self->misalign;
+  }
+  static void Deallocate(void* user, void* memory, size_t bytes, int32_t type, int32_t device, void*) {
+    auto* const self = static_cast<Recorder*>(user);
+    CHECK(type == SHAMPOO_CUDA);
+    // cudaFree would wait, and so hide work that is still to come.
+    self->work_was_left = self->work_was_left || double_live(DOUBLE_PENDING_OPERATIONS) != 0;
+    void* const began = static_cast<char*>(memory) - self->misalign;
+    REQUIRE(self->live.count(began) == 1);
+    CHECK(self->live[began].bytes == bytes);
+    CHECK(self->live[began].device == device);
+    self->live.erase(began);
+    (void)cudaFree(began);
+  }
+};
+
+int64_t Foretold(const shampoo_plan* plan, const char* what) {
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(plan, 0, what, &bytes));
+  return bytes;
+}
+
+TEST_CASE("all memory of the device comes from the caller's allocator, as foretold, and goes back to it") {
+  for (const char* method : {"eigen", "newton", "higher_order"}) {
+    for (const int device : {0, 1}) {
+      CAPTURE(std::string(method));
+      CAPTURE(device);
+      const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+      MustCuda(cudaSetDevice(device));
+      const TestStream stream;
+      MustCuda(cudaSetDevice(0));
+      Recorder recorder;
+      const shampoo_allocator allocator = recorder.allocator();
+      ModelSpec spec = FiveShapes({{"root_method", method}});
+      spec.params.push_back({{70, 33}});
+      spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+      spec.allocator = &allocator;
+      spec.device_id = device;
+      {
+        Model model(spec, stream);
+        REQUIRE(recorder.sizes.size() == 2);
+        const auto state = static_cast<size_t>(Foretold(model.plan, "state"));
+        const auto workspace = static_cast<size_t>(Foretold(model.plan, "workspace"));
+        CHECK(recorder.sizes[1] == state);
+        CHECK(recorder.sizes[0] <= workspace);
+        CHECK(recorder.sizes[0] * 10 >= workspace);  // of some use
+        CHECK(recorder.stream == static_cast<cudaStream_t>(stream));
+        double_mark();
+        model.FillParams(1);
+        for (uint64_t t = 1; t <= 3; ++t) {
+          model.FillGradients(t);
+          model.Step();
+        }
+        CHECK(recorder.sizes.size() == 2);
+        CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
+        CHECK(double_live(DOUBLE_PENDING_OPERATIONS) > 0);
+      }
+      CHECK(recorder.live.empty());
+      CHECK(recorder.released == 1);
+      CHECK(!recorder.work_was_left);
+    }
+  }
+}
+
+TEST_CASE("an allocator that has none left, or none that is aligned, makes create fail, and nothing stays behind") {
+  for (const size_t fail_at : {0, 1, 2}) {
+    CAPTURE(fail_at);
+    const Stage stage;
+    UsePlugin();
+    Recorder recorder;
+    recorder.fail_at = fail_at;
+    recorder.misalign = fail_at == 0 ? 128 : 0;
+    const shampoo_allocator allocator = recorder.allocator();
+    shampoo_plan* const plan = MakePlan(FiveShapes());
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    desc.allocator = &allocator;
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, plan, &desc) == (fail_at == 0 ? SHAMPOO_E_INVALID : SHAMPOO_E_NOMEM));
+    const std::string text = shampoo_last_error();
+    const std::string bytes = std::to_string(recorder.sizes.back());
+    CHECK_MESSAGE(text.find(fail_at == 0 ? "not aligned to 256 bytes" : bytes + " bytes of ") != std::string::npos,
+                  text);
+    CHECK(made == nullptr);
+    CHECK(recorder.live.empty());
+    CHECK(recorder.released == 0);
+    shampoo_plan_destroy(plan);
+  }
+}
+
+TEST_CASE("where the device has not enough, create fails with the number of bytes") {
+  const Stage stage;
+  UsePlugin();
+  shampoo_plan* const plan = MakePlan(FiveShapes());
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = SHAMPOO_CUDA;
+  for (const int64_t room : {int64_t{1000}, Foretold(plan, "workspace")}) {
+    MustCuda(cudaDeviceSynchronize());
+    double_set_memory_limit(room);
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_NOMEM);
+    const std::string text = shampoo_last_error();
+    CHECK_MESSAGE(text.find("shampoo_plan_bytes") != std::string::npos, text);
+    CHECK(made == nullptr);
+  }
+  MustCuda(cudaDeviceSynchronize());  // what was had meanwhile is given back in the order of the stream
+  double_set_memory_limit(Foretold(plan, "total"));
+  shampoo_optimizer* made = nullptr;
+  Must(shampoo_optimizer_create(&made, plan, &desc));
+  shampoo_optimizer_destroy(made);
+  shampoo_plan_destroy(plan);
+}
+
+TEST_CASE("a parameter without elements takes its part of the workspace that is foretold") {
+  const Stage stage;
+  UsePlugin();
+  Recorder recorder;
+  const shampoo_allocator allocator = recorder.allocator();
+  shampoo_config* config = nullptr;
+  Must(shampoo_config_create(&config));
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.device_type = SHAMPOO_CUDA;
+  place.shard_world = 2;
+  shampoo_plan* plan = nullptr;
+  Must(shampoo_plan_create(&plan, config, &place));
+  shampoo_config_destroy(config);
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+    param.name = name.c_str();
+    param.ndim = 1;
+    param.shape[0] = 6;
+    param.shard_form = 1;
+    param.flat_count = i == 0 ? 6 : 0;
+    Must(shampoo_plan_add_param(plan, &param, nullptr));
+  }
+  Must(shampoo_plan_finish(plan));
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = SHAMPOO_CUDA;
+  desc.allocator = &allocator;
+  shampoo_optimizer* made = nullptr;
+  Must(shampoo_optimizer_create(&made, plan, &desc));
+  CHECK(recorder.sizes[0] <= static_cast<size_t>(Foretold(plan, "workspace")));
+  shampoo_optimizer_destroy(made);
+  shampoo_plan_destroy(plan);
+}
+
+}  // namespace
+}  // namespace shampoo_test

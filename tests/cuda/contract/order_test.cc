@@ -1,0 +1,110 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step reads what work in the caller's stream has written before it, and what it writes is there for work after it,
+// in whatever order the device gets on with its streams.
+#include "tests/cuda/contract/training.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kStepsInOrder = 4;  // with precondition_frequency 2: roots at steps 2 and 4
+
+struct Order {
+  int order;
+  uint64_t seed;
+  int progress;  // operations that the device has done by each of the host's calls
+};
+
+const std::vector<Order> kOrders = {
+    {DOUBLE_OLDEST_FIRST, 0, 0},    {DOUBLE_YOUNGEST_FIRST, 0, 0}, {DOUBLE_AS_LATE_AS_POSSIBLE, 0, 0},
+    {DOUBLE_YOUNGEST_FIRST, 0, 20}, {DOUBLE_RANDOM, 1, 0},         {DOUBLE_RANDOM, 2, 7},
+    {DOUBLE_RANDOM, 3, 40}};
+
+// What is to go wrong: the nth call of a function in this step.
+struct Skipped {
+  const char* function = nullptr;
+  int step = 0;
+  int64_t nth = 0;
+};
+
+enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
+
+std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, const Skipped& skipped = {},
+                      std::vector<int64_t>* calls = nullptr) {
+  double_reset();
+  double_set_protection(0);
+  double_set_order(order.order, order.seed);
+  std::vector<char> result;
+  {
+    const TestStream own(where == Where::kBlockingStream ? cudaStreamDefault : cudaStreamNonBlocking);
+    const TestStream other;
+    Training training(spec, where == Where::kLegacyStream ? cudaStream_t{nullptr} : cudaStream_t{own}, kStepsInOrder);
+    for (int t = 1; t <= kStepsInOrder; ++t) {
+      if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
+      if (t == skipped.step) double_skip(skipped.function, skipped.nth);
+      double_mark();
+      if (training.Step(t) != SHAMPOO_OK) return {};
+      if (calls != nullptr) calls->push_back(double_calls(skipped.function));
+      double_progress(order.progress);
+    }
+    result = training.Result();
+  }
+  if (skipped.function == nullptr) {
+    CHECK(std::string(double_problems()) == "");
+    CHECK(std::string(double_leaks()) == "");
+  }
+  if (*double_problems() != '\0') result.clear();
+  return result;
+}
+
+TEST_CASE("results do not depend on the order in which the device gets on") {
+  for (const ModelSpec& spec :
+       {FiveShapes(), FiveShapes({{"status_lag", "0"}}), FiveShapes({{"root_method", "newton"}}),
+        FiveShapes({{"root_method", "higher_order"}})}) {
+    const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream);
+    for (const Where where : {Where::kOwnStream, Where::kBlockingStream, Where::kLegacyStream, Where::kInTurns}) {
+      for (const Order& order : kOrders) {
+        CAPTURE(order.order);
+        CAPTURE(order.seed);
+        CHECK(Run(spec, order, where) == expected);
+      }
+    }
+  }
+  double_reset();
+}
+
+// Of a step that waits, in some order, for what is left out here.
+void CheckThatEachIsNeeded(const char* function, int step) {
+  const ModelSpec spec = FiveShapes();
+  std::vector<int64_t> calls;
+  const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream, {function, 0, 0}, &calls);
+  const int64_t count = calls[static_cast<size_t>(step - 1)];
+  REQUIRE(count > 0);
+  for (int64_t nth = 1; nth <= count; ++nth) {
+    CAPTURE(nth);
+    bool noticed = false;
+    for (const Order& order : kOrders) {
+      noticed = noticed || Run(spec, order, Where::kOwnStream, {function, step, nth}) != expected;
+    }
+    CHECK_MESSAGE(noticed, function << " number " << nth << " of step " << step << " is not needed");
+  }
+  double_reset();
+}
+
+TEST_CASE("every wait of a step is needed") {
+  for (const int step : {1, 2, 3}) {
+    CAPTURE(step);
+    CheckThatEachIsNeeded("cudaStreamWaitEvent", step);
+  }
+}
+
+TEST_CASE("every record of an event in a step is needed") {
+  for (const int step : {1, 2, 3}) {
+    CAPTURE(step);
+    CheckThatEachIsNeeded("cudaEventRecord", step);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

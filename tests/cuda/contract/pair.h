@@ -1,0 +1,65 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+inline const char* const kCounters[] = {"steps",       "skipped_steps", "nonfinite_blocks", "root_computed",
+                                        "root_scalar", "root_eigen",    "root_retried",     "root_reused"};
+
+// The same optimizer on the device and on the CPU.
+struct Pair {
+  explicit Pair(const ModelSpec& spec, cudaStream_t stream = nullptr) : device(spec, stream), host(OnCpu(spec)) {
+    Each([](Model& model) { model.FillParams(1); });
+  }
+  static ModelSpec OnCpu(ModelSpec spec) {
+    spec.device_type = SHAMPOO_CPU;
+    spec.device_id = 0;
+    return spec;
+  }
+  template <typename Work>
+  void Each(const Work& work) {
+    work(device);
+    work(host);
+  }
+  void StepBoth(uint64_t seed) {
+    Each([&](Model& model) {
+      model.FillGradients(seed);
+      model.Step();
+    });
+  }
+  // The largest distance of a parameter, an output, or an entry of the state.
+  double Apart() const {
+    double apart = 0;
+    for (size_t p = 0; p < device.params(); ++p) {
+      apart = std::max(apart, Distance(device.ParamValues(p), host.ParamValues(p)));
+      apart = std::max(apart, Distance(device.OutValues(p), host.OutValues(p)));
+    }
+    for (const std::string& key : host.Keys()) {
+      apart = std::max(apart, Distance(device.State(key), host.State(key)));
+    }
+    return apart;
+  }
+  // After shampoo_optimizer_status() has waited for the device.
+  std::string DifferingCounters() const {
+    std::string differing;
+    for (const char* counter : kCounters) {
+      const double on_device = device.Stat(counter);
+      const double on_host = host.Stat(counter);
+      if (on_device == on_host) continue;
+      differing += std::string(counter) + " " + std::to_string(on_device) + " for " + std::to_string(on_host) + "; ";
+    }
+    return differing;
+  }
+
+  Model device;
+  Model host;
+};
+
+}  // namespace shampoo_test

@@ -1,0 +1,174 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What else a step refuses: bound numbers, parameters, states; and blocks that cannot move.
+#include <cmath>
+
+#include "tests/cuda/contract/pair.h"
+
+namespace shampoo_test {
+namespace {
+
+const char* const kLags[] = {"0", "1"};
+
+// The text of the device ends as that of the CPU, and with status_lag 0 is all of it.
+void CheckRefused(Pair* pair, const std::string& lag, shampoo_status code) {
+  const std::vector<char> before = BitsOf(pair->device);
+  CHECK(pair->host.TryStep() == code);
+  const std::string expected = shampoo_last_error();
+  shampoo_status status = pair->device.TryStep();
+  if (lag == "1") {
+    CHECK(status == SHAMPOO_OK);
+    status = shampoo_optimizer_status(pair->device.optimizer, 1, nullptr);
+  }
+  CHECK(status == code);
+  const std::string text = shampoo_last_error();
+  const std::string own = lag == "1" ? text.substr(std::string("a step was refused: ").size()) : text;
+  CHECK(own == expected);
+  CHECK(BitsOf(pair->device) == before);
+  CHECK(pair->DifferingCounters() == "");
+}
+
+void BindScalar(Model* model, const char* key, int32_t dtype, void* memory, double value) {
+  const auto narrow = static_cast<float>(value);
+  const void* const from = dtype == SHAMPOO_F64 ? static_cast<const void*>(&value) : &narrow;
+  MustCuda(cudaMemcpy(memory, from, dtype == SHAMPOO_F64 ? 8 : 4, cudaMemcpyDefault));
+  Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
+}
+
+TEST_CASE("a bound number out of range is refused in the words of the CPU, and nothing changes") {
+  struct Case {
+    const char* key;
+    int32_t dtype;
+    double value;
+  };
+  for (const Case& one :
+       {Case{"lr", SHAMPOO_F32, -1}, Case{"lr", SHAMPOO_F64, NAN}, Case{"lr", SHAMPOO_F32, HUGE_VAL},
+        Case{"lr", SHAMPOO_F64, 1e39}, Case{"gradient_scale", SHAMPOO_F64, NAN},
+        Case{"gradient_scale", SHAMPOO_F32, -HUGE_VAL}, Case{"gradient_scale", SHAMPOO_F64, -1e200}}) {
+    for (const char* lag : kLags) {
+      CAPTURE(std::string(one.key));
+      CAPTURE(one.value);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const TestStream stream;
+      const DeviceBytes on_device(8);
+      double on_host = 0;
+      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+      const auto bind = [&](double value) {
+        BindScalar(&pair.device, one.key, one.dtype, on_device.get(), value);
+        BindScalar(&pair.host, one.key, one.dtype, &on_host, value);
+      };
+      bind(one.value);
+      CheckRefused(&pair, lag, SHAMPOO_E_INVALID);
+      bind(0.25);
+      pair.StepBoth(4);
+      CHECK(pair.Apart() < 1e-4);
+      // Unbound the number that was set last is in force.
+      Must(shampoo_optimizer_bind_scalar(pair.device.optimizer, 0, one.key, 0, nullptr));
+      Must(shampoo_optimizer_bind_scalar(pair.host.optimizer, 0, one.key, 0, nullptr));
+      pair.Each([&](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5)); });
+      pair.StepBoth(5);
+      CHECK(pair.Apart() < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("a parameter that decays into its gradient must be finite, too") {
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    Pair pair(FiveShapes({{"status_lag", lag}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), stream);
+    for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+    pair.Each([](Model& model) {
+      std::vector<double> values = Sequence(5, model.elements(2));
+      values[13] = NAN;
+      model.SetParam(2, values);
+    });
+    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE("a factor matrix that the host has written is looked at where roots are due") {
+  for (const char* lag : kLags) {
+    for (const char* choice : {"error", "skip_step"}) {
+      CAPTURE(std::string(lag));
+      CAPTURE(std::string(choice));
+      const Stage stage;
+      const TestStream stream;
+      Pair pair(FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}}), stream);
+      for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+      const std::vector<double> sound = pair.host.State("p3/0/factor.1");
+      std::vector<double> bad = sound;
+      bad[6 * 5 + 2] = HUGE_VAL;
+      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", bad); });
+      CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", sound); });
+      pair.StepBoth(4);
+      CHECK(pair.Apart() < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("a step counter out of range is refused") {
+  for (const double counter : {-1.0, 9007199254740992.0}) {
+    for (const char* lag : kLags) {
+      CAPTURE(counter);
+      const Stage stage;
+      const TestStream stream;
+      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      pair.StepBoth(1);
+      pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
+      CHECK(pair.host.TryStep() == SHAMPOO_E_STATE);
+      const std::string expected = shampoo_last_error();
+      CHECK(pair.device.TryStep() == SHAMPOO_E_STATE);  // the host has read it
+      CHECK(std::string(shampoo_last_error()) == expected);
+    }
+  }
+}
+
+TEST_CASE("a direction that does not fit leaves its block where it is, and is told by the next step, once") {
+  for (const char* lag : kLags) {
+    for (const char* choice : {"error", "skip_block"}) {
+      for (const bool in_copy : {false, true}) {
+        CAPTURE(std::string(lag));
+        CAPTURE(std::string(choice));
+        CAPTURE(in_copy);
+        const Stage stage;
+        const TestStream stream;
+        ModelSpec spec = FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}, {"lr", "1e6"}});
+        spec.params[1].in_place = in_copy;
+        spec.params[1].out_dtype = SHAMPOO_F16;
+        spec.params[4].copy_dtype = in_copy ? SHAMPOO_F16 : SHAMPOO_F32;
+        Pair pair(spec, stream);
+        pair.Each([](Model& model) {
+          model.FillGradients(1);
+          model.Step();
+        });
+        CHECK(pair.Apart() < 1e-4);
+        const size_t standing = in_copy ? 4 : 1;
+        CHECK(pair.device.ParamValues(standing) == pair.host.ParamValues(standing));
+        if (in_copy) CHECK(pair.device.CopyValues(standing) == pair.host.CopyValues(standing));
+        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+        CHECK(pair.host.Stat("nonfinite_blocks") == 1);
+        CHECK(pair.DifferingCounters() == "");
+        pair.Each([](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0.1)); });
+        if (choice == std::string("error")) {
+          const std::vector<char> before = BitsOf(pair.device);
+          CHECK(pair.host.TryStep() == SHAMPOO_E_NUMERIC);
+          const std::string expected = shampoo_last_error();
+          CHECK(pair.device.TryStep() == SHAMPOO_E_NUMERIC);
+          CHECK(std::string(shampoo_last_error()) == expected);
+          CHECK(BitsOf(pair.device) == before);
+        }
+        for (uint64_t t = 2; t <= 4; ++t) pair.StepBoth(t);
+        CHECK(pair.Apart() < 1e-3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/double/control.h"
+#include "tests/cuda/tools/device_model.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("a step on the device is that of the CPU") {
+  ModelSpec spec;
+  spec.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "1e-3"}};
+  spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}};
+  Model device(spec);
+  spec.device_type = SHAMPOO_CPU;
+  Model host(spec);
+  for (Model* model : {&device, &host}) {
+    model->FillParams(1);
+    for (uint64_t t = 1; t <= 5; ++t) {
+      model->FillGradients(t);
+      model->Step();
+    }
+  }
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    CHECK(Distance(device.ParamValues(p), host.ParamValues(p)) < 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

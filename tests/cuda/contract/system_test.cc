@@ -1,0 +1,91 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machines on which CUDA cannot be used: what is told of them, and that a plan can be made there.
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+shampoo_backend_info Cuda() {
+  UsePlugin();
+  REQUIRE(shampoo_backend_count() == 2);
+  shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+  Must(shampoo_backend_describe(1, &info));
+  CHECK(std::string(info.name) == "cuda");
+  return info;
+}
+
+TEST_CASE("where there are devices, they are counted") {
+  const Stage stage;
+  for (const int devices : {1, 2}) {
+    double_set_system(devices, CUDART_VERSION, CUDART_VERSION);
+    const shampoo_backend_info info = Cuda();
+    CHECK(info.usable == 1);
+    CHECK(info.device_count == devices);
+    CHECK(std::string(info.why_not) == "");
+  }
+}
+
+TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
+  struct Case {
+    int devices, driver, runtime;
+    std::vector<const char*> words;
+  };
+  const std::vector<Case> cases = {
+      {2, 0, 12060, {"there is no", "driver"}},      {0, 12060, 12060, {"no ", "device", "CUDA_VISIBLE_DEVICES"}},
+      {2, 12040, 12060, {"driver", "12.4", "12.6"}}, {2, 12090, 13000, {"driver", "12.9", "13.0", "major version"}},
+      {2, 11080, 12060, {"driver", "11.8", "12.6"}},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.driver);
+    CAPTURE(one.devices);
+    const Stage stage;
+    double_set_system(one.devices, one.driver, one.runtime);
+    const shampoo_backend_info info = Cuda();
+    CHECK(info.usable == 0);
+    CHECK(info.device_count == 0);
+    const std::string why_not = info.why_not;
+    for (const char* word : one.words) CHECK_MESSAGE(why_not.find(word) != std::string::npos, why_not);
+    shampoo_plan* const plan = MakePlan(FiveShapes());
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_UNSUPPORTED);
+    const std::string text = shampoo_last_error();
+    CHECK_MESSAGE(text.find(why_not) != std::string::npos, text);
+    CHECK(made == nullptr);
+    shampoo_plan_destroy(plan);
+    // Another machine; the text of before is still there.
+    double_set_system(2, CUDART_VERSION, CUDART_VERSION);
+    CHECK(Cuda().usable == 1);
+    CHECK(why_not == info.why_not);
+  }
+}
+
+TEST_CASE("a newer driver of the same major version, and of a later one, will do") {
+  for (const int driver : {12060, 12090, 13010}) {
+    const Stage stage;
+    double_set_system(1, driver, 12060);
+    CHECK(Cuda().usable == 1);
+  }
+}
+
+TEST_CASE("a device that is not there") {
+  const Stage stage;
+  UsePlugin();
+  shampoo_plan* const plan = MakePlan(FiveShapes());
+  for (const int device : {-1, 2}) {
+    shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+    desc.device_type = SHAMPOO_CUDA;
+    desc.device_id = device;
+    shampoo_optimizer* made = nullptr;
+    CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_INVALID);
+    const std::string text = shampoo_last_error();
+    CHECK_MESSAGE(text.find("device_id is " + std::to_string(device) + ": expected 0 to 1") != std::string::npos, text);
+  }
+  shampoo_plan_destroy(plan);
+}
+
+}  // namespace
+}  // namespace shampoo_test

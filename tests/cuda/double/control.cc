@@ -1,0 +1,183 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/double/control.h"
+
+#include <string>
+
+#include "tests/cuda/double/state.h"
+
+namespace shampoo::cuda_double {
+namespace {
+
+struct Locked {
+  std::unique_lock<std::recursive_mutex> lock{TheMutex()};
+  State* operator->() const { return &TheState(); }
+};
+
+int64_t LiveAllocations(Place place) {
+  int64_t count = 0;
+  for (const auto& [address, allocation] : TheState().memory.allocations()) {
+    if (allocation.place == place && !allocation.leaving) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_double
+
+using namespace shampoo::cuda_double;
+
+extern "C" {
+
+void double_reset(void) {
+  const Locked state;
+  ResetState();
+}
+
+void double_set_order(int order, uint64_t seed) {
+  const Locked state;
+  state->order = order;
+  SetSeed(seed);
+}
+
+void double_set_query_progress(int operations) { Locked()->query_progress = operations; }
+
+int64_t double_progress(int64_t operations) { return Locked()->streams.Progress(operations); }
+
+void double_set_protection(int protect) { Locked()->memory.SetProtect(protect != 0); }
+
+void double_set_system(int devices, int driver_version, int runtime_version) {
+  const Locked state;
+  state->devices = devices < Memory::kMostDevices ? devices : Memory::kMostDevices;
+  state->driver_version = driver_version;
+  state->runtime_version = runtime_version;
+}
+
+void double_set_memory_limit(int64_t bytes) { Locked()->memory_limit = bytes; }
+
+int64_t double_calls(const char* function) {
+  const Locked state;
+  if (function != nullptr) {
+    const auto found = state->calls.find(FunctionName(function));
+    return found == state->calls.end() ? 0 : found->second;
+  }
+  int64_t sum = 0;
+  for (const auto& [name, count] : state->calls) sum += count;
+  return sum;
+}
+
+int64_t double_count(int kind) {
+  const Locked state;
+  return kind >= 0 && kind < DOUBLE_KINDS ? state->counts[static_cast<size_t>(kind)] : -1;
+}
+
+int64_t double_launches_of(const char* part_of_name) {
+  const Locked state;
+  int64_t sum = 0;
+  for (const auto& [name, count] : state->kernels) {
+    if (name.find(part_of_name) != std::string::npos) sum += count;
+  }
+  return sum;
+}
+
+void double_mark(void) {
+  const Locked state;
+  state->calls.clear();
+  state->kernels.clear();
+  state->counts.fill(0);
+}
+
+int64_t double_live(int object) {
+  const Locked state;
+  switch (object) {
+    case DOUBLE_STREAMS:
+      return state->stream_handles.size();
+    case DOUBLE_EVENTS:
+      return state->events.size();
+    case DOUBLE_BLAS_HANDLES:
+      return state->blas.size();
+    case DOUBLE_SOLVER_HANDLES:
+      return state->solvers.size();
+    case DOUBLE_SOLVER_PARAMS:
+      return state->params.size();
+    case DOUBLE_GRAPHS:
+      return state->graphs.size();
+    case DOUBLE_GRAPH_EXECS:
+      return state->graph_execs.size();
+    case DOUBLE_DEVICE_ALLOCATIONS:
+      return LiveAllocations(Place::kDevice);
+    case DOUBLE_HOST_ALLOCATIONS:
+      return LiveAllocations(Place::kPinned);
+    case DOUBLE_DEVICE_BYTES: {
+      size_t bytes = 0;
+      for (int device = 0; device < Memory::kMostDevices; ++device) bytes += state->memory.live_bytes(device);
+      return static_cast<int64_t>(bytes);
+    }
+    case DOUBLE_PENDING_OPERATIONS:
+      return state->streams.pending();
+    default:
+      return -1;
+  }
+}
+
+const char* double_leaks(void) {
+  static const char* const kNames[] = {"streams",
+                                       "events",
+                                       "cuBLAS handles",
+                                       "cuSOLVER handles",
+                                       "cuSOLVER parameters",
+                                       "graphs",
+                                       "executable graphs",
+                                       "device allocations",
+                                       "pinned allocations"};
+  static std::string text;
+  const Locked state;
+  text.clear();
+  for (int object = DOUBLE_STREAMS; object <= DOUBLE_HOST_ALLOCATIONS; ++object) {
+    const int64_t count = double_live(object);
+    if (count != 0) text += std::to_string(count) + " " + kNames[object] + "\n";
+  }
+  for (const auto& [address, allocation] : state->memory.allocations()) {
+    if (!allocation.leaving) text += "  of " + std::to_string(allocation.bytes) + " bytes\n";
+  }
+  return text.c_str();
+}
+
+const char* double_problems(void) {
+  static std::string text;
+  const Locked state;
+  state->memory.CheckGuards();
+  text.clear();
+  for (const std::string& problem : state->memory.problems()) text += problem + "\n";
+  return text.c_str();
+}
+
+void double_clear_problems(void) { Locked()->memory.problems().clear(); }
+
+void double_fail(const char* function, int64_t nth, int code) {
+  Locked()->planned.push_back({function != nullptr ? FunctionName(function) : "", "", nth, false, code});
+}
+
+void double_skip(const char* function, int64_t nth) {
+  Locked()->planned.push_back({FunctionName(function), "", nth, true, 0});
+}
+
+void double_skip_launch(const char* part_of_name, int64_t nth) {
+  Locked()->planned.push_back({"Launch", part_of_name != nullptr ? part_of_name : "", nth, true, 0});
+}
+
+int64_t double_cancel_failures(void) {
+  const Locked state;
+  const size_t count = state->planned.size() + state->planned_eigen.size();
+  state->planned.clear();
+  state->planned_eigen.clear();
+  return static_cast<int64_t>(count);
+}
+
+void double_fault(int code) { Locked()->fault = static_cast<cudaError_t>(code); }
+
+void double_fail_eigen(int64_t nth, int64_t matrix, int how, int info) {
+  Locked()->planned_eigen.push_back({nth, matrix, how, info});
+}
+
+}  // extern "C"

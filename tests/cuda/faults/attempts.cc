@@ -1,0 +1,69 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/faults/attempts.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int64_t kMostCalls = 2000;
+
+// "cudaMallocAsync" of "... cudaMallocAsync(...) failed: ..."
+std::string FunctionIn(const std::string& text) {
+  const size_t end = text.find("(...) failed: ");
+  if (end == std::string::npos) return {};
+  size_t begin = end;
+  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(text[begin - 1])) != 0 || text[begin - 1] == '_'))
+    --begin;
+  return text.substr(begin, end - begin);
+}
+
+}  // namespace
+
+Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
+  const Stage stage;
+  const TestStream stream;
+  Outcome outcome;
+  Model model(attempt.spec, stream);
+  model.FillParams(1);
+  for (int64_t t = 1; t <= attempt.steps_before; ++t) {
+    model.FillGradients(static_cast<uint64_t>(t));
+    model.Step();
+  }
+  model.FillGradients(99);
+  model.Bind();
+  double_mark();
+  fail();
+  outcome.status = attempt.run(&model);
+  outcome.text = shampoo_last_error();
+  outcome.failure_used = double_cancel_failures() == 0;
+  if (attempt.afterwards) attempt.afterwards(&model, outcome.status != SHAMPOO_OK);
+  return outcome;
+}
+
+int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
+                 const std::function<shampoo_status(int64_t n)>& code, const std::string& names) {
+  for (int64_t n = 1; n < kMostCalls; ++n) {
+    CAPTURE(n);
+    const Outcome outcome = TryOnce(attempt, [&] { fail(n); });
+    if (!outcome.failure_used) {
+      CHECK(outcome.status == SHAMPOO_OK);
+      return n - 1;
+    }
+    CAPTURE(outcome.text);
+    CHECK(outcome.status == code(n));
+    CHECK(outcome.text.find(names) != std::string::npos);
+    CHECK(!FunctionIn(outcome.text).empty());
+  }
+  FAIL("there is no end of it");
+  return 0;
+}
+
+int64_t FailEachCall(const Attempt& attempt) {
+  const auto is_memory = [](int64_t n) { return n % 2 == 0; };
+  return FailEach(
+      attempt,
+      [&](int64_t n) { double_fail(nullptr, n, is_memory(n) ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure); },
+      [&](int64_t n) { return is_memory(n) ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
+}
+
+}  // namespace shampoo_test

@@ -1,0 +1,223 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each call of CUDA fails in turn, in everything that an optimizer does.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/cuda/faults/attempts.h"
+
+namespace shampoo_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// On four streams, by both eigensolvers.
+ModelSpec SpecOfCalls(const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(more);
+  spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};
+  return spec;
+}
+
+shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = SHAMPOO_CUDA;
+  desc.stream = model->stream;
+  return shampoo_optimizer_create(out, model->plan, &desc);
+}
+
+// What asks whether there is a device at all comes first.
+int64_t CallsToDescribe() {
+  double_mark();
+  shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+  Must(shampoo_backend_describe(1, &info));
+  return double_calls(nullptr);
+}
+
+TEST_CASE("create: nothing is left, and another one works") {
+  UsePlugin();
+  const int64_t first = CallsToDescribe();
+  Attempt attempt{.spec = SpecOfCalls(), .run = {}};
+  shampoo_optimizer* made = nullptr;
+  attempt.run = [&](Model* model) { return CreateAnother(model, &made); };
+  attempt.afterwards = [&](Model* model, bool failed) {
+    CHECK((made == nullptr) == failed);
+    if (failed) Must(CreateAnother(model, &made));
+    shampoo_optimizer_destroy(std::exchange(made, nullptr));
+  };
+  for (int64_t n = 1; n <= first; ++n) {
+    const Outcome outcome = TryOnce(attempt, [&] { double_fail(nullptr, n, cudaErrorUnknown); });
+    // Versions that cannot be asked for are not of use but for a text.
+    CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
+  }
+  const int64_t calls = FailEach(
+      attempt,
+      [&](int64_t n) {
+        double_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+      },
+      [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
+  CHECK(calls > 30);
+}
+
+TEST_CASE("create says how much memory could not be had, and for what") {
+  const Attempt attempt{.spec = SpecOfCalls(), .run = [](Model* model) {
+                          shampoo_optimizer* made = nullptr;
+                          return CreateAnother(model, &made);
+                        }};
+  for (const auto& [n, what] : {std::pair{1, "bytes of workspace on device 0"}, {2, "bytes of state on device 0"}}) {
+    const Outcome outcome = TryOnce(attempt, [&] { double_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
+    CHECK(outcome.status == SHAMPOO_E_NOMEM);
+    CHECK(outcome.text.find(what) != std::string::npos);
+    CHECK(outcome.text.find("cudaMallocAsync(...) failed: cudaErrorMemoryAllocation") != std::string::npos);
+  }
+}
+
+shampoo_status StepOnce(Model* model) { return shampoo_optimizer_step(model->optimizer, model->stream); }
+
+TEST_CASE("a first step and later ones: what is under way ends before its memory goes") {
+  for (const int64_t before : {0, 1}) {
+    Attempt attempt{.spec = SpecOfCalls(), .steps_before = before, .run = StepOnce};
+    attempt.spec.params = {{{2, 3, 4}}, {{4, 3}}};
+    CHECK(FailEachCall(attempt) > 30);
+  }
+}
+
+// One optimizer, on which the step is tried again after each failure.
+int64_t FailEachCallOf(const ModelSpec& spec) {
+  const Stage stage;
+  const TestStream stream;
+  Model model(spec, stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(n);
+    REQUIRE(n < 5000);
+    double_fail(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+    const shampoo_status status = StepOnce(&model);
+    if (double_cancel_failures() != 0) {
+      CHECK(status == SHAMPOO_OK);
+      return n - 1;
+    }
+    CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
+    CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
+    // Where only the end of the step could not be noted it was made, which the next call may have to find out.
+    if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
+      CHECK(next == SHAMPOO_E_STATE);
+      Must(StepOnce(&model));
+    }
+    const shampoo_status told = shampoo_optimizer_status(model.optimizer, 1, nullptr);
+    CHECK((told == SHAMPOO_OK || told == SHAMPOO_E_STATE));
+  }
+}
+
+TEST_CASE("every call of a step, by every method, and another step after it") {
+  for (const char* lag : {"0", "1"}) {
+    CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
+    CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 40);
+  }
+  for (const char* method : {"newton", "higher_order"}) {
+    ModelSpec spec;
+    spec.keys = {{"root_method", method}, {"root_max_iterations", "12"}, {"epsilon", "10"}};
+    spec.params = {{{3, 2}}};
+    CHECK(FailEachCallOf(spec) > 60);
+  }
+}
+
+TEST_CASE("bind and status") {
+  Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
+                    model->Bind();
+                    return SHAMPOO_OK;
+                  }};
+  CHECK(FailEachCall(attempt) == 0);
+  for (const int32_t wait : {0, 1}) {
+    attempt.run = [wait](Model* model) { return shampoo_optimizer_status(model->optimizer, wait, nullptr); };
+    CHECK(FailEachCall(attempt) >= wait);
+  }
+}
+
+TEST_CASE("state_read and state_write: the host's memory is as it was") {
+  for (const char* key : {"p0/0/factor.0", "group.0/step"}) {
+    std::vector<char> memory;
+    int64_t index = -1;
+    int64_t elements = 1;
+    const auto find = [&](Model* model) {
+      shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+      int64_t count = 0;
+      Must(shampoo_state_count(model->optimizer, &count));
+      for (index = 0; index < count; ++index) {
+        Must(shampoo_state_describe(model->optimizer, index, &entry));
+        if (std::string(entry.key) == key) break;
+      }
+      elements = 1;
+      for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
+      memory.assign(static_cast<size_t>(elements) * 8, '\x55');
+    };
+    Attempt attempt{.spec = SpecOfCalls(), .steps_before = 2, .run = {}};
+    attempt.run = [&](Model* model) {
+      find(model);
+      return shampoo_state_read(model->optimizer, index, 0, elements, memory.data(), memory.size(), SHAMPOO_CPU,
+                                model->stream);
+    };
+    attempt.afterwards = [&](Model*, bool failed) {
+      CHECK((memory == std::vector<char>(memory.size(), '\x55')) == failed);
+    };
+    CHECK(FailEachCall(attempt) >= 3);
+    attempt.run = [&](Model* model) {
+      find(model);
+      return shampoo_state_write(model->optimizer, index, 0, elements, memory.data(), memory.size(), SHAMPOO_CPU,
+                                 model->stream);
+    };
+    attempt.afterwards = [&](Model*, bool) { CHECK(memory == std::vector<char>(memory.size(), '\x55')); };
+    CHECK(FailEachCall(attempt) >= 3);
+  }
+}
+
+TEST_CASE("save and load: the checkpoint before stays, and none is begun that is not whole") {
+  const fs::path folder = fs::temp_directory_path() / ("shampoo_faults_" + std::to_string(getpid()));
+  const auto indices = [&] {
+    int64_t count = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      count += entry.path().extension() == ".json" ? 1 : 0;
+    return count;
+  };
+  Attempt attempt{.spec = SpecOfCalls(), .steps_before = 2, .run = {}};
+  attempt.spec.params.resize(2);
+  attempt.run = [&](Model* model) {
+    return shampoo_save(&model->optimizer, 1, nullptr, folder.c_str(), model->stream);
+  };
+  REQUIRE(TryOnce(attempt, [] {}).status == SHAMPOO_OK);
+  attempt.afterwards = [&](Model*, bool) { CHECK(indices() == 1); };
+  CHECK(FailEachCall(attempt) > 10);
+  attempt.afterwards = {};
+  attempt.run = [&](Model* model) {
+    return shampoo_load(&model->optimizer, 1, nullptr, folder.c_str(), model->stream);
+  };
+  CHECK(FailEachCall(attempt) > 10);
+  attempt.afterwards = [&](Model* model, bool) {
+    Must(shampoo_load(&model->optimizer, 1, nullptr, folder.c_str(), model->stream));
+    CHECK(model->State("group.0/step") == std::vector<double>{2});
+  };
+  FailEachCall(attempt);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("destroy, whatever fails") {
+  for (int64_t n = 1; n < 30; ++n) {
+    const Stage stage(DOUBLE_OLDEST_FIRST);
+    const TestStream stream;
+    Model model(SpecOfCalls(), stream);
+    model.FillParams(1);
+    model.FillGradients(1);
+    model.Step();
+    model.Wait();
+    double_fail(nullptr, n, cudaErrorUnknown);
+    shampoo_optimizer_destroy(model.optimizer);
+    model.optimizer = nullptr;
+    double_cancel_failures();
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,196 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Eigensolvers that fail, or are wrong without a word.
+#include "tests/cuda/faults/attempts.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kFaults[] = {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES};
+
+ModelSpec SpecOfRoots(const Keys& more = {}) {
+  ModelSpec spec;
+  spec.keys = {{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}};
+  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  spec.params = {{{6, 5}}, {{6, 5}}, {{6, 5}}};
+  return spec;
+}
+
+struct Log {
+  Log() {
+    Must(
+        shampoo_set_log([](void* user, int32_t, const char* line) { static_cast<Log*>(user)->text += line; }, this, 1));
+  }
+  ~Log() { (void)shampoo_set_log(nullptr, nullptr, 0); }
+  std::string text;
+};
+
+// One matrix of the batches that a step decomposes: the first dims of three blocks, and then the second.
+// The steps before run first, as it is solvers at work that are counted.
+void Spoil(Model* model, int how) {
+  model->Wait();
+  double_fail_eigen(2, 1, how, 3);
+}
+
+std::vector<double> InverseOf(Model* model, const char* block) {
+  return model->State(std::string(block) + "/inverse.1");
+}
+
+TEST_CASE("the block goes on with its previous inverse, and the next call recovers the root") {
+  for (const int how : kFaults) {
+    for (const char* lag : {"0", "1"}) {
+      for (const char* packed : {"f32", "bf16"}) {
+        CAPTURE(how);
+        CAPTURE(lag);
+        const Stage stage;
+        Log log;
+        Model spoiled(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
+        Model plain(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
+        for (Model* model : {&plain, &spoiled}) {
+          model->FillParams(1);
+          for (uint64_t t = 1; t <= 3; ++t) {
+            model->FillGradients(t);
+            if (model == &spoiled && t == 2) Spoil(model, how);
+            model->Step();
+            const bool early = model == &spoiled && t == 2;
+            // With a lag nobody has asked yet.
+            if (early) CHECK(spoiled.Stat("root_retried") == (std::string(lag) == "0" ? 1 : 0));
+          }
+        }
+        for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
+        CHECK(spoiled.Stat("root_retried") == 1);
+        CHECK(spoiled.Stat("root_retried_float64") == 1);
+        CHECK(spoiled.Stat("root_reused") == 0);
+        CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
+        const std::string why =
+            how == DOUBLE_EIGEN_INFO ? "the eigensolver did not converge" : "the solver gave a wrong result";
+        CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
+              std::string::npos);
+        // Others never notice, and its own step was another.
+        for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
+        CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
+        for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
+          CHECK(spoiled.State(std::string("p1/0") + state) == plain.State(std::string("p1/0") + state));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("in the step itself it is the previous inverse") {
+  for (const int how : kFaults) {
+    CAPTURE(how);
+    const Stage stage;
+    // The sixth step refreshes, and fails to; that of the other does not. Before that they are the same.
+    Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
+    Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
+    for (Model* model : {&spoiled, &plain}) {
+      model->FillParams(1);
+      for (uint64_t t = 1; t <= 6; ++t) {
+        model->FillGradients(t);
+        model->Wait();
+        // The first dims of all blocks, and then the second ones.
+        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) double_fail_eigen(1, -1, how, 3);
+        model->Step();
+      }
+    }
+    // Before anybody asks: the report of the step is not taken, so that no root is recovered.
+    for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
+    CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
+    CHECK(spoiled.Stat("root_retried") == 6);
+  }
+}
+
+TEST_CASE("the recovered root is that which the device would have computed") {
+  for (const char* dtype : {"f32", "f64"}) {
+    for (const int64_t d : {6, 40, 130}) {
+      const Stage stage;
+      ModelSpec spec = SpecOfRoots({{"computation_dtype", dtype}, {"epsilon", "10"}});
+      spec.params = {{{d, 3}}};
+      Model spoiled(spec);
+      Model plain(spec);
+      for (Model* model : {&plain, &spoiled}) {
+        model->FillParams(1);
+        model->FillGradients(1);
+        model->Wait();
+        if (model == &spoiled) double_fail_eigen(1, 0, DOUBLE_EIGEN_NAN, 0);
+        model->Step();
+        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+      }
+      CHECK(spoiled.Stat("root_retried") == 1);
+      const double tolerance = std::string(dtype) == "f64" ? 1e-12 : 1e-5;
+      CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
+      CHECK(Distance(spoiled.State("p0/0/factor.0"), plain.State("p0/0/factor.0")) == 0);
+    }
+  }
+}
+
+// Two arenas in turn, of which the one that was written is only read from then on.
+TEST_CASE("where no root can be recovered it stays, and too often is an error") {
+  const Stage stage(DOUBLE_OLDEST_FIRST);
+  Log log;
+  Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(model.plan, 0, "state", &bytes));
+  const DeviceBytes first(static_cast<size_t>(bytes));
+  const DeviceBytes second(static_cast<size_t>(bytes));
+  MustCuda(cudaMemset(first.get(), 0, static_cast<size_t>(bytes)));
+  model.FillParams(1);
+  const void* from = first.get();
+  void* to = second.get();
+  const auto step = [&] {
+    Must(shampoo_optimizer_bind_state(model.optimizer, from, to));
+    const shampoo_status status = model.TryStep();
+    if (status == SHAMPOO_OK) std::swap(const_cast<void*&>(from), to);
+    return status;
+  };
+  model.FillGradients(1);
+  CHECK(step() == SHAMPOO_OK);
+  for (int i = 0; i < 2; ++i) {
+    Spoil(&model, DOUBLE_EIGEN_INFO);
+    model.FillGradients(2);
+    CHECK(step() == SHAMPOO_OK);
+  }
+  CHECK(step() == SHAMPOO_E_NUMERIC);
+  const std::string text = shampoo_last_error();
+  CHECK(text.find("the inverse root of p1/0/factor.1 could not be computed at 2 refreshes in a row") !=
+        std::string::npos);
+  CHECK(text.find("root_failure_tolerance (1)") != std::string::npos);
+  CHECK(model.Stat("root_reused") == 2);
+  CHECK(model.Stat("root_retried") == 0);
+  CHECK(log.text.find("the block goes on with its previous inverse") != std::string::npos);
+  CHECK(step() == SHAMPOO_OK);
+  Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
+}
+
+TEST_CASE("all matrices of a batch at once, at the first refresh") {
+  for (const int how : kFaults) {
+    const Stage stage;
+    Model spoiled(SpecOfRoots({{"grafting", "none"}}));
+    Model plain(SpecOfRoots({{"grafting", "none"}}));
+    for (Model* model : {&plain, &spoiled}) {
+      model->FillParams(1);
+      model->FillGradients(1);
+      if (model == &spoiled) {
+        model->Wait();
+        for (int run = 0; run < 2; ++run) double_fail_eigen(1, -1, how, 1);  // one after the other
+      }
+      model->Step();
+    }
+    Must(shampoo_optimizer_status(spoiled.optimizer, 1, nullptr));
+    CHECK(spoiled.Stat("root_retried") == 6);
+    for (size_t p = 0; p < 3; ++p) {
+      // By the identity: lr times the gradient.
+      std::vector<double> expected = Sequence(1000 + p, 30);
+      const std::vector<double> gradient = Sequence(1500 + p, 30);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.01 * gradient[i];
+      CHECK(Distance(spoiled.ParamValues(p), expected) < 1e-6);
+      const std::string inverse = "p" + std::to_string(p) + "/0/inverse.0";
+      CHECK(Distance(spoiled.State(inverse), plain.State(inverse)) < 1e-5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

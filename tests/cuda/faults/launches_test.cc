@@ -1,0 +1,251 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// No launch of a step is for nothing, and none can get lost unseen: each is dropped in turn.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "core/base/text.h"
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+using shampoo::Cat;
+
+// Of all kernels with one rank.
+const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",   "TakeGroupsBody",    "EndStepBody",
+                                "CopyStateBody",     "ScanBody",        "JudgeBlockBody",    "DecideBody",
+                                "FilterBody",        "NormBody",        "ScaleBody",         "FitBody",
+                                "StandBody",         "ApplyBody",       "LoadGradientBody",  "MoveDimBody",
+                                "UpdateFactorBody",  "StoreRootBody",   "MarkRootsBody",     "FindFlagsBody",
+                                "SumRowsBody",       "SumSquaresBody",  "StartBody",         "FirstIterateBody",
+                                "FactorBody",        "AddTermBody",     "FirstRootBody",     "SettleBody",
+                                "GoOnBody",          "PairBody",        "TransformBody",     "ScaleRowsBody",
+                                "InspectPieceBody",  "BeginMemberBody", "SignsBody",         "LoadBody",
+                                "SettleRootBody",    "NoteLargestBody", "JudgeByVectorBody", "DistanceBody",
+                                "JudgeByMatrixBody", "StatusBody",      "DeliverBody",       "InitializeFactorsBody"};
+const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
+
+// What sees to exceptions, or writes what is there from the step before, if that was alike.
+const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",         "JudgeBlockBody",
+                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody", "BeginMemberBody",
+                                  "SignsBody",      "SettleRootBody", "NoteLargestBody",  "StatusBody",
+                                  "FitBody",        "StandBody"};
+
+struct Trial {
+  const char* name;
+  ModelSpec spec;
+  int64_t target = 1;  // the step of which something is dropped
+  int64_t steps = 3;
+  int64_t bad = 0;        // the step that has a gradient with NaN
+  bool arenas = false;    // two of the caller's, in turn
+  bool diagonal = false;  // the gradients
+  bool strict = false;    // every launch counts but those of kSometimes
+};
+
+// Memory of two states, and which is read.
+class Arenas {
+ public:
+  explicit Arenas(Model* model) {
+    int64_t bytes = 0;
+    Must(shampoo_plan_bytes(model->plan, 0, "state", &bytes));
+    for (auto& arena : arenas_) arena = std::make_unique<DeviceBytes>(static_cast<size_t>(bytes));
+    MustCuda(cudaMemset(arenas_[0]->get(), 0, static_cast<size_t>(bytes)));
+  }
+  void Bind(Model* model) {
+    Must(shampoo_optimizer_bind_state(model->optimizer, arenas_[at_]->get(), arenas_[1 - at_]->get()));
+    at_ = 1 - at_;
+  }
+
+ private:
+  std::unique_ptr<DeviceBytes> arenas_[2];
+  size_t at_ = 0;
+};
+
+template <typename Bytes>
+void Append(const Bytes& bytes, std::string* text) {
+  text->append(bytes.begin(), bytes.end());
+}
+
+// All that can be seen of a trial. drop() is called before the step in question, and seen() after it.
+std::string Result(const Trial& trial, const std::function<void()>& drop, const std::function<void()>& seen) {
+  const Stage stage(DOUBLE_OLDEST_FIRST);
+  Model model(trial.spec);
+  std::unique_ptr<Arenas> arenas;
+  if (trial.arenas) arenas = std::make_unique<Arenas>(&model);
+  model.FillParams(1);
+  std::string text;
+  for (int64_t t = 1; t <= trial.steps; ++t) {
+    model.FillGradients(static_cast<uint64_t>(t));
+    if (trial.diagonal) model.SetGradient(0, {3, 0, 0, 0, 2, 0, 0, 0, 1});
+    if (t == trial.bad) {
+      std::vector<double> values(model.elements(0), 1.0);
+      values.back() = std::numeric_limits<double>::quiet_NaN();
+      model.SetGradient(0, values);
+    }
+    if (arenas) arenas->Bind(&model);
+    if (t == trial.target) drop();
+    const shampoo_status status = model.TryStep();
+    if (t == trial.target) seen();
+    text += std::to_string(status) + (status == SHAMPOO_OK ? "" : shampoo_last_error()) + "\n";
+    if (t == trial.target) Append(model.Bits(), &text);
+  }
+  for (int i = 0; i < 2; ++i) text += std::to_string(shampoo_optimizer_status(model.optimizer, 1, nullptr)) + "\n";
+  for (const char* count : {"steps", "skipped_steps", "nonfinite_blocks", "root_computed", "root_retried",
+                            "root_reused", "root_eigen", "root_diagonal"}) {
+    text += std::to_string(model.Stat(count)) + "\n";
+  }
+  Append(model.Bits(), &text);
+  double_clear_problems();  // what was dropped may have been in order to avoid them
+  return text;
+}
+
+std::vector<Trial> Trials() {
+  const auto spec = [](const Keys& more, const std::vector<std::vector<int64_t>>& shapes) {
+    ModelSpec made;
+    made.keys = {{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}};
+    made.keys.insert(made.keys.end(), more.begin(), more.end());
+    for (const std::vector<int64_t>& shape : shapes) made.params.push_back({shape});
+    return made;
+  };
+  const Keys rich = {{"grafting", "adam"}, {"momentum", "0.9"}};
+  const Keys newton = {{"root_method", "newton"}};
+  const Keys higher = {{"root_method", "higher_order"}, {"root_order", "4"}};
+  const auto with = [](Keys keys, const Keys& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  };
+  const Keys unfinished = {{"root_max_iterations", "1"}, {"epsilon", "1e-3"}};
+  std::vector<Trial> trials = {
+      {.name = "first step", .spec = spec(rich, {{2, 3, 4}})},
+      {.name = "later step", .spec = spec(rich, {{2, 3, 4}}), .target = 2, .strict = true},
+      {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
+      {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
+      {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
+      // What the method makes of it is no root, or none that can be kept.
+      {.name = "unfinished newton", .spec = spec(with(newton, unfinished), {{3, 4}})},
+      {.name = "unfinished higher order", .spec = spec(with(higher, unfinished), {{3, 4}})},
+      {.name = "too large a root",
+       .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
+      {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},
+      {.name = "refused", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
+      {.name = "after a refusal", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
+      {.name = "arenas", .spec = spec(rich, {{4, 3}}), .target = 2, .arenas = true},
+      {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
+  };
+  trials.back().spec.params[0].out_dtype = SHAMPOO_F16;
+  trials.back().spec.params[0].in_place = false;
+  return trials;
+}
+
+// Whether something is another. Where a kernel then reads addresses that nobody has written, a GPU tells of a fault,
+// and the process of the double ends: so it is one of its own.
+bool Differs(const std::string& expected, const std::function<std::string()>& result) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) (void)std::signal(number, SIG_DFL);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    (void)dup2(nowhere, STDOUT_FILENO);
+    (void)dup2(nowhere, STDERR_FILENO);
+    _exit(result() == expected ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("whatever launch of a step is dropped, something is another") {
+  std::map<std::string, int64_t> noticed;
+  std::string unnoticed;
+  for (const Trial& trial : Trials()) {
+    std::map<std::string, int64_t> launches;
+    int64_t known = 0;
+    const std::string expected = Result(
+        trial, [] { double_mark(); },
+        [&] {
+          for (const char* kernel : kKernels) {
+            launches[kernel] = double_launches_of((std::string("::") + kernel).c_str());
+            known += launches[kernel];
+          }
+          CHECK(known == double_count(DOUBLE_LAUNCHES));
+          for (const char* call : kCalls) launches[call] = double_calls(call);
+        });
+    for (const auto& [what, count] : launches) {
+      for (int64_t n = 1; n <= count; ++n) {
+        const auto drop = [&] {
+          if (what.find("Body") != std::string::npos) {
+            double_skip_launch(("::" + what).c_str(), n);
+          } else {
+            double_skip(what.c_str(), n);
+          }
+        };
+        if (Differs(expected, [&] { return Result(trial, drop, [] { REQUIRE(double_cancel_failures() == 0); }); })) {
+          ++noticed[what];
+        } else {
+          const bool may_be = std::find(std::begin(kSometimes), std::end(kSometimes), what) != std::end(kSometimes);
+          if (trial.strict && !may_be) unnoticed += Cat(trial.name, ": ", what, " ", n, " of ", count, "\n");
+        }
+      }
+    }
+  }
+  CHECK(unnoticed == "");
+  for (const char* kernel : kKernels) {
+    const std::string name = kernel;
+    CAPTURE(name);
+    CHECK((noticed[name] > 0) == (name != "InitializeFactorsBody"));  // of create
+  }
+  for (const char* call : kCalls) CHECK(noticed[call] > 0);
+}
+
+// Memory begins with what is in it. The first step is looked at, and the state before it.
+TEST_CASE("whatever is not written at create, something is another") {
+  const Trial trial = Trials().front();
+  int64_t calls = 0;
+  const auto run = [&](const char* function, int64_t n) {
+    const Stage stage(DOUBLE_OLDEST_FIRST);
+    if (n > 0) std::string(function) == "Launch" ? double_skip_launch(nullptr, n) : double_skip(function, n);
+    double_mark();
+    Model model(trial.spec);
+    REQUIRE(double_cancel_failures() == 0);
+    calls = double_calls(function);
+    std::string text;
+    Append(model.Bits(), &text);
+    model.FillParams(1);
+    for (uint64_t t = 1; t <= 2; ++t) {
+      model.FillGradients(t);
+      const shampoo_status status = model.TryStep();
+      text += std::to_string(status) + (status == SHAMPOO_OK ? "" : shampoo_last_error()) + "\n";
+    }
+    for (const char* count : {"steps", "nonfinite_blocks", "root_computed", "root_retried"}) {
+      text += std::to_string(model.Stat(count)) + "\n";
+    }
+    Append(model.Bits(), &text);
+    double_clear_problems();
+    return text;
+  };
+  for (const char* function : {"cudaMemcpyAsync", "cudaMemsetAsync", "Launch"}) {
+    const std::string expected = run(function, 0);
+    const int64_t count = calls;
+    CHECK(count > 0);
+    for (int64_t n = 1; n <= count; ++n) {
+      const std::string name = Cat(function, " ", n);
+      CAPTURE(name);
+      // Scalars, what is known of blocks, and statuses of roots are written before anything reads them.
+      const bool is_for_order =
+          name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" || name == "cudaMemsetAsync 4";
+      CHECK(Differs(expected, [&] { return run(function, n); }) != is_for_order);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# on_gpu.sh PYTHON GOLDEN SUITE OUT REPLAY: replays a suite on the GPU and judges it; 77 where there is none.
+set -eu
+cases=$(ls "$2/data/$3"/*.safetensors | grep -v '/data\.safetensors$')
+# shellcheck disable=SC2086
+"$5" --device cuda --threads 1 --out "$4" $cases
+"$1" "$2/compare.py" "$2/data/$3" "$4"

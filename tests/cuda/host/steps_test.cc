@@ -1,0 +1,233 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "tests/cuda/host/device_host.h"
+
+namespace shampoo_test {
+namespace {
+
+using shampoo::RootFailure;
+using shampoo::cuda::Refusal;
+
+const Keys kAtOnce = {{"status_lag", "0"}};
+
+void FindNan() {
+  TheFake().finds.refusal = Refusal::kGradientNotFinite;
+  TheFake().finds.element = 5;
+  TheFake().finds.value = std::numeric_limits<double>::quiet_NaN();
+}
+
+TEST_CASE("a call waits for the step before, and not for its own; numbers and schedule are those of the host") {
+  int stream = 0;
+  DeviceHost host(Keys{{"precondition_frequency", "3"}}, &stream);
+  FakeDevice& fake = TheFake();
+  CHECK(fake.stream == &stream);
+  for (int64_t t = 1; t <= 7; ++t) {
+    Must(host.Step(&stream));
+    CHECK(fake.steps_given == t);
+    CHECK(fake.waits == t - 1);
+    CHECK(fake.expected_step[0] == t);
+    CHECK(int{fake.refresh[0]} == (t % 3 == 0 ? 1 : 0));
+    CHECK(fake.args.any_refresh == fake.refresh[0]);
+    CHECK(fake.args.buffers_changed == (t == 1 ? 1 : 0));
+    CHECK(host.Stat("steps") == static_cast<double>(t - 1));
+  }
+  CHECK(fake.downloads == 0);
+  CHECK(host.Steps() == 7);
+  CHECK(host.Stat("steps") == 7);
+}
+
+TEST_CASE("with status_lag 0 a call waits for its own step") {
+  DeviceHost host(kAtOnce);
+  Must(host.Step());
+  CHECK(TheFake().waits == 1);
+  CHECK(host.Stat("steps") == 1);
+}
+
+TEST_CASE("what a step refuses is told by the next call, which makes no step") {
+  DeviceHost host(Keys{});
+  Must(host.Step());
+  FindNan();
+  Must(host.Step());
+  CHECK(host.Step() == SHAMPOO_E_NUMERIC);
+  CHECK(Lacking(shampoo_last_error(), {"the step before this one was refused", "changed nothing either",
+                                       "the gradient of parameter \"w\" has NaN at element 5 (block w/0)",
+                                       "nothing has changed", "on_nonfinite"}) == "");
+  CHECK(TheFake().steps_given == 2);
+  Must(host.Step());
+  CHECK(TheFake().expected_step[0] == 2);
+  CHECK(TheFake().args.told == 1);
+  Must(host.Step());
+  CHECK(host.Steps() == 3);
+}
+
+TEST_CASE("with status_lag 0 it is told by its own call, in the words of the CPU") {
+  DeviceHost host(kAtOnce);
+  FindNan();
+  CHECK(host.Step() == SHAMPOO_E_NUMERIC);
+  CHECK(std::string(shampoo_last_error()).rfind("the gradient of parameter \"w\" has NaN at element 5", 0) == 0);
+  Must(host.Step());
+  CHECK(host.Steps() == 1);
+}
+
+TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once") {
+  DeviceHost host(Keys{});
+  Must(host.Step());
+  FindNan();
+  Must(host.Step());
+  int64_t failed = -1;
+  Must(shampoo_optimizer_status(host.optimizer, 0, &failed));  // not known yet
+  CHECK(failed == 0);
+  CHECK(shampoo_optimizer_status(host.optimizer, 1, &failed) == SHAMPOO_E_NUMERIC);
+  CHECK(failed == 2);
+  Must(shampoo_optimizer_status(host.optimizer, 1, nullptr));
+  Must(host.Step());
+  CHECK(host.Steps() == 2);
+}
+
+TEST_CASE("every reason has its text") {
+  struct Case {
+    Refusal refusal;
+    double value;
+    int32_t dim;
+    shampoo_status code;
+    std::vector<std::string> words;
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<Case> cases = {
+      {Refusal::kGradientNotFinite,
+       infinity,
+       0,
+       SHAMPOO_E_NUMERIC,
+       {"the gradient of parameter \"w\" has an infinity"}},
+      {Refusal::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
+      {Refusal::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
+      {Refusal::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
+      {Refusal::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
+      {Refusal::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
+      {Refusal::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
+      {Refusal::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},
+      {Refusal::kLearningRate, -2, 0, SHAMPOO_E_INVALID, {"the scalar bound to group 0", "key lr", "-2"}},
+      {Refusal::kGradientScale, infinity, 0, SHAMPOO_E_INVALID, {"gradient_scale", "inf"}},
+  };
+  for (const Case& one : cases) {
+    DeviceHost host(
+        Keys{{"status_lag", "0"}, {"grafting", "adam"}, {"factor_dtype", one.value == 1e9 ? "f16" : "f32"}});
+    TheFake().finds.refusal = one.refusal;
+    TheFake().finds.value = one.value;
+    TheFake().finds.dim = one.dim;
+    TheFake().finds.element = 7;
+    CHECK(host.Step() == one.code);
+    for (const std::string& word : one.words) CHECK(Lacking(shampoo_last_error(), {word}) == "");
+    Must(host.Step());
+  }
+}
+
+TEST_CASE("skips are counted, and the counter of the group stays") {
+  DeviceHost host(Keys{{"on_nonfinite", "skip_step"}});
+  Must(host.Step());
+  TheFake().skips = true;
+  TheFake().skipped_blocks = 1;
+  Must(host.Step());
+  Must(host.Step());
+  CHECK(TheFake().expected_step[0] == 2);
+  CHECK(host.Steps() == 2);
+  CHECK(host.Stat("skipped_steps") == 1);
+  CHECK(host.Stat("nonfinite_blocks") == 1);
+}
+
+TEST_CASE("a block that stood still is raised by the next step, once") {
+  DeviceHost host(Keys{});
+  TheFake().standing_blocks = 1;
+  Must(host.Step());
+  CHECK(host.Step() == SHAMPOO_E_NUMERIC);
+  CHECK(Lacking(shampoo_last_error(), {"the direction of block w/0 was not finite"}) == "");
+  Must(host.Step());
+  CHECK(host.Stat("nonfinite_blocks") == 1);
+}
+
+TEST_CASE("a root that the device could not compute is computed by the host") {
+  for (const char* lag : {"0", "1"}) {
+    DeviceHost host(Keys{{"status_lag", lag}, {"epsilon", "1e-12"}});
+    TheFake().fails_roots = true;
+    Must(host.Step());
+    // 16^(-1/4), by a step that waits for it or by what reads the state.
+    CHECK(host.Read("w/0/inverse.0", 1)[0] == doctest::Approx(0.5));
+    CHECK(host.Read("w/0/inverse.1", 2)[1] == 0);
+    CHECK(host.Stat("root_computed") == 2);
+    CHECK(host.Stat("root_retried") == 2);
+    CHECK(host.Stat("root_retried_float64") == 2);
+    Must(host.Step());
+    Must(host.Step());
+    CHECK(host.Stat("root_reused") == 0);
+  }
+}
+
+TEST_CASE("but not in an arena that later steps only read") {
+  DeviceHost host(Keys{{"root_failure_tolerance", "0"}});
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
+  std::vector<char> memory(static_cast<size_t>(2 * bytes + 256));
+  char* const first = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
+  char* const second = first + bytes;
+  Must(shampoo_optimizer_bind_state(host.optimizer, first, second));
+  TheFake().fails_roots = true;
+  Must(host.Step());
+  CHECK(TheFake().downloads == 1);  // of the steps that the state has made
+  CHECK(TheFake().expected_step[0] == 1);
+  Must(shampoo_optimizer_bind_state(host.optimizer, second, first));
+  CHECK(host.Step() == SHAMPOO_E_NUMERIC);
+  CHECK(Lacking(shampoo_last_error(), {"inverse root of w/0/factor.0", "root_failure_tolerance (0)"}) == "");
+  CHECK(host.Stat("root_reused") == 2);
+  Must(host.Step());
+  CHECK(TheFake().expected_step[0] == 2);
+  CHECK(TheFake().downloads == 1);  // what a step has written is known
+}
+
+TEST_CASE("a state that something else has written is refused once, unless it is said") {
+  DeviceHost host(Keys{});
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
+  std::vector<char> memory(static_cast<size_t>(bytes + 256));
+  char* const arena = memory.data() + (256 - reinterpret_cast<uintptr_t>(memory.data()) % 256);
+  Must(shampoo_optimizer_bind_state(host.optimizer, arena, arena));
+  Must(host.Step());
+  const std::vector<char> snapshot(arena, arena + bytes);
+  for (int i = 0; i < 3; ++i) Must(host.Step());
+  std::copy(snapshot.begin(), snapshot.end(), arena);
+  Must(host.Step());
+  CHECK(host.Step() == SHAMPOO_E_STATE);
+  CHECK(Lacking(shampoo_last_error(), {"\"group.0/step\" is 1", "left 4", "shampoo_optimizer_bind_state"}) == "");
+  Must(host.Step());
+  CHECK(TheFake().expected_step[0] == 2);
+  std::copy(snapshot.begin(), snapshot.end(), arena);
+  Must(shampoo_optimizer_bind_state(host.optimizer, nullptr, nullptr));
+  Must(shampoo_optimizer_bind_state(host.optimizer, arena, arena));
+  Must(host.Step());
+  Must(shampoo_optimizer_status(host.optimizer, 1, nullptr));
+  CHECK(TheFake().expected_step[0] == 2);
+}
+
+TEST_CASE("a counter that is written, and a learning rate on the device, hold from the next step on") {
+  DeviceHost host(Keys{});
+  float lr = 0.5F;
+  CHECK(shampoo_optimizer_bind_scalar(host.optimizer, 0, "lr", SHAMPOO_F32, reinterpret_cast<char*>(&lr) + 1) ==
+        SHAMPOO_E_INVALID);
+  Must(shampoo_optimizer_bind_scalar(host.optimizer, 0, "lr", SHAMPOO_F32, &lr));
+  const int64_t steps = 41;
+  Must(shampoo_state_write(host.optimizer, host.IndexOf("group.0/step"), 0, 1, &steps, sizeof steps, SHAMPOO_CPU,
+                           nullptr));
+  Must(host.Step());
+  CHECK(TheFake().expected_step[0] == 42);
+  CHECK(TheFake().args.groups[0].bound_lr.value == &lr);
+  CHECK(host.Steps() == 42);
+  lr = -1;
+  Must(host.Step());
+  CHECK(host.Step() == SHAMPOO_E_INVALID);
+  CHECK(Lacking(shampoo_last_error(), {"the scalar bound to group 0: key lr: the value -1"}) == "");
+}
+
+}  // namespace
+}  // namespace shampoo_test

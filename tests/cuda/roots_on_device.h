@@ -1,0 +1,229 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/root_workspace.h"
+#include "tests/cuda/double/control.h"
+
+// RootSolver on the double of CUDA, with batches of the host.
+namespace shampoo::cuda_test {
+
+using namespace shampoo::cuda;
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr RootMethod kMethods[] = {RootMethod::kEigen, RootMethod::kNewton, RootMethod::kHigherOrder};
+
+template <typename Real>
+inline constexpr Dtype kDtype = sizeof(Real) == 4 ? Dtype::kF32 : Dtype::kF64;
+
+inline void Check(const Status& status) {
+  INFO(status.message());
+  REQUIRE(status.ok());
+}
+inline void Check(cudaError_t error) { REQUIRE(error == cudaSuccess); }
+
+// Memory of the device with these contents.
+template <typename Element>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<Element>& elements) : count_(elements.size()) {
+    void* memory = nullptr;
+    Check(cudaMalloc(&memory, std::max<size_t>(1, Bytes())));
+    data_ = static_cast<Element*>(memory);
+    Check(cudaMemcpy(data_, elements.data(), Bytes(), cudaMemcpyHostToDevice));
+  }
+  ~OnDevice() { cudaFree(data_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  Element* data() const { return data_; }
+  std::vector<Element> Read() const {
+    std::vector<Element> elements(count_);
+    Check(cudaMemcpy(elements.data(), data_, Bytes(), cudaMemcpyDeviceToHost));
+    return elements;
+  }
+
+ private:
+  size_t Bytes() const { return count_ * sizeof(Element); }
+  size_t count_;
+  Element* data_ = nullptr;
+};
+
+// A process's one device, as the engine sets it up.
+struct Device {
+  Device() {
+    Check(cudaStreamCreate(&handles.stream));
+    REQUIRE(cublasCreate(&handles.blas) == CUBLAS_STATUS_SUCCESS);
+    REQUIRE(cublasSetStream(handles.blas, handles.stream) == CUBLAS_STATUS_SUCCESS);
+    REQUIRE(cublasSetWorkspace(handles.blas, blas_memory.data(), 1 << 20) == CUBLAS_STATUS_SUCCESS);
+    REQUIRE(cusolverDnCreate(&handles.solver) == CUSOLVER_STATUS_SUCCESS);
+    REQUIRE(cusolverDnSetStream(handles.solver, handles.stream) == CUSOLVER_STATUS_SUCCESS);
+  }
+  ~Device() {
+    cusolverDnDestroy(handles.solver);
+    cublasDestroy(handles.blas);
+    cudaStreamDestroy(handles.stream);
+  }
+  OnDevice<char> blas_memory{std::vector<char>(1 << 20)};
+  Handles handles{};
+};
+
+template <typename Real>
+using Matrix = std::vector<Real>;
+
+// What is asked for; the defaults are those of the library.
+struct Question {
+  RootMethod method = RootMethod::kEigen;
+  Dtype root_dtype = Dtype::kF32;
+  int64_t root = 4;
+  double multiplier = 1;
+  double epsilon = 1e-12;
+  double divisor = 1;
+  double limit = kInfinity;
+  double tolerance = 1e-6;
+  int64_t most = 100;
+  int64_t order = 3;
+  bool pseudo_inverse = false;
+  double rank_rtol = -1;
+  double rank_atol = 0;
+  bool may_be_diagonal = true;
+  bool active = true;
+
+  GroupNumbers Numbers() const {
+    GroupNumbers numbers{};
+    numbers.root_method = method;
+    numbers.exponent_multiplier = multiplier;
+    numbers.epsilon = epsilon;
+    numbers.root_tolerance = tolerance;
+    numbers.root_max_iterations = most;
+    numbers.root_order = order;
+    numbers.root_rank_handling = pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
+    numbers.root_rank_rtol = rank_rtol;
+    numbers.root_rank_atol = rank_atol;
+    return numbers;
+  }
+};
+
+template <typename Real>
+struct Answer {
+  std::vector<Matrix<Real>> matrices;
+  std::vector<RootStatus> status;
+};
+
+// Matrices of one order as a batch, with something between them that must stay.
+template <typename Real>
+Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices) {
+  constexpr Real kBetween = 77;
+  const auto size = static_cast<size_t>(n * n);
+  const size_t stride = size + 3;
+  Device device;
+  std::vector<Real> packed(stride * matrices.size(), kBetween);
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    std::copy(matrices[i].begin(), matrices[i].end(), packed.begin() + static_cast<ptrdiff_t>(i * stride));
+  }
+  const OnDevice<Real> on_device(packed);
+  const OnDevice<double> divisor({question.divisor});
+  const OnDevice<int32_t> flag({question.may_be_diagonal ? 1 : 0});
+  const OnDevice<const int32_t*> flags(std::vector<const int32_t*>(matrices.size(), flag.data()));
+  const OnDevice<int32_t> active({question.active ? 1 : 0});
+  RootStatus untouched{};
+  untouched.ticket = 5;
+  untouched.iterations = -7;
+  const OnDevice<RootStatus> status(std::vector<RootStatus>(matrices.size(), untouched));
+
+  RootBatch batch;
+  batch.n = n;
+  batch.count = static_cast<int64_t>(matrices.size());
+  batch.stride = static_cast<int64_t>(stride);
+  batch.computation = kDtype<Real>;
+  batch.root_dtype = question.root_dtype;
+  batch.limit = std::min(question.limit, LargestFinite(kDtype<Real>));
+  batch.root = question.root;
+  batch.matrices = on_device.data();
+  batch.divisor = divisor.data();
+  batch.may_be_diagonal = flags.data();
+  batch.active = active.data();
+  batch.status = status.data();
+
+  std::unique_ptr<RootSolver> solver;
+  Check(RootSolver::Create({{question.method, n, batch.count, question.root_dtype}}, device.handles, &solver));
+  CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(question.method, n, batch.count, question.root_dtype));
+  const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
+  double_mark();
+  Check(solver->Compute(batch, question.Numbers(), device.handles, workspace.data()));
+  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
+  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
+  Check(cudaStreamSynchronize(device.handles.stream));
+  CHECK(double_count(DOUBLE_NONFINITE_EIGENPROBLEMS) == 0);
+  CHECK(std::string(double_problems()).empty());
+
+  Answer<Real> answer;
+  answer.status = status.Read();
+  const std::vector<Real> result = on_device.Read();
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const auto begin = result.begin() + static_cast<ptrdiff_t>(i * stride);
+    answer.matrices.emplace_back(begin, begin + static_cast<ptrdiff_t>(size));
+    for (size_t between = size; between < stride; ++between) CHECK(result[i * stride + between] == kBetween);
+    CHECK(answer.status[i].ticket == 5);
+  }
+  return answer;
+}
+
+// Eigenvalues from 1 / condition to 1, those below `least_rank` of them 0.
+template <typename Real>
+Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, int64_t zeros = 0, double size = 1) {
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  const auto count = static_cast<size_t>(n);
+  std::vector<double> a(count * count);
+  for (size_t i = 0; i < count; ++i) {
+    const double exponent = i == 0 ? 0 : i + 1 == count ? 1 : uniform(*random);
+    a[i * count + i] = static_cast<int64_t>(i) >= n - zeros ? 0 : std::pow(condition, -exponent);
+  }
+  for (int reflection = 0; reflection < 3; ++reflection) {
+    std::vector<double> v(count);
+    double norm = 0;
+    for (double& element : v) element = normal(*random);
+    for (const double element : v) norm += element * element;
+    // Both sides of H A H, H = I - 2 v v^T / |v|^2.
+    for (const bool rows : {true, false}) {
+      for (size_t i = 0; i < count; ++i) {
+        double product = 0;
+        const auto at = [&](size_t j) -> double& { return a[rows ? i * count + j : j * count + i]; };
+        for (size_t j = 0; j < count; ++j) product += at(j) * v[j];
+        for (size_t j = 0; j < count; ++j) at(j) -= 2 * product / norm * v[j];
+      }
+    }
+  }
+  Matrix<Real> rounded(count * count);
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      rounded[i * count + j] = static_cast<Real>(a[i * count + j] * size);
+      rounded[j * count + i] = rounded[i * count + j];
+    }
+  }
+  return rounded;
+}
+
+template <typename Real>
+Matrix<Real> Diagonal(const std::vector<double>& elements) {
+  const size_t n = elements.size();
+  Matrix<Real> matrix(n * n);
+  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = static_cast<Real>(elements[i]);
+  return matrix;
+}
+
+}  // namespace shampoo::cuda_test

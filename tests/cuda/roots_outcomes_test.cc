@@ -1,0 +1,246 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of matrices of which some have no root, of refused steps, and of wrong results of a solver.
+#include <cstring>
+
+#include "core/backend/cuda/plugin/roots_chunk.h"
+#include "tests/cuda/roots_on_device.h"
+
+namespace shampoo::cuda_test {
+namespace {
+
+TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
+  Question question;
+  question.root = 2;
+  question.epsilon = 1e-3;
+  const std::vector<double> positive = {4, 0.25, 1e-6};
+  // A negative element that epsilon outweighs is not clamped; one that it does not clamps all.
+  const std::vector<double> slightly_negative = {4, -5e-4, 1};
+  const std::vector<double> negative = {4, -1, 1};
+  const Answer<float> answer = Solve<float>(
+      question, 3, {Diagonal<float>(positive), Diagonal<float>(slightly_negative), Diagonal<float>(negative)});
+  for (const RootStatus& status : answer.status) {
+    CHECK(status.failure == RootFailure::kNone);
+    CHECK(status.kind == RootKind::kDiagonal);
+    CHECK(status.diagonal_input == 1);
+  }
+  const auto root = [](double element) { return doctest::Approx(1 / std::sqrt(element)); };
+  CHECK(answer.matrices[0][8] == root(1e-6 + 1e-3));
+  CHECK(answer.matrices[1][4] == root(5e-4));
+  CHECK(answer.matrices[1][8] == root(1 + 1e-3));
+  CHECK(answer.matrices[2][4] == root(1e-3));
+  CHECK(answer.matrices[2][8] == root(2 + 1e-3));
+  CHECK(answer.matrices[2][1] == 0.0F);
+
+  // Once it was not diagonal, it is decomposed, and clamped.
+  question.may_be_diagonal = false;
+  const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
+  CHECK(decomposed.status[0].kind == RootKind::kEigen);
+  CHECK(decomposed.status[0].diagonal_input == 1);
+  CHECK(decomposed.matrices[0][8] == root(1 + 5e-4 + 1e-3));
+
+  const Answer<float> scalar = Solve<float>(question, 1, {{4.0F}, {-1.0F}, {static_cast<float>(kNan)}});
+  CHECK(scalar.status[0].kind == RootKind::kScalar);
+  CHECK(scalar.matrices[0][0] == root(4 + 1e-3));
+  CHECK(scalar.matrices[1][0] == root(1e-3));
+  CHECK(scalar.status[2].failure == RootFailure::kNanInput);
+}
+
+TEST_CASE("a matrix does not notice what else is in its batch") {
+  std::mt19937_64 random(6);
+  for (const RootMethod method : kMethods) {
+    for (const int64_t n : {6, 50}) {
+      CAPTURE(static_cast<int>(method));
+      CAPTURE(n);
+      Question question;
+      question.method = method;
+      question.root_dtype = Dtype::kF64;
+      std::vector<Matrix<float>> matrices;
+      // They stop after different numbers of iterations.
+      for (const double condition : {1e5, 1.0, 10.0, 1e3}) {
+        matrices.push_back(RandomMatrix<float>(n, condition, &random));
+      }
+      std::vector<Matrix<float>> mixed = matrices;
+      mixed.push_back(matrices[0]);
+      mixed.back()[1] = mixed.back()[static_cast<size_t>(n)] = static_cast<float>(kNan);
+      mixed.push_back(matrices[0]);
+      mixed.back()[0] = static_cast<float>(kInfinity);
+      mixed.push_back(Diagonal<float>(std::vector<double>(static_cast<size_t>(n), 2)));
+      const Answer<float> together = Solve(question, n, mixed);
+      for (size_t i = 0; i < matrices.size(); ++i) {
+        const Answer<float> alone = Solve<float>(question, n, {matrices[i]});
+        CHECK(together.status[i].failure == RootFailure::kNone);
+        CHECK(together.status[i].iterations == alone.status[0].iterations);
+        CHECK(together.matrices[i] == alone.matrices[0]);
+      }
+      CHECK(together.status[4].failure == RootFailure::kNanInput);
+      CHECK(together.status[5].failure == RootFailure::kInfInput);
+      for (const size_t i : {size_t{4}, size_t{5}}) {
+        CHECK(std::memcmp(together.matrices[i].data(), mixed[i].data(), mixed[i].size() * sizeof(float)) == 0);
+        CHECK(together.status[i].iterations == 0);
+      }
+      CHECK(together.status[6].failure == RootFailure::kNone);
+      CHECK(together.status[6].diagonal_input == 1);
+      CHECK(together.matrices[6][0] == doctest::Approx(std::pow(2, -0.25)));
+    }
+  }
+}
+
+TEST_CASE("a step that was refused leaves roots and statuses") {
+  std::mt19937_64 random(7);
+  for (const RootMethod method : kMethods) {
+    Question question;
+    question.method = method;
+    question.active = false;
+    question.divisor = kNan;
+    const Matrix<float> matrix = RandomMatrix<float>(8, 10, &random);
+    const Answer<float> answer = Solve<float>(question, 8, {matrix});
+    CHECK(answer.matrices[0] == matrix);
+    CHECK(answer.status[0].iterations == -7);
+  }
+}
+
+TEST_CASE("roots that cannot be computed say why") {
+  std::mt19937_64 random(8);
+  Question question;
+  const auto failure = [&question](const Matrix<float>& matrix) {
+    const auto n = static_cast<int64_t>(std::sqrt(static_cast<double>(matrix.size())));
+    const Answer<float> answer = Solve<float>(question, n, {matrix});
+    if (answer.status[0].failure != RootFailure::kNone) CHECK(answer.matrices[0] == matrix);
+    return answer.status[0].failure;
+  };
+  const Matrix<float> good = RandomMatrix<float>(12, 10, &random);
+  CHECK(failure(good) == RootFailure::kNone);
+  SUBCASE("too large") {
+    for (const RootMethod method : kMethods) {
+      question.method = method;
+      question.limit = 0.5;
+      CHECK(failure(good) == RootFailure::kOutOfRange);
+    }
+    question.method = RootMethod::kEigen;
+    question.limit = 900;
+    CHECK(failure(Diagonal<float>({1, 1e-20})) == RootFailure::kOutOfRange);
+  }
+  SUBCASE("singular") {
+    question.epsilon = 0;
+    CHECK(failure(Diagonal<float>({1, 0})) == RootFailure::kSingular);
+    question.may_be_diagonal = false;
+    CHECK(failure(Diagonal<float>({1, 0})) == RootFailure::kSingular);
+  }
+  SUBCASE("not positive") {
+    Matrix<float> negative = good;
+    for (float& element : negative) element = -element;
+    for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
+      question.method = method;
+      CHECK(failure(negative) == RootFailure::kNotConverged);
+    }
+  }
+  SUBCASE("stopped too soon") {
+    for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
+      question.method = method;
+      question.most = 2;
+      const Answer<float> answer = Solve<float>(question, 12, {good});
+      CHECK(answer.status[0].failure == RootFailure::kNotConverged);
+      CHECK(answer.status[0].converged == 0);
+      CHECK(answer.status[0].iterations == 2);
+    }
+  }
+}
+
+TEST_CASE("an iteration that cannot end is given up") {
+  Question question;
+  question.method = RootMethod::kNewton;
+  question.epsilon = 0;
+  question.root = 1;
+  question.most = 1000000;
+  const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
+  CHECK(answer.status[0].failure == RootFailure::kNotConverged);
+  CHECK(answer.status[0].converged == 0);
+  CHECK(double_count(DOUBLE_PRODUCTS) < 3000);
+}
+
+// In extended precision, whose range is wider.
+TEST_CASE("no eigenvalue needs more iterations than are made at most") {
+  for (int root = 1; root <= 16; ++root) {
+    for (int order = 2; order <= 8; ++order) {
+      int64_t needed = 1;  // the first step, which may lose a factor of 2^root
+      for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
+        long double factor = 0;
+        long double term = 1;  // b_i (1 - y)^i
+        for (int i = 0; i < order; ++i) {
+          factor += term;
+          term *= (1 - y) * static_cast<long double>(1 + i * root) / static_cast<long double>((i + 1) * root);
+        }
+        y *= std::pow(factor, static_cast<long double>(root));
+      }
+      CAPTURE(root);
+      CAPTURE(order);
+      CHECK(needed <= MostUsefulIterations(root, order));
+    }
+  }
+}
+
+TEST_CASE("what a solver gets wrong is found") {
+  std::mt19937_64 random(9);
+  for (const int64_t n : {12, 40}) {
+    const std::vector<Matrix<float>> matrices = {
+        RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random)};
+    for (const int how : {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES}) {
+      CAPTURE(how);
+      double_fail_eigen(1, 1, how, 3);
+      const Answer<float> answer = Solve<float>(Question{}, n, matrices);
+      const bool says_so = how == DOUBLE_EIGEN_INFO;
+      CHECK(answer.status[0].failure == RootFailure::kNone);
+      CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrong));
+      CHECK(answer.status[1].solver_info == (says_so ? 3 : 0));
+      CHECK(answer.matrices[1] == matrices[1]);
+      CHECK(answer.status[2].failure == RootFailure::kNone);
+    }
+  }
+}
+
+TEST_CASE("the number of calls does not depend on the number of matrices") {
+  std::mt19937_64 random(10);
+  for (const RootMethod method : kMethods) {
+    Question question;
+    question.method = method;
+    int64_t calls[3][2] = {};
+    for (const size_t large : {size_t{0}, size_t{1}}) {
+      Solve(question, 4, std::vector<Matrix<float>>(large != 0 ? 1000 : 10, RandomMatrix<float>(4, 10, &random)));
+      calls[0][large] = double_count(DOUBLE_LAUNCHES);
+      calls[1][large] = double_count(DOUBLE_PRODUCTS);
+      calls[2][large] = double_count(DOUBLE_EIGENPROBLEMS);
+    }
+    for (const auto& of_kind : calls) CHECK(of_kind[0] == of_kind[1]);
+    CHECK(calls[2][0] == (method == RootMethod::kEigen ? 1 : 0));
+  }
+}
+
+TEST_CASE("a batch beyond the limits of cuSOLVER is worked off in chunks") {
+  std::mt19937_64 random(11);
+  const auto count = static_cast<size_t>(kMostRootsAtOnce + 1);
+  std::vector<Matrix<float>> matrices(count, RandomMatrix<float>(2, 10, &random));
+  matrices.back() = RandomMatrix<float>(2, 5, &random);
+  const Answer<float> answer = Solve(Question{}, 2, matrices);
+  CHECK(double_count(DOUBLE_EIGENPROBLEMS) == 2);
+  CHECK(answer.matrices[0] == answer.matrices[count - 2]);
+  CHECK(answer.matrices.back() == Solve<float>(Question{}, 2, {matrices.back()}).matrices[0]);
+}
+
+TEST_CASE("workspaces stay below what is aimed at unless a matrix alone needs more") {
+  for (const RootMethod method : kMethods) {
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
+      for (const int64_t n : {1, 2, 32, 33, 128, 1024, 8192, 20000}) {
+        for (const int64_t count : {1, 7, 1000, 100000}) {
+          const int64_t chunk = RootChunkCount(method, n, count, dtype);
+          CHECK(chunk >= 1);
+          CHECK(chunk <= count);
+          CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kRootWorkspaceAim));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_test

@@ -1,0 +1,171 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// Roots of batches of matrices on the device (the double of CUDA) beside those of the CPU.
+#include "core/roots/inverse_root.h"
+#include "tests/cuda/roots_on_device.h"
+
+namespace shampoo::cuda_test {
+namespace {
+
+template <typename Real>
+void CheckSymmetric(int64_t n, const Matrix<Real>& x) {
+  bool symmetric = true;
+  for (int64_t i = 0; i < n * n; ++i) {
+    symmetric = symmetric && x[static_cast<size_t>(i)] == x[static_cast<size_t>(i % n * n + i / n)];
+  }
+  CHECK(symmetric);
+}
+
+// max |x - y| / max |y|
+template <typename Real>
+double Distance(const Matrix<Real>& x, const Matrix<Real>& y) {
+  double largest = 0;
+  double distance = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double difference = std::fabs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+    if (std::isnan(difference)) return difference;
+    distance = std::max(distance, difference);
+    largest = std::max(largest, std::fabs(static_cast<double>(y[i])));
+  }
+  return largest > 0 ? distance / largest : distance;
+}
+
+Settings ForCpu(const Question& question) {
+  Settings settings;
+  settings.root_method = question.method;
+  settings.root_dtype = question.root_dtype;
+  settings.exponent_multiplier = question.multiplier;
+  settings.epsilon = question.epsilon;
+  settings.root_tolerance = question.tolerance;
+  settings.root_max_iterations = question.most;
+  settings.root_order = question.order;
+  settings.root_rank_handling = question.pseudo_inverse ? RankHandling::kPseudoInverse : RankHandling::kEpsilon;
+  settings.root_rank_rtol = question.rank_rtol;
+  settings.root_rank_atol = question.rank_atol;
+  return settings;
+}
+
+// All roots as the CPU has them, which gets matrices that have been divided.
+template <typename Real>
+void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices, double tolerance) {
+  const Answer<Real> answer = Solve(question, n, matrices);
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    CAPTURE(i);
+    Matrix<Real> divided = matrices[i];
+    for (Real& element : divided) element /= static_cast<Real>(question.divisor);
+    Matrix<Real> expected(divided.size());
+    RootResult result;
+    const Status status = InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result);
+    Check(status);
+    const RootStatus& told = answer.status[i];
+    // A higher rung of the CPU's ladder stands for a failure here.
+    if (result.outcome.rungs_used > 0) {
+      CHECK(told.failure == result.outcome.first_failure);
+      continue;
+    }
+    CHECK(told.failure == RootFailure::kNone);
+    CHECK(told.kind == result.outcome.kind);
+    CHECK(told.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
+    CHECK(told.solver_info == 0);
+    // At the level of float32's rounding an iteration may stop one sooner or later.
+    CHECK(std::abs(told.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
+    if (question.root_dtype == Dtype::kF64) CHECK(told.converged == result.outcome.converged);
+    CHECK(Distance(answer.matrices[i], expected) <= tolerance);
+    CheckSymmetric(n, answer.matrices[i]);
+  }
+}
+
+template <typename Real>
+void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
+  std::mt19937_64 random(3);
+  for (const int64_t n : {1, 2, 3, 7, 33, 64, 100}) {
+    for (const int64_t root : {2, 4, 6}) {
+      CAPTURE(n);
+      CAPTURE(root);
+      if (n > 33 && root > 2) continue;  // enough of what takes long
+      Question question;
+      question.method = method;
+      question.root_dtype = root_dtype;
+      question.root = root;
+      question.divisor = root == 4 ? 0.5 : 1;
+      std::vector<Matrix<Real>> matrices;
+      for (const double of_one : {1.0, std::sqrt(condition), condition}) {
+        matrices.push_back(RandomMatrix<Real>(n, of_one, &random, 0, root == 2 ? 1e-3 : 50));
+      }
+      // An error of a unit of rounding, relative to the largest eigenvalue, is one of the least, and so of the root.
+      const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
+      // The first step of higher_order makes the largest eigenvalue small, with few digits.
+      CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
+    }
+  }
+}
+
+TEST_CASE("roots of random matrices are those of the CPU") {
+  for (const RootMethod method : kMethods) {
+    CAPTURE(static_cast<int>(method));
+    SUBCASE("in float32") { CompareRandom<float>(method, Dtype::kF32, 1e3); }
+    SUBCASE("in float64") { CompareRandom<double>(method, Dtype::kF64, 1e6); }
+    SUBCASE("of float32 in float64") { CompareRandom<float>(method, Dtype::kF64, 1e6); }
+    SUBCASE("of float64 in float32") { CompareRandom<double>(method, Dtype::kF32, 1e3); }
+  }
+}
+
+TEST_CASE("roots of other orders of the iteration, exponents and sizes are those of the CPU") {
+  std::mt19937_64 random(4);
+  Question question;
+  question.root_dtype = Dtype::kF64;
+  for (const int64_t order : {2, 3, 4, 7}) {
+    question.method = RootMethod::kHigherOrder;
+    question.order = order;
+    CompareWithCpu<double>(question, 20, {RandomMatrix<double>(20, 1e4, &random)}, 1e-10);
+  }
+  question.method = RootMethod::kEigen;
+  for (const double multiplier : {1.82, 0.5, 0.0, -1.0}) {
+    question.multiplier = multiplier;
+    CompareWithCpu<double>(question, 20, {RandomMatrix<double>(20, 1e4, &random)}, 1e-9);
+  }
+  question.multiplier = 1;
+  for (const RootMethod method : kMethods) {
+    question.method = method;
+    for (const double size : {1e-20, 1e20, 1e-290, 1e290}) {
+      CAPTURE(size);
+      question.epsilon = size > 1 ? 1e-12 : 1e-12 * size;
+      if (method == RootMethod::kHigherOrder && size < 1) continue;  // epsilon is at least 1e-16
+      CompareWithCpu<double>(question, 9, {RandomMatrix<double>(9, 1e3, &random, 0, size)}, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("an iteration whose error falls no more stops as on the CPU") {
+  std::mt19937_64 random(12);
+  Question question;
+  question.tolerance = 0;
+  for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
+    question.method = method;
+    const Matrix<float> matrix = RandomMatrix<float>(30, 100, &random);
+    CompareWithCpu<float>(question, 30, {matrix}, 1e-4);
+    CHECK(Solve<float>(question, 30, {matrix}).status[0].converged == -1);
+  }
+}
+
+TEST_CASE("a pseudo-inverse leaves the directions out that count as zero") {
+  std::mt19937_64 random(5);
+  for (const int64_t n : {5, 40}) {
+    Question question;
+    question.pseudo_inverse = true;
+    question.epsilon = 0;
+    question.root_dtype = Dtype::kF64;
+    CompareWithCpu<double>(question, n, {RandomMatrix<double>(n, 10, &random, 2), RandomMatrix<double>(n, 10, &random)},
+                           1e-11);
+    question.rank_rtol = 0.3;
+    CompareWithCpu<double>(question, n, {RandomMatrix<double>(n, 10, &random, 2)}, 1e-11);
+    question.rank_atol = 0.5;
+    CompareWithCpu<double>(
+        question, n,
+        {RandomMatrix<double>(n, 10, &random, 2), Diagonal<double>(std::vector<double>(static_cast<size_t>(n), 0.6))},
+        1e-11);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_test

@@ -1,0 +1,307 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/tools/device_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "core/base/convert.h"
+
+namespace shampoo_test {
+namespace {
+
+using shampoo::Dtype;
+
+size_t BytesOf(int32_t dtype) { return shampoo::SizeOf(static_cast<Dtype>(dtype)); }
+
+}  // namespace
+
+void UsePlugin() {
+  static const bool loaded = [] {
+    Must(shampoo_backend_load(SHAMPOO_TEST_CUDA_PLUGIN));
+    return true;
+  }();
+  (void)loaded;
+}
+
+std::vector<double> Sequence(uint64_t seed, size_t count) {
+  std::mt19937_64 random(seed);
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<double>(static_cast<int64_t>(random() % 20001) - 10000) / 4096.0;
+  return values;
+}
+
+double Distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  double difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) != std::isnan(b[i])) return std::numeric_limits<double>::infinity();
+    if (std::isnan(a[i]) || a[i] == b[i]) continue;
+    difference = std::max(difference, std::fabs(a[i] - b[i]));
+    largest = std::max(largest, std::fabs(b[i]));
+  }
+  return largest > 0 ? difference / largest : difference;
+}
+
+shampoo_plan* MakePlan(const ModelSpec& spec) {
+  shampoo_config* config = nullptr;
+  Must(shampoo_config_create(&config));
+  for (const auto& [key, value] : spec.keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.threads = spec.threads;
+  place.device_type = spec.device_type;
+  shampoo_plan* plan = nullptr;
+  Must(shampoo_plan_create(&plan, config, &place));
+  for (const Keys& keys : spec.groups) {
+    shampoo_config* of_group = nullptr;
+    Must(shampoo_config_clone(&of_group, config));
+    for (const auto& [key, value] : keys) Must(shampoo_config_set_str(of_group, key.c_str(), value.c_str()));
+    Must(shampoo_plan_add_group(plan, of_group, nullptr));
+    shampoo_config_destroy(of_group);
+  }
+  shampoo_config_destroy(config);
+  for (size_t p = 0; p < spec.params.size(); ++p) {
+    const ParamSpec& param = spec.params[p];
+    const std::string name = "p" + std::to_string(p);
+    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+    desc.name = name.c_str();
+    desc.ndim = static_cast<int32_t>(param.shape.size());
+    desc.stack_dims = param.stack_dims;
+    desc.group = param.group;
+    for (size_t k = 0; k < param.shape.size(); ++k) desc.shape[k] = param.shape[k];
+    desc.param_dtype = param.param_dtype;
+    desc.grad_dtype = param.grad_dtype;
+    desc.out_dtype = param.in_place ? param.param_dtype : param.out_dtype;
+    desc.copy_dtype = param.copy_dtype;  // 0: that of the parameter
+    Must(shampoo_plan_add_param(plan, &desc, nullptr));
+  }
+  Must(shampoo_plan_finish(plan));
+  return plan;
+}
+
+Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream), spec_(spec) {
+  if (on_device()) UsePlugin();
+  plan = MakePlan(spec);
+  for (const ParamSpec& param : spec.params) {
+    size_t elements = 1;
+    for (const int64_t d : param.shape) elements *= static_cast<size_t>(d);
+    Buffers buffers{param, elements, nullptr, nullptr, nullptr, nullptr, false};
+    buffers.param = Allocate(elements * BytesOf(param.param_dtype));
+    buffers.grad = Allocate(elements * BytesOf(param.grad_dtype));
+    buffers.out = param.in_place ? buffers.param : Allocate(elements * BytesOf(param.out_dtype));
+    if (param.copy_dtype != 0) buffers.copy = Allocate(elements * BytesOf(param.copy_dtype));
+    params_.push_back(buffers);
+  }
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.device_type = spec.device_type;
+  desc.device_id = spec.device_id;
+  desc.stream = stream;
+  desc.allocator = spec.allocator;
+  desc.state = spec.state;
+  desc.state_bytes = spec.state_bytes;
+  Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+}
+
+Model::~Model() {
+  shampoo_optimizer_destroy(optimizer);
+  shampoo_plan_destroy(plan);
+  for (const Buffers& buffers : params_) {
+    for (void* memory : {buffers.param, buffers.grad, buffers.spec.in_place ? nullptr : buffers.out, buffers.copy}) {
+      if (on_device()) {
+        (void)cudaFree(memory);
+      } else {
+        std::free(memory);
+      }
+    }
+  }
+}
+
+void* Model::Allocate(size_t bytes) const {
+  void* memory = nullptr;
+  if (on_device()) {
+    int current = 0;
+    MustCuda(cudaGetDevice(&current));
+    MustCuda(cudaSetDevice(spec_.device_id));
+    MustCuda(cudaMalloc(&memory, bytes));
+    MustCuda(cudaSetDevice(current));
+  } else {
+    memory = std::malloc(bytes);
+  }
+  return memory;
+}
+
+void Model::Put(void* to, int32_t dtype, const std::vector<double>& values) const {
+  std::vector<char> bytes(values.size() * BytesOf(dtype));
+  shampoo::Narrow(values.data(), bytes.data(), static_cast<Dtype>(dtype), static_cast<int64_t>(values.size()));
+  if (!on_device()) {
+    std::copy(bytes.begin(), bytes.end(), static_cast<char*>(to));
+    return;
+  }
+  MustCuda(cudaMemcpyAsync(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream));
+  MustCuda(cudaStreamSynchronize(stream));
+}
+
+std::vector<char> Model::GetBytes(const void* from, size_t size) const {
+  std::vector<char> bytes(size);
+  if (on_device()) {
+    MustCuda(cudaMemcpyAsync(bytes.data(), from, bytes.size(), cudaMemcpyDeviceToHost, stream));
+    MustCuda(cudaStreamSynchronize(stream));
+  } else {
+    std::copy_n(static_cast<const char*>(from), bytes.size(), bytes.data());
+  }
+  return bytes;
+}
+
+std::vector<double> Model::Get(const void* from, int32_t dtype, size_t elements) const {
+  const std::vector<char> bytes = GetBytes(from, elements * BytesOf(dtype));
+  std::vector<double> values(elements);
+  shampoo::Widen(bytes.data(), static_cast<Dtype>(dtype), values.data(), static_cast<int64_t>(elements));
+  return values;
+}
+
+void Model::FillParams(uint64_t seed) {
+  for (size_t p = 0; p < params_.size(); ++p) SetParam(p, Sequence(seed * 1000 + p, params_[p].elements));
+}
+
+void Model::FillGradients(uint64_t seed) {
+  for (size_t p = 0; p < params_.size(); ++p) SetGradient(p, Sequence(seed * 1000 + 500 + p, params_[p].elements));
+}
+
+void Model::SetGradient(size_t p, const std::vector<double>& values) {
+  Put(params_[p].grad, params_[p].spec.grad_dtype, values);
+}
+
+void Model::SetParam(size_t p, const std::vector<double>& values) {
+  Put(params_[p].param, params_[p].spec.param_dtype, values);
+}
+
+std::vector<double> Model::Values(size_t p, bool of_out) const {
+  const Buffers& buffers = params_[p];
+  const bool out = of_out && !buffers.spec.in_place;
+  return Get(out ? buffers.out : buffers.param, out ? buffers.spec.out_dtype : buffers.spec.param_dtype,
+             buffers.elements);
+}
+
+std::vector<double> Model::CopyValues(size_t p) const {
+  return Get(params_[p].copy, params_[p].spec.copy_dtype, params_[p].elements);
+}
+
+void Model::Bind() {
+  for (size_t p = 0; p < params_.size(); ++p) {
+    shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+    buffers.param = params_[p].param;
+    buffers.grad = params_[p].dropped ? nullptr : params_[p].grad;
+    buffers.out = params_[p].out;
+    buffers.copy = params_[p].copy;
+    Must(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
+  }
+}
+
+shampoo_status Model::TryStep() {
+  Bind();
+  return shampoo_optimizer_step(optimizer, stream);
+}
+
+void Model::Wait() const {
+  if (on_device()) MustCuda(cudaStreamSynchronize(stream));
+}
+
+std::vector<std::string> Model::Keys() const {
+  int64_t count = 0;
+  Must(shampoo_state_count(optimizer, &count));
+  std::vector<std::string> keys;
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    Must(shampoo_state_describe(optimizer, i, &entry));
+    keys.emplace_back(entry.key);
+  }
+  return keys;
+}
+
+int64_t Model::Entry(const std::string& key, shampoo_state_entry* entry) const {
+  if (index_.empty()) {
+    const std::vector<std::string> keys = Keys();
+    for (size_t i = 0; i < keys.size(); ++i) index_[keys[i]] = static_cast<int64_t>(i);
+  }
+  const auto found = index_.find(key);
+  REQUIRE_MESSAGE(found != index_.end(), "no state entry ", key);
+  *entry = SHAMPOO_STATE_ENTRY_INIT;
+  Must(shampoo_state_describe(optimizer, found->second, entry));
+  return found->second;
+}
+
+std::vector<char> Model::StateBytes(int64_t index, const shampoo_state_entry& entry) const {
+  int64_t elements = 1;
+  for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
+  std::vector<char> bytes(static_cast<size_t>(elements) * BytesOf(entry.dtype));
+  Must(shampoo_state_read(optimizer, index, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU,
+                          on_device() ? stream : nullptr));
+  return bytes;
+}
+
+std::string Model::Bits() const {
+  std::string bits;
+  const auto add = [&](const std::vector<char>& bytes) { bits.append(bytes.data(), bytes.size()); };
+  for (const Buffers& buffers : params_) {
+    add(GetBytes(buffers.param, buffers.elements * BytesOf(buffers.spec.param_dtype)));
+    if (!buffers.spec.in_place) add(GetBytes(buffers.out, buffers.elements * BytesOf(buffers.spec.out_dtype)));
+    if (buffers.copy != nullptr) add(GetBytes(buffers.copy, buffers.elements * BytesOf(buffers.spec.copy_dtype)));
+  }
+  int64_t count = 0;
+  Must(shampoo_state_count(optimizer, &count));
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    Must(shampoo_state_describe(optimizer, i, &entry));
+    add(StateBytes(i, entry));
+  }
+  return bits;
+}
+
+std::vector<double> Model::State(const std::string& key) const {
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+  const int64_t index = Entry(key, &entry);
+  const std::vector<char> bytes = StateBytes(index, entry);
+  const auto elements = static_cast<int64_t>(bytes.size() / BytesOf(entry.dtype));
+  std::vector<double> values(static_cast<size_t>(elements));
+  if (entry.dtype == SHAMPOO_I32) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = reinterpret_cast<const int32_t*>(bytes.data())[i];
+  } else if (entry.dtype == SHAMPOO_I64) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<double>(reinterpret_cast<const int64_t*>(bytes.data())[i]);
+    }
+  } else {
+    shampoo::Widen(bytes.data(), static_cast<Dtype>(entry.dtype), values.data(), elements);
+  }
+  return values;
+}
+
+void Model::SetState(const std::string& key, const std::vector<double>& values) {
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+  const int64_t index = Entry(key, &entry);
+  std::vector<char> bytes(values.size() * BytesOf(entry.dtype));
+  if (entry.dtype == SHAMPOO_I32) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(values[i]);
+    }
+  } else if (entry.dtype == SHAMPOO_I64) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      reinterpret_cast<int64_t*>(bytes.data())[i] = static_cast<int64_t>(values[i]);
+    }
+  } else {
+    shampoo::Narrow(values.data(), bytes.data(), static_cast<Dtype>(entry.dtype), static_cast<int64_t>(values.size()));
+  }
+  Must(shampoo_state_write(optimizer, index, 0, static_cast<int64_t>(values.size()), bytes.data(), bytes.size(),
+                           SHAMPOO_CPU, on_device() ? stream : nullptr));
+}
+
+double Model::Stat(const char* key) const {
+  double value = 0;
+  Must(shampoo_optimizer_stat(optimizer, key, &value));
+  return value;
+}
+
+}  // namespace shampoo_test

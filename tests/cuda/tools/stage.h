@@ -1,0 +1,100 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/double/control.h"
+#include "tests/cuda/tools/device_model.h"
+
+namespace shampoo_test {
+
+// The double as at its start, for one test. At its end nothing may be left, and nothing may have gone wrong.
+class Stage {
+ public:
+  explicit Stage(int order = DOUBLE_RANDOM, uint64_t seed = 1) {
+    double_reset();
+    double_set_order(order, seed);
+  }
+  ~Stage() {
+    CHECK(double_cancel_failures() == 0);
+    CHECK(std::string(double_problems()) == "");
+    CHECK(std::string(double_leaks()) == "");
+    double_reset();
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+};
+
+class TestStream {
+ public:
+  explicit TestStream(unsigned flags = cudaStreamNonBlocking) { MustCuda(cudaStreamCreateWithFlags(&stream_, flags)); }
+  ~TestStream() { (void)cudaStreamDestroy(stream_); }
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
+  operator cudaStream_t() const { return stream_; }  // NOLINT: it stands for it
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Memory of the current device.
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(size_t bytes) { MustCuda(cudaMalloc(&data_, bytes)); }
+  ~DeviceBytes() { (void)cudaFree(data_); }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  void* get() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// Memory of the host that devices copy from and to by themselves.
+class PinnedFloats {
+ public:
+  explicit PinnedFloats(size_t count) : count_(count) {
+    MustCuda(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(float), 0));
+  }
+  ~PinnedFloats() { (void)cudaFreeHost(data_); }
+  PinnedFloats(PinnedFloats&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  PinnedFloats& operator=(PinnedFloats&&) = delete;
+  void Set(const std::vector<double>& values) {
+    for (size_t i = 0; i < count_; ++i) data_[i] = static_cast<float>(values[i]);
+  }
+  float* get() const { return data_; }
+  size_t bytes() const { return count_ * sizeof(float); }
+
+ private:
+  float* data_ = nullptr;
+  size_t count_;
+};
+
+// Of a kind that a failing check does not print.
+inline std::vector<char> BitsOf(const Model& model) {
+  const std::string bits = model.Bits();
+  return {bits.begin(), bits.end()};
+}
+
+// Blocks of five shapes, so that streams of the engine's own take part, among them tensors whose dims must be moved.
+inline ModelSpec FiveShapes(const Keys& more = {}) {
+  ModelSpec spec;
+  spec.keys = {{"grafting", "adam"},
+               {"momentum", "0.9"},
+               {"use_merge_dims", "false"},
+               {"precondition_frequency", "2"},
+               {"epsilon", "1e-3"}};
+  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
+  return spec;
+}
+
+}  // namespace shampoo_test

@@ -1,0 +1,14 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+#include <string>
+
+#include "tests/golden/device.h"
+
+namespace shampoo::golden {
+
+Device& DeviceNamed(const char* name) {
+  throw std::runtime_error("--device " + std::string(name) + ": this program knows no devices");
+}
+
+}  // namespace shampoo::golden
