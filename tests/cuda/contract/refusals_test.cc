@@ -91,6 +91,24 @@ TEST_CASE("a parameter that decays into its gradient must be finite, too") {
   }
 }
 
+TEST_CASE("a gradient that a state has no room for is refused, though it would fit by itself") {
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"status_lag", lag}, {"factor_dtype", "f16"}, {"precondition_frequency", "4"}};
+    spec.params = {{{3, 2}}};
+    Pair pair(spec, stream);
+    pair.StepBoth(1);
+    pair.Each([](Model& model) {
+      model.SetState("p0/0/factor.0", std::vector<double>{64800, 0, 0, 0, 1, 0, 0, 0, 1});
+      model.SetGradient(0, std::vector<double>(6, 10.0));
+    });
+    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
 TEST_CASE("a factor matrix that the host has written is looked at where roots are due") {
   for (const char* lag : kLags) {
     for (const char* choice : {"error", "skip_step"}) {
