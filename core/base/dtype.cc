@@ -6,21 +6,6 @@
 
 namespace shampoo {
 
-size_t SizeOf(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-    case Dtype::kBf16:
-      return 2;
-    case Dtype::kF32:
-    case Dtype::kI32:
-      return 4;
-    case Dtype::kF64:
-    case Dtype::kI64:
-      return 8;
-  }
-  return 0;
-}
-
 const char* NameOf(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF32:
@@ -53,19 +38,6 @@ bool FloatDtypeFromInt(int32_t value, Dtype* dtype) {
   if (value < static_cast<int32_t>(Dtype::kF32) || value > static_cast<int32_t>(Dtype::kBf16)) return false;
   *dtype = static_cast<Dtype>(value);
   return true;
-}
-
-double LargestFinite(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return 65504.0;
-    case Dtype::kBf16:
-      return 3.3895313892515355e38;
-    case Dtype::kF32:
-      return FLT_MAX;
-    default:
-      return DBL_MAX;
-  }
 }
 
 double MachineEpsilon(Dtype dtype) {

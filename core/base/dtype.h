@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -11,13 +12,39 @@ namespace shampoo {
 // The values are those of SHAMPOO_F32 ... in the public header.
 enum class Dtype : int32_t { kF32 = 1, kF64 = 2, kF16 = 3, kBf16 = 4, kI32 = 5, kI64 = 6 };
 
-size_t SizeOf(Dtype dtype);
+constexpr size_t SizeOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+    case Dtype::kBf16:
+      return 2;
+    case Dtype::kF32:
+    case Dtype::kI32:
+      return 4;
+    case Dtype::kF64:
+    case Dtype::kI64:
+      return 8;
+  }
+  return 0;
+}
+
 const char* NameOf(Dtype dtype);                               // "f32", "f64", "f16", "bf16", "i32", "i64"
 bool FloatDtypeFromName(std::string_view name, Dtype* dtype);  // false: not one of the four float types
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
 // Largest finite value: 65504 for f16.
-double LargestFinite(Dtype dtype);
+constexpr double LargestFinite(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return 65504.0;
+    case Dtype::kBf16:
+      return 3.3895313892515355e38;
+    case Dtype::kF32:
+      return FLT_MAX;
+    default:
+      return DBL_MAX;
+  }
+}
+
 // Distance from 1 to the next number: 2^-23 for f32.
 double MachineEpsilon(Dtype dtype);
 

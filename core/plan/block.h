@@ -44,7 +44,7 @@ struct StateSlot {
   int64_t offset = -1;
   Dtype dtype = Dtype::kF32;
   SymmetricForm form = SymmetricForm::kNone;
-  bool present() const { return offset >= 0; }
+  constexpr bool present() const { return offset >= 0; }
 };
 
 // One preconditioned block: a strided view of a parameter, with states of its own.

@@ -44,13 +44,8 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
 
 RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase) {
   const int64_t start = settings.start_preconditioning_step + phase;
-  // Spread roots keep to their own phase; the reference's schedule is the multiples of the frequency.
-  const int64_t since = settings.root_spread ? t - start : t;
-  const bool refresh = t == start || (t > start && since % settings.precondition_frequency == 0);
-  if (t >= start) return {refresh, DirectionRule::kPrecondition};
-  if (settings.grafting != Grafting::kNone) return {refresh, DirectionRule::kGraft};
-  const bool identity = settings.initial_inverse == InitialInverse::kIdentity;
-  return {refresh, identity ? DirectionRule::kFiltered : DirectionRule::kZero};
+  return {RootsAreDue(t, start, settings.precondition_frequency, settings.root_spread),
+          RuleAt(t, start, settings.grafting, settings.initial_inverse)};
 }
 
 }  // namespace shampoo

@@ -69,6 +69,18 @@ struct StepProgram {
 
 StepProgram MakeProgram(const Settings& settings, int64_t t);
 
+// start: the first step at which a block is preconditioned, its phase counted in. For devices, too.
+constexpr bool RootsAreDue(int64_t t, int64_t start, int64_t frequency, bool spread) {
+  // Spread roots keep to their own phase; the reference's schedule is the multiples of the frequency.
+  const int64_t since = spread ? t - start : t;
+  return t == start || (t > start && since % frequency == 0);
+}
+constexpr DirectionRule RuleAt(int64_t t, int64_t start, Grafting grafting, InitialInverse initial) {
+  if (t >= start) return DirectionRule::kPrecondition;
+  if (grafting != Grafting::kNone) return DirectionRule::kGraft;
+  return initial == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
+}
+
 // phase: steps by which the refreshes of a block come later than those of the group, with root_spread; else 0.
 RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase);
 

@@ -125,7 +125,7 @@ enum class Refusal : int32_t {
   kLearningRate,       // a bound number of the group is value
   kGradientScale,
   kStale,      // an earlier step was refused, and that was not raised yet
-  kOtherRank,  // `rank` refused, or differs: see `what` and RankReport
+  kOtherRank,  // `rank` refused, or differs: see `difference`
 };
 
 // What a rank found in the headers of the others.
@@ -195,8 +195,6 @@ struct Table {
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);
   // Memory of the device for exchanges between ranks that the host takes part in: at least this many bytes.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
-  // nullptr with one rank: the buffer that all ranks' segments are gathered in.
-  void* (*gather_buffer)(Engine* engine);
 };
 
 // The plugin's one symbol is a function of this type.

@@ -283,7 +283,6 @@ Result Staging(Engine* engine, int64_t bytes, void** out) {
   return Ok();
 }
 
-void* GatherBuffer(Engine*) { return nullptr; }
 void Describe(Description* out) { *out = device.description; }
 void Replay() { Run(the_engine, the_engine->captured, the_engine->captured_ticket, true); }
 
@@ -313,8 +312,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               Roots,
                               Download,
                               Upload,
-                              Staging,
-                              GatherBuffer};
+                              Staging};
   return &table;
 }
 

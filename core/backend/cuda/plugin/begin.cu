@@ -129,7 +129,7 @@ struct TakeGroupsBody {
   }
 
   // Within the range of the narrower arithmetic.
-  SHAMPOO_DEVICE static bool IsUsable(double number) { return fabs(number) <= LargestOf(Dtype::kF32); }
+  SHAMPOO_DEVICE static bool IsUsable(double number) { return fabs(number) <= LargestFinite(Dtype::kF32); }
 
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
@@ -137,8 +137,8 @@ struct TakeGroupsBody {
     const GroupNumbers& group = numbers[i];
     const int64_t start = group.start_preconditioning_step;
     if (group.root_spread != 0) return false;  // every step may be another
-    const bool due = t == start || (t > start && t % group.precondition_frequency == 0);
-    return !due && (t >= start) == (expected[i] >= start);
+    return !shampoo::RootsAreDue(t, start, group.precondition_frequency, false) &&
+           (t >= start) == (expected[i] >= start);
   }
 };
 

@@ -48,7 +48,7 @@ class Judgement {
         group_(tables.groups[block_.group]),
         buffers_(tables.buffers[block_.param]),
         work_(tables.work[b]),
-        computation_limit_(LargestOf(block_.computation)),
+        computation_limit_(LargestFinite(block_.computation)),
         product_limit_(0.5 * computation_limit_) {}
 
   SHAMPOO_DEVICE void Run() {
@@ -77,18 +77,18 @@ class Judgement {
   }
 
   SHAMPOO_DEVICE double ElementLimit() const {
-    const bool narrow = block_.filtered.offset >= 0 && LargestOf(block_.filtered.dtype) < computation_limit_;
-    return narrow ? LargestOf(block_.filtered.dtype) : computation_limit_;
+    const bool narrow = block_.filtered.present() && LargestFinite(block_.filtered.dtype) < computation_limit_;
+    return narrow ? LargestFinite(block_.filtered.dtype) : computation_limit_;
   }
   SHAMPOO_DEVICE double StateLimit(Dtype state) const {
-    const double of_state = 0.99 * LargestOf(state);
+    const double of_state = 0.99 * LargestFinite(state);
     return of_state < product_limit_ ? of_state : product_limit_;
   }
 
   // by_state: whether the state as it is counts; it does not where another rank has it.
   SHAMPOO_DEVICE bool MomentFits(double square, bool by_state) const {
-    const DeviceSlot& slot = block_.grafting;
-    if (slot.offset < 0) return true;
+    const StateSlot& slot = block_.grafting;
+    if (!slot.present()) return true;
     const double limit = StateLimit(slot.dtype);
     const double added = group_.moment_add * square;
     if (!by_state) return added < limit;
@@ -98,7 +98,7 @@ class Judgement {
     return group_.moment_keep * MagnitudeOf(largest, slot.dtype) + added < limit;
   }
   SHAMPOO_DEVICE bool FactorFits(int k, double slice_square, bool by_state) const {
-    const DeviceSlot& slot = block_.factor[k];
+    const StateSlot& slot = block_.factor[k];
     const double limit = StateLimit(slot.dtype);
     const double added = group_.factor_add * slice_square;
     if (!by_state) return added < limit;
@@ -205,7 +205,7 @@ class Judgement {
   // What the gradients made is finite; what the host wrote may not be.
   SHAMPOO_DEVICE void CheckFactors() const {
     for (int k = 0; k < block_.order; ++k) {
-      const DeviceSlot& slot = block_.factor[k];
+      const StateSlot& slot = block_.factor[k];
       const char* const factor = tables_.state_in + slot.offset;
       const int64_t d = block_.dims[k];
       const uint64_t pattern = cta_.Largest(d * d, [&](int64_t i) {

@@ -30,7 +30,7 @@ struct Part {
     const bool second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
     return In(second ? wave.second : wave.first);
   }
-  SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.offset >= 0 && group.momentum != 0; }
+  SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
 
 template <typename Real>
@@ -42,10 +42,10 @@ struct FilterBody {
     const Part<Real> part(tables, wave, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
     const GroupScalars& group = part.group;
-    const DeviceSlot& e = part.block.filtered;
-    const DeviceSlot& v = part.block.grafting;
-    const bool filtered = e.offset >= 0 && group.filter_keep != 0;
-    const bool has_moment = v.offset >= 0;
+    const StateSlot& e = part.block.filtered;
+    const StateSlot& v = part.block.grafting;
+    const bool filtered = e.present() && group.filter_keep != 0;
+    const bool has_moment = v.present();
     const Real filter_keep = static_cast<Real>(group.filter_keep);
     const Real filter_add = static_cast<Real>(1 - group.filter_keep);
     const Real filter_correction = static_cast<Real>(group.filter_correction);
@@ -103,11 +103,11 @@ struct Limits {
 
   SHAMPOO_DEVICE Limits(const Tables& tables, const DeviceBlock& block, bool has_momentum) {
     const DeviceParam& param = tables.params[block.param];
-    own = LargestOf(block.computation);
-    momentum = has_momentum ? Smaller(LargestOf(block.momentum.dtype), own) : own;
-    out = LargestOf(param.out_dtype);
-    copy = tables.buffers[block.param].copy != nullptr ? LargestOf(param.copy_dtype) : own;
-    sent = block.exchange_at >= 0 ? LargestOf(block.exchange_dtype) : own;
+    own = LargestFinite(block.computation);
+    momentum = has_momentum ? Smaller(LargestFinite(block.momentum.dtype), own) : own;
+    out = LargestFinite(param.out_dtype);
+    copy = tables.buffers[block.param].copy != nullptr ? LargestFinite(param.copy_dtype) : own;
+    sent = block.exchange_at >= 0 ? LargestFinite(block.exchange_dtype) : own;
   }
   SHAMPOO_DEVICE bool AreNarrow() const { return Smaller(Smaller(momentum, out), Smaller(copy, sent)) < own; }
 };
@@ -135,11 +135,11 @@ struct ScaleBody {
       work.up = grafts ? of_graft : 1;
       // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
       const double size = grafts && IsFinite(norm) ? of_graft : norm;
-      const Limits limits(tables, block, block.momentum.offset >= 0 && group.momentum != 0);
+      const Limits limits(tables, block, block.momentum.present() && group.momentum != 0);
       const double moved = fabs(group.lr) * size;
       work.stands = !(size < limits.own && moved < limits.own);
       const bool is_small = (size > moved ? size : moved) < 1e-9 * limits.own;
-      const bool wide_param = LargestOf(tables.params[block.param].param_dtype) > limits.own;
+      const bool wide_param = LargestFinite(tables.params[block.param].param_dtype) > limits.own;
       work.check = !work.stands && (limits.AreNarrow() || !is_small || wide_param);
     });
   }
@@ -178,7 +178,7 @@ struct FitBody {
     const DeviceParam& param = tables.params[part.block.param];
     const Buffers& buffers = tables.buffers[part.block.param];
     const Real* const p = part.Direction(wave);
-    const DeviceSlot& m = part.block.momentum;
+    const StateSlot& m = part.block.momentum;
     const bool updates = part.group.output == Output::kUpdates;
     const int64_t first = cta.First(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
@@ -225,14 +225,15 @@ struct ApplyBody {
     if (part.block.exchange_at < 0) return PassThrough(cta, tables, part.block, part.begin, part.size);
     if (part.begin > 0) return;
     char* const sent = tables.gathered + part.block.exchange_at;
-    cta.ForEach(BytesOf(part.block.exchange_dtype), [&](int64_t i) { sent[i] = static_cast<char>(kStandsByte); });
+    cta.ForEach(static_cast<int64_t>(SizeOf(part.block.exchange_dtype)),
+                [&](int64_t i) { sent[i] = static_cast<char>(kStandsByte); });
   }
 
   SHAMPOO_DEVICE void Move(const Cta& cta, const Part<Real>& part) const {
     const Buffers& buffers = tables.buffers[part.block.param];
     const DeviceParam& param = tables.params[part.block.param];
     const Real* const p = part.Direction(wave);
-    const DeviceSlot& m = part.block.momentum;
+    const StateSlot& m = part.block.momentum;
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
     char* const sent = tables.gathered + part.block.exchange_at;
@@ -253,13 +254,6 @@ struct ApplyBody {
     });
   }
 };
-
-template <template <typename> typename Body>
-cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const WaveTables& wave,
-                       Dtype computation) {
-  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{tables, wave})
-                                    : Launch(stream, ctas, Body<float>{tables, wave});
-}
 
 }  // namespace
 

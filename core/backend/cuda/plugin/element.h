@@ -82,19 +82,6 @@ SHAMPOO_DEVICE inline double MagnitudeOf(uint64_t pattern, Dtype dtype) {
   }
 }
 
-SHAMPOO_DEVICE inline double LargestOf(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return 65504.0;
-    case Dtype::kBf16:
-      return 3.3895313892515355e38;
-    case Dtype::kF32:
-      return 3.4028234663852886e38;
-    default:
-      return 1.7976931348623157e308;
-  }
-}
-
 // Where element i of a block, in row-major order, lies in the caller's buffers.
 SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   if (block.dense) return block.offset + i;

@@ -33,7 +33,6 @@ struct Engine {
 
   void* state() const { return state_; }
   const RootStatus* roots() const { return reinterpret_cast<const RootStatus*>(told_.host() + sizeof(ToldReport)); }
-  void* gather_buffer() const { return tables_.gathered; }
 
  private:
   explicit Engine(const EngineDesc& desc);

@@ -10,8 +10,6 @@
 namespace shampoo::cuda {
 namespace {
 
-DeviceSlot SlotOf(const StateSlot& slot) { return {slot.offset, slot.dtype, slot.form}; }
-
 bool IsDense(const Block& block) {
   int64_t expected = 1;
   for (int k = block.order() - 1; k >= 0; --k) {
@@ -36,13 +34,13 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.computation = block.computation;
   made.phase = block.phase;
   for (int k = 0; k < block.order(); ++k) {
-    made.factor[k] = SlotOf(block.factor[static_cast<size_t>(k)]);
-    made.inverse[k] = SlotOf(block.inverse[static_cast<size_t>(k)]);
+    made.factor[k] = block.factor[static_cast<size_t>(k)];
+    made.inverse[k] = block.inverse[static_cast<size_t>(k)];
   }
-  made.diagonal = SlotOf(block.diagonal);
-  made.filtered = SlotOf(block.filtered_grad);
-  made.grafting = SlotOf(block.grafting);
-  made.momentum = SlotOf(block.momentum);
+  made.diagonal = block.diagonal;
+  made.filtered = block.filtered_grad;
+  made.grafting = block.grafting;
+  made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
   made.direction_in_second = block.order() % 2;
   made.exchange_at = -1;

@@ -115,7 +115,7 @@ struct ApplyExchangedBody {
     const bool skipped = work.refusal != Refusal::kNone && work.state_at_fault == 0;
     if (tables.state->go == 0 || !takes_part || skipped) return PassThrough(cta, tables, block, begin, size);
     const char* const sent = tables.gathered + block.exchange_at;
-    const int64_t bytes = BytesOf(block.exchange_dtype);
+    const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
     const bool stands =
         cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kStandsByte; }) == bytes;
     if (stands) {

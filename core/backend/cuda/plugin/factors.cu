@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/element.h"
 #include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/parts.h"
 #include "core/backend/cuda/plugin/schedule.h"
 
 namespace shampoo::cuda {
@@ -119,13 +119,13 @@ struct UpdateFactorBody {
       return part.Mirror(cta, matrix);
     }
     const GroupScalars& group = tables.groups[block.group];
-    const DeviceSlot& slot = block.factor[tile.dim];
+    const StateSlot& slot = block.factor[tile.dim];
     const Real keep = static_cast<Real>(group.factor_keep);
     const Real add = static_cast<Real>(group.factor_add);
     char* const factor = tables.state_out + slot.offset;
     const bool due = RootsAreDue(group, block);
     const bool wanted = tables.work[tile.block].rule == DirectionRule::kPrecondition;
-    const DeviceSlot& inverse_slot = block.inverse[tile.dim];
+    const StateSlot& inverse_slot = block.inverse[tile.dim];
     const char* const inverse = tables.state_out + inverse_slot.offset;
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
@@ -153,7 +153,7 @@ struct StoreRootBody {
     const MatrixPart part(tile, block.dims[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
-    const DeviceSlot& slot = block.inverse[tile.dim];
+    const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
     if (status.failure == RootFailure::kNone) {
@@ -209,8 +209,7 @@ struct FindFlagsBody {
 }  // namespace
 
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return computation == Dtype::kF64 ? Launch(stream, wave.tile_count, LoadGradientBody<double>{tables, wave})
-                                    : Launch(stream, wave.tile_count, LoadGradientBody<float>{tables, wave});
+  return LaunchOver<LoadGradientBody>(stream, wave.tile_count, tables, wave, computation);
 }
 
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
@@ -227,16 +226,14 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 }
 
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return computation == Dtype::kF64 ? Launch(stream, wave.matrix_tile_count, UpdateFactorBody<double>{tables, wave})
-                                    : Launch(stream, wave.matrix_tile_count, UpdateFactorBody<float>{tables, wave});
+  return LaunchOver<UpdateFactorBody>(stream, wave.matrix_tile_count, tables, wave, computation);
 }
 
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,
                        int64_t ticket) {
   const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, wave, ticket});
   if (error != cudaSuccess) return error;
-  return computation == Dtype::kF64 ? Launch(stream, wave.matrix_tile_count, StoreRootBody<double>{tables, wave})
-                                    : Launch(stream, wave.matrix_tile_count, StoreRootBody<float>{tables, wave});
+  return LaunchOver<StoreRootBody>(stream, wave.matrix_tile_count, tables, wave, computation);
 }
 
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags) {

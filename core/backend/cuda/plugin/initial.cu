@@ -20,7 +20,7 @@ struct InitializeFactorsBody {
     cta.ForEach((block.diagonal.offset - block.factor[0].offset) / 8, [&](int64_t i) { words[i] = 0; });
     const bool identity = initial_by_group[block.group] == InitialInverse::kIdentity;
     for (int k = 0; k < block.order; ++k) {
-      const DeviceSlot& slot = block.inverse[k];
+      const StateSlot& slot = block.inverse[k];
       const int64_t d = block.dims[k];
       cta.ForEach(identity ? d : 0,
                   [&](int64_t i) { WriteAs(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i), 1.0F); });

@@ -37,6 +37,12 @@ SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, con
 // makes. As on the CPU (core/backend/cpu/apply_pass.cc).
 inline constexpr unsigned char kStandsByte = 0xff;
 
-SHAMPOO_DEVICE inline int64_t BytesOf(Dtype dtype) { return dtype == Dtype::kF64 ? 8 : dtype == Dtype::kF32 ? 4 : 2; }
+// A body over parts of a wave, in the arithmetic of its blocks.
+template <template <typename> typename Body>
+cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const WaveTables& wave,
+                       Dtype computation) {
+  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{tables, wave})
+                                    : Launch(stream, ctas, Body<float>{tables, wave});
+}
 
 }  // namespace shampoo::cuda

@@ -124,7 +124,6 @@ const Table kTable = {
         },
     .staging = [](Engine* engine, int64_t bytes,
                   void** out) { return Guarded([&] { return engine->Staging(bytes, out); }); },
-    .gather_buffer = [](Engine* engine) { return engine->gather_buffer(); },
 };
 
 }  // namespace

@@ -13,12 +13,6 @@
 // What kernels know: tables in memory of the device, made at create, and the numbers of the step under way.
 namespace shampoo::cuda {
 
-struct DeviceSlot {
-  int64_t offset;  // -1: no such state
-  Dtype dtype;
-  SymmetricForm form;
-};
-
 struct DeviceBlock {
   int64_t elements;
   int64_t dims[kMaxDims];
@@ -31,9 +25,9 @@ struct DeviceBlock {
   int32_t dense;  // its elements are neighbours in the caller's buffers
   Dtype computation;
   int64_t phase;
-  DeviceSlot factor[kMaxDims];
-  DeviceSlot inverse[kMaxDims];
-  DeviceSlot diagonal, filtered, grafting, momentum;
+  StateSlot factor[kMaxDims];
+  StateSlot inverse[kMaxDims];
+  StateSlot diagonal, filtered, grafting, momentum;
   int64_t at;                   // in the tensors of its wave
   int64_t matrix_at[kMaxDims];  // in the matrices of its wave
   int64_t first_tile;           // in the tiles of its wave: partial sums
