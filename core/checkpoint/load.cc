@@ -206,8 +206,24 @@ class Load {
   Status ForEachDirect(Visit&& visit) {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
-        SHAMPOO_RETURN_IF_ERROR(visit(direct, *direct.stored->Find(state->state()), *state));
+        if (const StoredEntry* const entry = direct.stored->Find(state->state())) {
+          SHAMPOO_RETURN_IF_ERROR(visit(direct, *entry, *state));
+        }
         progress_->Add(PackedBytes(*state));
+      }
+    }
+    return {};
+  }
+
+  // Those of now, where the checkpoint has none.
+  Status ForgetSnapshots() {
+    for (const Matching::Direct& direct : matching_->direct()) {
+      for (const StateEntry* state : direct.states) {
+        if (direct.stored->Find(state->state()) != nullptr) continue;
+        char* memory = nullptr;
+        SHAMPOO_RETURN_IF_ERROR(access_.Change(direct.optimizer, *state, &memory));
+        std::fill_n(memory, state->span_bytes(), char{0});
+        SHAMPOO_RETURN_IF_ERROR(access_.Finish());
       }
     }
     return {};
@@ -220,6 +236,7 @@ class Load {
       SHAMPOO_RETURN_IF_ERROR(reader_->Load(*direct.stored, entry, state, memory));
       return access_.Finish();
     };
+    SHAMPOO_RETURN_IF_ERROR(ForgetSnapshots());
     SHAMPOO_RETURN_IF_ERROR(ForEachDirect(load));
     Recutter recutter(reader_.get());
     for (const Matching::Recut& recut : matching_->recut()) {

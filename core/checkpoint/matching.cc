@@ -44,6 +44,7 @@ const char* DtypeKeyOf(std::string_view state) {
   if (state == "filtered_grad") return "filtered_grad_dtype";
   if (state == "momentum") return "momentum_dtype";
   if (state == "grafting") return "grafting_dtype";
+  if (state.starts_with("snapshot")) return "computation_dtype";
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }
 
@@ -231,15 +232,19 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
 
 Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
                              const StoredBlock& stored, bool elementwise_alone) {
-  for (const std::string_view name : kElementwiseStates) {
+  const auto count_unused = [&](std::string_view name) {
     const bool asked = std::any_of(own.states.begin(), own.states.end(),
                                    [name](const StateEntry* state) { return state->state() == name; });
     if (!asked && stored.Find(name) != nullptr) ++unused_[std::string(name)];
-  }
+  };
+  for (const std::string_view name : kElementwiseStates) count_unused(name);
+  count_unused(kSnapshotStep);
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   for (const StateEntry* state : own.states) {
     if (elementwise_alone && !state->elementwise()) continue;
     const StoredEntry* const entry = stored.Find(state->state());
+    // It was saved without root_async.
+    if (entry == nullptr && state->of_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (entry == nullptr && state->elementwise()) {
       const Block& block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
       const char* const key = KeyOf(state->state());

@@ -166,6 +166,10 @@ Status Config::Resolve(Settings* settings) const {
                    "or a value of at least ",
                    frequency);
   }
+  if (made.root_async >= frequency) {
+    return Invalid("root_async is ", made.root_async, " and precondition_frequency is ", frequency,
+                   ": inverse roots must be in use before the next ones are computed; expected less than ", frequency);
+  }
   *settings = std::move(made);
   return {};
 }

@@ -133,6 +133,13 @@ const Key kKeys[] = {
             "block has a phase below it, by which it starts preconditioning later than start_preconditioning_step, and is "
             "refreshed every precondition_frequency steps from then on. Until its start it goes by the grafting method.",
      .flag = &Settings::root_spread},
+    {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
+     .doc = "Steps that go on with the old inverse roots while new ones are computed: those of the factor matrices of step "
+            "t are used from step t + root_async on, which on a GPU leaves so many steps to compute them beside the others. "
+            "Less than precondition_frequency. The first roots of a block are used at once. The factor matrices of "
+            "step t are kept until then, as a state of computation_dtype. A CPU gives the same results, and saves no time: it "
+            "computes the roots of step t in step t + root_async.",
+     .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does when a gradient has NaN or infinity, or would overflow a state. error: it fails, and has "
             "changed nothing. skip_block: the blocks concerned stay as they are, the others go on. skip_step: all stays "

@@ -46,6 +46,7 @@ struct Settings {
   int64_t root_order = 0;
   int64_t root_max_iterations = 0;
   int64_t root_failure_tolerance = 0;
+  int64_t root_async = 0;
   int64_t threads = 0;            // 0: all that the process may use
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
   int64_t verify_replicas = 0;    // 0: never

@@ -93,7 +93,7 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
                    "NULL for the arena of create");
   }
   if (state_in == nullptr) {
-    if (device_) device_->forgets = true;
+    if (device_) device_->Forget();
     is_initial_ = is_initial_ && state_out_ == created_state_;
     state_in_ = created_state_;
     state_out_ = created_state_;

@@ -162,11 +162,21 @@ Status Optimizer::ListItems() {
     } else if (exchange_) {
       exchange = exchange_->PlaceOf(block);
     }
-    items_.push_back({&param, &block, buffers, &group.program, ScheduleAt(group.settings, group.program.t, block.phase),
-                      roots_.ReportsOf(i), roots_.FirstOf(i), &stood_still_[static_cast<size_t>(i)], exchange,
+    items_.push_back({&param, &block, buffers, &group.program, ScheduleOf(block), roots_.ReportsOf(i),
+                      roots_.FirstOf(i), &stood_still_[static_cast<size_t>(i)], exchange,
                       plan_->groups[0].communicate == Communicate::kParams});
   }
   return {};
+}
+
+RootSchedule Optimizer::ScheduleOf(const Block& block) const {
+  const Group& group = groups_[static_cast<size_t>(block.group)];
+  RootSchedule schedule = ScheduleAt(group.settings, group.program.t, block.phase);
+  if (schedule.task != RootTask::kFromSnapshot || !Owns(block)) return schedule;
+  // The block may have had no gradient then, or its states come from a run without snapshots.
+  const int64_t taken = *reinterpret_cast<const int64_t*>(state_in_ + block.snapshot_step.offset);
+  if (taken != group.program.t - group.settings.root_async) schedule.task = RootTask::kNone;
+  return schedule;
 }
 
 void Optimizer::AddStretches(size_t number, const void* data, Dtype dtype, int64_t elements) {
@@ -219,7 +229,8 @@ Status Optimizer::CheckFactors() {
   stretches_.clear();
   stretch_param_.clear();
   for (size_t i = 0; i < items_.size(); ++i) {
-    if (!items_[i].schedule.refresh || !Owns(*items_[i].block)) continue;
+    const RootTask task = items_[i].schedule.task;
+    if ((task != RootTask::kCompute && task != RootTask::kTakeSnapshot) || !Owns(*items_[i].block)) continue;
     const Block& block = *items_[i].block;
     for (int k = 0; k < block.order(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];

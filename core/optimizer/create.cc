@@ -224,10 +224,11 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Numbers& number
   made->lags = plan_->groups[0].status_lag != 0;
   made->counters.resize(groups_.size());
   made->asked.steps.resize(groups_.size());
-  made->asked.refresh.resize(plan_->blocks.size());
+  made->asked.tasks.resize(plan_->blocks.size());
+  made->ahead.resize(plan_->blocks.size());
   made->numbers.resize(groups_.size());
   made->steps.resize(groups_.size());
-  made->refresh.resize(plan_->blocks.size());
+  made->tasks.resize(plan_->blocks.size());
   roots_.Prepare(*plan_);
   if (plan_->placement.replica_world > 1) {
     made->comm = replica_comm_.get();

@@ -50,7 +50,10 @@ Status Optimizer::Settle() {
   const int64_t ticket = std::exchange(asked.ticket, 0);
   if (ticket == 0) return {};
   const bool made = device.report.steps > asked.steps_before;
-  if (!made && device.report.skipped_steps == asked.skipped_before) return {};
+  if (!made && device.report.skipped_steps == asked.skipped_before) {
+    if (asked.state_in != asked.state_out) device.ForgetAhead();  // there is nothing of it in state_out
+    return {};
+  }
   // A step that is skipped copies the state, too.
   device.counters_of = asked.state_out;
   if (asked.state_in != asked.state_out && asked.state_out == lost_state_) lost_.clear();  // all of it is new
@@ -142,10 +145,11 @@ Status Optimizer::RefuseSchedule(const cuda::StepReport& report) const {
                       ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena "
                       "again");
   }
-  return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
-                    ", at which inverse roots are due, or whose direction is formed by another rule than that of the "
-                    "step that was captured",
-                    kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
+  return WrongState(
+      "a captured step was replayed as step ", counter + 1, " of group ", report.group,
+      ", at which inverse roots are due or taken over, or whose direction is formed by another rule than that of the "
+      "step that was captured",
+      kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
 
 // A number that was bound, and read by the device.

@@ -30,7 +30,14 @@ int64_t SpanBytes(const StateSlot& slot, int64_t d) {
   return SpanElements(slot.form, d) * static_cast<int64_t>(SizeOf(slot.dtype));
 }
 
-// memory: of the factor matrix and the inverse root of dim k, at their offsets in `block`.
+// What a root is computed from: the factor matrix, or its snapshot.
+StateSlot SourceOf(const Block& block, int k, RootTask task) {
+  const auto at = static_cast<size_t>(k);
+  return task == RootTask::kCompute ? block.factor[at] : block.snapshot[at];
+}
+
+// block: with the source of dim k as its factor matrix. memory: of that and of the inverse root, at their offsets in
+// `block`.
 template <typename Real>
 RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, const RootOutcome& first,
                         char* memory) {
@@ -41,7 +48,8 @@ RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double 
   std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
   const double limit =
       std::min(LargestFinite(block.inverse[static_cast<size_t>(k)].dtype), LargestFinite(DtypeOf<Real>()));
-  const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, pair.ld()};
+  const bool is_square = block.factor[static_cast<size_t>(k)].form == SymmetricForm::kSquare;
+  const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
   const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
   const RootOutcome outcome = RecoverRoot(spec, factor, first, {elements.data(), ints.data()}, limit, inverse);
   if (outcome.ok()) pair.StoreInverse();
@@ -59,7 +67,7 @@ Status Optimizer::EnterRootsOfDevice(int64_t ticket) {
   bool refreshed = false;
   for (const Block& block : plan_->blocks) {
     const int64_t b = &block - plan_->blocks.data();
-    if (asked.refresh[static_cast<size_t>(b)] == 0 || !Owns(block)) continue;
+    if (!Refreshes(asked.tasks[static_cast<size_t>(b)]) || !Owns(block)) continue;
     const cuda::RootStatus* const statuses = device_->engine->roots() + roots_.FirstOf(b);
     if (statuses[0].ticket != ticket) continue;  // the block was skipped
     for (int k = 0; k < block.order(); ++k) {
@@ -76,15 +84,17 @@ Status Optimizer::EnterRootsOfDevice(int64_t ticket) {
   return {};
 }
 
-// By the recovery ladder, from the factor matrix as it is kept.
+// By the recovery ladder, from the factor matrix or its snapshot, as it is kept.
 Status Optimizer::RecoverRootOfDevice(const Block& block, int k, RootOutcome* outcome) {
   OnDevice& device = *device_;
   const auto at = static_cast<size_t>(k);
   const int64_t d = block.shape[k];
-  const StateSlot& factor = block.factor[at];
+  const RootTask task = device.asked.tasks[static_cast<size_t>(&block - plan_->blocks.data())];
+  const StateSlot factor = SourceOf(block, k, task);
   const StateSlot& inverse = block.inverse[at];
   const bool shared = factor.offset == inverse.offset;
   Block here = block;
+  here.factor[at] = factor;
   here.factor[at].offset = 0;
   here.inverse[at].offset = shared ? 0 : RoundUp(SpanBytes(factor, d), kStateAlignment);
   std::vector<char> memory(static_cast<size_t>(here.inverse[at].offset + SpanBytes(inverse, d)));
@@ -92,12 +102,19 @@ Status Optimizer::RecoverRootOfDevice(const Block& block, int k, RootOutcome* ou
   SHAMPOO_RETURN_IF_ERROR(
       device.engine->Download(memory.data(), arena + factor.offset, SpanBytes(factor, d), device.stream));
 
+  // What shares an array with the inverse root is to stay as it is.
+  if (inverse.form == SymmetricForm::kUpper && !shared) {
+    SHAMPOO_RETURN_IF_ERROR(device.engine->Download(memory.data() + here.inverse[at].offset, arena + inverse.offset,
+                                                    SpanBytes(inverse, d), device.stream));
+  }
+
   const auto g = static_cast<size_t>(block.group);
   const Settings& settings = groups_[g].settings;
   RootSpec spec = MakeRootSpec(settings, block.root, 1, d, block.root_dtype);
   spec.may_be_diagonal = outcome->kind == RootKind::kScalar || outcome->kind == RootKind::kDiagonal;
   spec.id = roots_.FirstOf(&block - plan_->blocks.data()) + k;
-  const double correction = MakeProgram(settings, device.asked.steps[g]).factor_correction;
+  const StepProgram program = MakeProgram(settings, device.asked.steps[g]);
+  const double correction = task == RootTask::kCompute ? program.factor_correction : program.snapshot_correction;
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(0, &scratch));

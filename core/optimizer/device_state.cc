@@ -56,6 +56,7 @@ Status Optimizer::PutState(int64_t offset, int64_t bytes, const char* from) {
     return {};
   }
   if (offset < CounterBytes(static_cast<int64_t>(groups_.size()))) device_->counters_of = nullptr;
+  device_->ForgetAhead();
   return device_->engine->Upload(to, from, bytes, device_->stream);
 }
 
@@ -131,6 +132,7 @@ Status Optimizer::InitializeState() {
     SHAMPOO_RETURN_IF_ERROR(device_->engine->Initialize(state_out_, -1, device_->stream));
     std::fill(device_->counters.begin(), device_->counters.end(), 0);
     device_->counters_of = state_out_;
+    device_->ForgetAhead();
   } else {
     std::fill_n(state_out_, CounterBytes(static_cast<int64_t>(groups_.size())), char{0});
     backend_->InitializeState(*plan_, state_out_);
@@ -140,7 +142,10 @@ Status Optimizer::InitializeState() {
 }
 
 Status Optimizer::InitializeFactors(const Block& block) {
-  if (device_) return device_->engine->Initialize(state_out_, &block - plan_->blocks.data(), device_->stream);
+  if (device_) {
+    device_->ForgetAhead();
+    return device_->engine->Initialize(state_out_, &block - plan_->blocks.data(), device_->stream);
+  }
   backend_->InitializeFactors(block, SettingsOf(block.group).initial_inverse, state_out_);
   return {};
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,9 +31,9 @@ struct OnDevice {
     int64_t ticket = 0;
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    std::vector<int64_t> steps;          // by group, the step that it is; 0: the group is not active
-    std::vector<unsigned char> refresh;  // by block
-    int64_t steps_before = 0;            // that had been made
+    std::vector<int64_t> steps;   // by group, the step that it is; 0: the group is not active
+    std::vector<RootTask> tasks;  // by block
+    int64_t steps_before = 0;     // that had been made
     int64_t skipped_before = 0;
   };
   Asked asked;
@@ -45,8 +46,23 @@ struct OnDevice {
   bool buffers_changed = true;
   std::vector<cuda::GroupNumbers> numbers;
   std::vector<int64_t> steps;
-  std::vector<unsigned char> refresh;
+  std::vector<RootTask> tasks;
+  bool any_task = false;
   bool any_refresh = false;
+  bool any_snapshots = false;
+
+  // Roots that the engine computes while steps go on. They may be used as long as each state followed from the one
+  // before by a step, with the same settings; else they are computed again when they are due.
+  std::vector<int64_t> ahead;      // by block, the step whose roots they are; 0: none
+  const char* ahead_of = nullptr;  // the arena that they belong to
+  bool uses_ahead = true;          // false once replays may move the state from one arena into another, unseen
+  void ForgetAhead() { std::fill(ahead.begin(), ahead.end(), 0); }
+
+  // The host may have written an arena by itself.
+  void Forget() {
+    forgets = true;
+    ForgetAhead();
+  }
 
   // With several ranks; nullptr: one.
   Communicator* comm = nullptr;

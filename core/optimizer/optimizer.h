@@ -164,6 +164,7 @@ class Optimizer {
   Status CheckBound() const;
   Status CheckScalars() const;
   Status ListItems();
+  RootSchedule ScheduleOf(const Block& block) const;
   Status CheckFactors();
   void ScanGradients();
   void BoundScanned();
@@ -189,6 +190,9 @@ class Optimizer {
   // On a device.
   Status StepOnDevice(Status given, void* stream);
   Status PrepareForDevice(bool captured);
+  void ListTasks();
+  Status RefuseCapture() const;
+  void NoteAhead(bool given);
   Status GiveToDevice(bool captured, const Status& checked);
   Status TakeReport(int64_t ticket);
   Status Settle();

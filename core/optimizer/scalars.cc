@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/config/keys.h"
+#include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 
 namespace shampoo {
@@ -70,6 +71,9 @@ Status Optimizer::Set(int group, const char* name, double value) {
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
+  // Roots under way on a device are computed with these.
+  const bool of_roots = key->number == &Settings::epsilon || key->number == &Settings::beta2;
+  if (device_ && of_roots && settings.*key->number != value) device_->ForgetAhead();
   settings.*key->number = value;
   return {};
 }

@@ -39,7 +39,7 @@ Status Optimizer::Step(Status given, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(std::move(checked));
   if (skip_step) return FinishStep(false);
   BeginStep();
-  for (const StepItem& item : items_) refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refresh);
+  for (const StepItem& item : items_) refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refreshes());
   backend_->Step(items_, state_out_);
   SHAMPOO_RETURN_IF_ERROR(FinishStep(true));
   EnterRoots();

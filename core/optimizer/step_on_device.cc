@@ -79,22 +79,56 @@ Status Optimizer::PrepareForDevice(bool captured) {
     if (counter < 0 || counter >= kStepLimit) return RefuseCounter(g, counter);
     device.steps[g] = counter + 1;
   }
-  device.any_refresh = false;
+  ListTasks();
+  if (captured && device.any_task) return RefuseCapture();
+  return {};
+}
+
+void Optimizer::ListTasks() {
+  OnDevice& device = *device_;
+  if (device.ahead_of != state_in_) device.ForgetAhead();
+  device.any_task = device.any_refresh = device.any_snapshots = false;
   for (size_t b = 0; b < plan_->blocks.size(); ++b) {
     const Block& block = plan_->blocks[b];
     const auto g = static_cast<size_t>(block.group);
-    device.refresh[b] = HasGradient(plan_->params[static_cast<size_t>(block.param)]) &&
-                                ScheduleAt(groups_[g].settings, device.steps[g], block.phase).refresh
-                            ? 1
-                            : 0;
-    if (device.refresh[b] == 0) continue;
-    device.any_refresh = true;
-    if (!captured) continue;
-    return WrongState("at step ", device.steps[g], " of group ", g, " inverse roots are due (precondition_frequency ",
-                      groups_[g].settings.precondition_frequency,
-                      "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+    RootTask& task = device.tasks[b];
+    task = RootTask::kNone;
+    if (!HasGradient(plan_->params[static_cast<size_t>(block.param)])) continue;
+    const int64_t t = device.steps[g];
+    task = ScheduleAt(groups_[g].settings, t, block.phase).task;
+    device.any_task = device.any_task || task != RootTask::kNone;
+    device.any_refresh = device.any_refresh || Refreshes(task);
+    if (task != RootTask::kFromSnapshot) continue;
+    device.any_snapshots = true;
+    const bool is_there = device.ahead[b] == t - groups_[g].settings.root_async;
+    if (is_there && device.uses_ahead) task = RootTask::kTakeOver;
   }
-  return {};
+}
+
+// At a step that has more to do than others.
+Status Optimizer::RefuseCapture() const {
+  const OnDevice& device = *device_;
+  const auto found =
+      std::find_if(device.tasks.begin(), device.tasks.end(), [](RootTask task) { return task != RootTask::kNone; });
+  const Block& block = plan_->blocks[static_cast<size_t>(found - device.tasks.begin())];
+  const auto g = static_cast<size_t>(block.group);
+  const Settings& settings = groups_[g].settings;
+  return WrongState("at step ", device.steps[g], " of group ", g, " inverse roots are ",
+                    Refreshes(*found) && *found != RootTask::kCompute ? "taken over" : "due",
+                    " (precondition_frequency ", settings.precondition_frequency,
+                    settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
+                    "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+}
+
+// After a step was given that is not captured.
+void Optimizer::NoteAhead(bool given) {
+  OnDevice& device = *device_;
+  if (!given) return device.ForgetAhead();
+  device.ahead_of = state_out_;
+  for (size_t b = 0; b < plan_->blocks.size(); ++b) {
+    if (device.tasks[b] != RootTask::kTakeSnapshot) continue;
+    device.ahead[b] = device.steps[static_cast<size_t>(plan_->blocks[b].group)];
+  }
 }
 
 Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
@@ -109,8 +143,8 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   }
   if (!checked.ok()) {
     std::fill(device.steps.begin(), device.steps.end(), 0);
-    std::fill(device.refresh.begin(), device.refresh.end(), 0);
-    device.any_refresh = false;
+    std::fill(device.tasks.begin(), device.tasks.end(), RootTask::kNone);
+    device.any_task = device.any_refresh = device.any_snapshots = false;
   }
   device.own_failure = checked.Copy();
   args.stream = device.stream;
@@ -120,14 +154,18 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   args.state_in = state_in_;
   args.state_out = state_out_;
   args.expected_step = device.steps.data();
-  args.refresh = device.refresh.data();
+  args.tasks = device.tasks.data();
+  args.any_task = device.any_task ? 1 : 0;
   args.any_refresh = device.any_refresh ? 1 : 0;
+  args.any_snapshots = device.any_snapshots ? 1 : 0;
   args.captured = captured ? 1 : 0;
   args.told = device.raised;
   args.failure = checked.code();
   int64_t ticket = 0;
   Status given = device.engine->Step(args, &ticket);
   if (!given.ok()) device.counters_of = nullptr;  // it may have come to its end all the same
+  if (captured) device.uses_ahead = device.uses_ahead && state_in_ == state_out_;
+  if (!captured) NoteAhead(given.ok() && checked.ok());
   if (!device.lost.ok()) return std::exchange(device.lost, Status());
   SHAMPOO_RETURN_IF_ERROR(std::move(given));
   is_initial_ = false;
@@ -141,7 +179,7 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   asked.state_in = state_in_;
   asked.state_out = state_out_;
   asked.steps = device.steps;
-  asked.refresh = device.refresh;
+  asked.tasks = device.tasks;
   asked.steps_before = device.report.steps;
   asked.skipped_before = device.report.skipped_steps;
   return {};

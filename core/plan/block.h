@@ -73,12 +73,14 @@ struct Block {
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
   int64_t phase = 0;  // steps by which its refreshes come later than the group's, with root_spread
 
-  std::array<StateSlot, kMaxDims> factor;   // F_k: d_k x d_k; in a square the lower triangle counts
-  std::array<StateSlot, kMaxDims> inverse;  // X_k: d_k x d_k
-  StateSlot diagonal;                       // one flag per dim: every factor so far had exact zeros off its diagonal
-  StateSlot filtered_grad;                  // E
-  StateSlot grafting;                       // V
-  StateSlot momentum;                       // M
+  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; in a square the lower triangle counts
+  std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
+  std::array<StateSlot, kMaxDims> snapshot;  // with root_async: F_k of the last refresh, d_k x d_k
+  StateSlot snapshot_step;                   // of the group when that was; 0: never
+  StateSlot diagonal;                        // one flag per dim: every factor so far had exact zeros off its diagonal
+  StateSlot filtered_grad;                   // E
+  StateSlot grafting;                        // V
+  StateSlot momentum;                        // M
   int64_t state_bytes = 0;
 
   // With several ranks: in which exchange its update travels, where in its owner's segment (if not gathered), and as

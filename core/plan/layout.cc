@@ -42,6 +42,15 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
       place_symmetric(inverse, inverse_dtype, SymmetricForm::kPackedUpper);
     }
   }
+  if (settings.root_async > 0) {
+    // Unrounded, and in full: roots are computed from it as from a factor matrix that was just updated.
+    for (int k = 0; k < block->order(); ++k) {
+      StateSlot* const snapshot = &block->snapshot[static_cast<size_t>(k)];
+      place(snapshot, block->computation, SpanElements(SymmetricForm::kSquare, block->shape[k]));
+      snapshot->form = SymmetricForm::kSquare;
+    }
+    place(&block->snapshot_step, Dtype::kI64, 1);
+  }
   place(&block->diagonal, Dtype::kI32, block->order());
   if (settings.beta1 != 0) {
     place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
@@ -62,8 +71,11 @@ void PlaceBlock(int64_t offset, Block* block) {
   for (int k = 0; k < block->order(); ++k) {
     move(&block->factor[static_cast<size_t>(k)]);
     move(&block->inverse[static_cast<size_t>(k)]);
+    move(&block->snapshot[static_cast<size_t>(k)]);
   }
-  for (StateSlot* slot : {&block->diagonal, &block->filtered_grad, &block->grafting, &block->momentum}) move(slot);
+  for (StateSlot* slot :
+       {&block->snapshot_step, &block->diagonal, &block->filtered_grad, &block->grafting, &block->momentum})
+    move(slot);
 }
 
 int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }

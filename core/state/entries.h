@@ -15,6 +15,9 @@ namespace shampoo {
 // The states of a block that have its shape, by their names; they lie over elements of the parameter.
 inline constexpr std::string_view kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
 
+// The step that the states snapshot.<dim> of a block are of.
+inline constexpr std::string_view kSnapshotStep = "snapshot_step";
+
 // One named state of an optimizer (shampoo_state_entry of the public header).
 struct StateEntry {
   std::string key;
@@ -31,6 +34,8 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
+  // Without it nothing is waiting for its roots: zeros.
+  bool of_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
   // From its first to its last in the arena; a factor matrix and its root may share them.
   int64_t span_bytes() const;

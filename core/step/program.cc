@@ -23,6 +23,7 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
 
   if (settings.use_bias_correction && settings.beta2 < 1) {
     program.factor_correction = 1 - std::pow(settings.beta2, steps);
+    program.snapshot_correction = 1 - std::pow(settings.beta2, static_cast<double>(t - settings.root_async));
   }
   program.settings = &settings;
 
@@ -44,7 +45,7 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
 
 RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase) {
   const int64_t start = settings.start_preconditioning_step + phase;
-  return {RootsAreDue(t, start, settings.precondition_frequency, settings.root_spread),
+  return {RootTaskAt(t, start, settings.precondition_frequency, settings.root_spread, settings.root_async),
           RuleAt(t, start, settings.grafting, settings.initial_inverse)};
 }
 

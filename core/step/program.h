@@ -18,10 +18,25 @@ enum class DirectionRule {
   kZero,          // P = 0: the inverse roots are still zero
 };
 
-// What a step does with the inverse roots of a block.
+// What a step does for the inverse roots of a block.
+enum class RootTask : unsigned char {
+  kNone,
+  kCompute,       // they are computed from the factor matrices as they are now
+  kTakeSnapshot,  // the factor matrices are kept, to compute them later
+  kFromSnapshot,  // they are computed from what was kept root_async steps ago, and used from now on
+  kTakeOver,      // the same, but that they have been computed since, on a device
+};
+
+// Whether a step uses roots from now on that it did not use before.
+constexpr bool Refreshes(RootTask task) {
+  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kTakeOver;
+}
+
 struct RootSchedule {
-  bool refresh = false;
+  RootTask task = RootTask::kNone;
   DirectionRule rule = DirectionRule::kPrecondition;
+
+  bool refreshes() const { return Refreshes(task); }
 };
 
 // One step of one group with every scalar worked out: the list that a backend carries out for each block, in this
@@ -43,6 +58,7 @@ struct StepProgram {
 
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), where the block's schedule says so
   double factor_correction = 1;
+  double snapshot_correction = 1;      // the factor_correction of step t - root_async
   const Settings* settings = nullptr;  // the group's: by which rules roots are computed
 
   // E <- filter_keep * E + (1 - filter_keep) * G and H = E / filter_correction; H = G if filter_keep is 0
@@ -74,6 +90,16 @@ constexpr bool RootsAreDue(int64_t t, int64_t start, int64_t frequency, bool spr
   // Spread roots keep to their own phase; the reference's schedule is the multiples of the frequency.
   const int64_t since = spread ? t - start : t;
   return t == start || (t > start && since % frequency == 0);
+}
+// async: root_async, less than the frequency, so that no step has two tasks.
+constexpr RootTask RootTaskAt(int64_t t, int64_t start, int64_t frequency, bool spread, int64_t async) {
+  // The first roots have none before them that a step could go on with.
+  if (RootsAreDue(t, start, frequency, spread)) {
+    return async == 0 || t == start ? RootTask::kCompute : RootTask::kTakeSnapshot;
+  }
+  const int64_t taken = t - async;
+  const bool follows = async > 0 && taken > start && RootsAreDue(taken, start, frequency, spread);
+  return follows ? RootTask::kFromSnapshot : RootTask::kNone;
 }
 constexpr DirectionRule RuleAt(int64_t t, int64_t start, Grafting grafting, InitialInverse initial) {
   if (t >= start) return DirectionRule::kPrecondition;

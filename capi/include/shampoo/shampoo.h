@@ -1180,15 +1180,16 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
 
 /**
  * Steps from one arena of state into another, so that a step is a pure function of its inputs. All state, the step
- * counters included, lies in one arena whose layout depends on the plan alone: a snapshot is a copy of its bytes.
+ * counters included, lies in one arena whose layout depends on the plan alone: a copy of its bytes keeps it.
  *
  * It holds until it is called again: where the arenas are distinct, each further step reads the same state_in again
  * unless others are bound. The functions of the section State use the last state_out.
  *
  * On CUDA the host must know how many steps a state has made. Where state_in is the arena that the last step has
  * written, it knows; of any other arena the next step reads it, which waits for the stream once. A host that has
- * written an arena by itself, to bring back a snapshot, first calls this with NULL and NULL, so that nothing is taken
- * for known; otherwise one step is refused (SHAMPOO_E_STATE), before the number is read.
+ * written an arena by itself, to bring back a copy, first calls this with NULL and NULL, so that nothing is taken for
+ * known; otherwise one step is refused (SHAMPOO_E_STATE), before the number is read, or, where the number is the same
+ * and with "root_async", roots that are under way may be those of the other state.
  *
  * Blocks: no. Threads: optimizer.
  *
@@ -1289,12 +1290,12 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *
  * A step on CUDA may be captured into a graph: stream is in the state of capture, and the call waits for nothing and
  * takes nothing. Addresses and hyper-parameters are those of the call, numbers of shampoo_optimizer_bind_scalar() are
- * read anew by each replay, and so is the step counter. At most steps no inverse roots are due, and those alone can be
- * captured: where they are due, the step is made by a call outside of a capture. A replay at such a step, or at one
- * whose direction is formed by another rule than that of the step that was captured (before and after
- * start_preconditioning_step), is refused. After a replay that was refused all further ones are, until a step is made
- * by a call outside of a capture. Once a step has been captured, a call outside of a capture first waits for the
- * stream, to learn how many replays there were.
+ * read anew by each replay, and so is the step counter. At most steps no inverse roots are due (nor, with "root_async",
+ * used for the first time), and those alone can be captured: the others are made by a call outside of a capture. A
+ * replay at such a step, or at one whose direction is formed by another rule than that of the step that was captured
+ * (before and after start_preconditioning_step), is refused. After a replay that was refused all further ones are,
+ * until a step is made by a call outside of a capture. Once a step has been captured, a call outside of a capture first
+ * waits for the stream, to learn how many replays there were.
  *
  * Blocks: until the step is done; on CUDA as told above. Threads: optimizer; the work is spread over the threads of the
  * plan or the executor.
@@ -1307,8 +1308,9 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *     other parameters, or other hyper-parameters.
  * @retval SHAMPOO_E_STATE a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
  *     grad NULL where it has no gradient. Or a step counter in the state is out of range, or differs between ranks, or
- *     parameters do (key "verify_replicas"). On CUDA also: inverse roots are due, and stream is being captured; a
- *     replay was one that cannot be; the arena was written by something else (shampoo_optimizer_bind_state()).
+ *     parameters do (key "verify_replicas"). On CUDA also: inverse roots are due, or used for the first time, and
+ *     stream is being captured; a replay was one that cannot be; the arena was written by something else
+ *     (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
  *     of one has failed too often: the error names it. The step has changed nothing, but for
@@ -1395,6 +1397,8 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
+ *   "parameter/block/snapshot.k"     F_k as it was at snapshot_step, its roots to come, symmetric; with root_async
+ *   "parameter/block/snapshot_step"  one I64: the step of the group that the snapshots are of, 0: none yet
  *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
@@ -1413,8 +1417,8 @@ typedef struct shampoo_state_entry {
   /** Of an entry in the shape of its block: the first element of the block within the whole flattened parameter, in
    * elements. -1: an entry that does not lie over elements of the parameter. */
   int64_t flat_offset;
-  /** Bytes as kept in the arena: of a symmetric entry of order 128 or more one triangle only. To read or write the
-   * whole entry takes the number of its elements times the size of its dtype, whatever is kept. */
+  /** Bytes as kept in the arena: of a factor matrix or inverse root of order 128 or more one triangle only. To read or
+   * write the whole entry takes the number of its elements times the size of its dtype, whatever is kept. */
   int64_t stored_bytes;
   /** Number of dims. */
   int32_t ndim;

@@ -40,7 +40,8 @@ class BlockStep {
     if (item_.stand) return StandStill(item_);
     const BlockData<Real> g = ReadGradient();
     for (int k = 0; k < block_.order(); ++k) UpdateFactorOf(k, g);
-    if (item_.schedule.refresh) RefreshRoots();
+    if (item_.schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
+    if (item_.schedule.refreshes()) RefreshRoots();
     ApplyDirectionOf(g);
   }
 
@@ -87,8 +88,26 @@ class BlockStep {
     }
     const PartScope scope = Scope(StepPart::kElementwise);
     pair.StoreFactor();
-    const bool wanted = item_.schedule.refresh || item_.schedule.rule == DirectionRule::kPrecondition;
+    const bool wanted = item_.schedule.refreshes() || item_.schedule.rule == DirectionRule::kPrecondition;
     if (wanted) pair.LoadInverse();
+  }
+
+  Real* SnapshotOf(int k) const {
+    return reinterpret_cast<Real*>(memory_.arena + block_.snapshot[static_cast<size_t>(k)].offset);
+  }
+
+  void TakeSnapshot() const {
+    PartScope scope = Scope(StepPart::kElementwise);
+    constexpr int64_t kRows = 64;
+    for (int k = 0; k < block_.order(); ++k) {
+      const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
+      scope.ForEach((pair.d() + kRows - 1) / kRows, [&](int64_t part) {
+        for (int64_t row = part * kRows; row < std::min(pair.d(), (part + 1) * kRows); ++row) {
+          std::copy_n(pair.factor() + row * pair.ld(), row + 1, SnapshotOf(k) + row * pair.d());
+        }
+      });
+    }
+    *reinterpret_cast<int64_t*>(memory_.arena + block_.snapshot_step.offset) = program_.t;
   }
 
   void RefreshRoots() {
@@ -111,7 +130,10 @@ class BlockStep {
     char* const own = memory_.workspace + layout_.RootAt(worker->slot());
     const RootMemory memory{block_.root_dtype, own + layout_.root, reinterpret_cast<int32_t*>(own + layout_.root_ints),
                             memory_.recovery, &scope};
-    const SymmetricView<Real> factor{pair.d(), pair.factor(), program_.factor_correction, pair.ld()};
+    const SymmetricView<Real> factor =
+        item_.schedule.task == RootTask::kFromSnapshot
+            ? SymmetricView<Real>{pair.d(), SnapshotOf(k), program_.snapshot_correction, pair.d()}
+            : SymmetricView<Real>{pair.d(), pair.factor(), program_.factor_correction, pair.ld()};
     const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
     if (RefreshRoot(item_, k, factor, memory_.arena, memory, inverse)) pair.StoreInverse();
   }

@@ -62,7 +62,7 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
 }
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
-  // A block begins with its factor matrices and inverse roots; then come the flags, and all else.
+  // A block begins with its factor matrices, inverse roots and snapshots; then come the flags, and all else.
   std::fill(arena + block.factor[0].offset, arena + block.diagonal.offset, char{0});
   for (int k = 0; k < block.order(); ++k) {
     if (initial == InitialInverse::kIdentity) {

@@ -3,6 +3,7 @@
 #include "core/backend/cuda/device_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/backend/cuda/root_workspace.h"
 #include "core/backend/cuda/table_bytes.h"
@@ -15,12 +16,22 @@ constexpr int64_t kTableAlignment = 256;
 
 }  // namespace
 
-DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMethod* method_of_group,
-                          const PlanCounts& counts, int64_t gathered_bytes, int64_t least_root_bytes) {
+bool HasAhead(const Wave& wave, const GroupNumbers* groups) {
+  return std::any_of(wave.items.begin(), wave.items.end(),
+                     [groups](const WaveItem& item) { return groups[item.block->group].root_async > 0; });
+}
+
+size_t HandleCount(const std::vector<Wave>& waves) {
+  size_t most_classes = 0;
+  for (const Wave& wave : waves) most_classes = std::max(most_classes, wave.classes.size());
+  return std::min<size_t>(most_classes, 1 + kSideStreams);
+}
+
+DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, const PlanCounts& counts,
+                          int64_t gathered_bytes, int64_t least_root_bytes) {
   DeviceLayout layout{};
-  layout.waves = MakeWaves(blocks);
+  layout.waves = std::move(waves);
   layout.root_workspace_bytes = least_root_bytes;
-  for (const Block* block : blocks) layout.root_count += block->order();
 
   int64_t items = 0;
   int64_t tiles = 0;
@@ -28,26 +39,26 @@ DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMet
   int64_t most_tiles = 0;
   int64_t tensor_bytes = 0;
   int64_t matrix_bytes = 0;
-  size_t most_classes = 0;
+  int64_t ahead_bytes = 0;
   for (const Wave& wave : layout.waves) {
-    const auto element = static_cast<int64_t>(SizeOf(wave.computation));
     items += static_cast<int64_t>(wave.items.size());
     tiles += wave.tiles;
     matrix_tiles += wave.matrix_tiles;
     most_tiles = std::max(most_tiles, wave.tiles);
-    tensor_bytes = std::max(tensor_bytes, wave.elements * element);
-    matrix_bytes = std::max(matrix_bytes, wave.matrix_elements * element);
-    most_classes = std::max(most_classes, wave.classes.size());
+    tensor_bytes = std::max(tensor_bytes, wave.elements * static_cast<int64_t>(SizeOf(wave.computation)));
+    matrix_bytes = std::max(matrix_bytes, wave.matrix_bytes());
+    if (HasAhead(wave, groups)) ahead_bytes += wave.matrix_bytes();
     for (const ShapeClass& of_shape : wave.classes) {
       const Block& block = *wave.items[of_shape.first].block;
+      const auto count = static_cast<int64_t>(of_shape.count);
+      layout.root_count += count * block.order();
       for (int k = 0; k < block.order(); ++k) {
-        layout.root_workspace_bytes = std::max(
-            layout.root_workspace_bytes, RootWorkspaceBytes(method_of_group[block.group], block.shape[k],
-                                                            static_cast<int64_t>(of_shape.count), block.root_dtype));
+        layout.root_workspace_bytes =
+            std::max(layout.root_workspace_bytes,
+                     RootWorkspaceBytes(groups[block.group].root_method, block.shape[k], count, block.root_dtype));
       }
     }
   }
-  layout.blas_count = std::min<int64_t>(static_cast<int64_t>(most_classes), 1 + kSideStreams);
 
   layout.blas_bytes = std::clamp(8 * (tensor_bytes + matrix_bytes), kLeastBlasBytes, kMostBlasBytes);
 
@@ -75,8 +86,19 @@ DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMet
   layout.first = place(tensor_bytes);
   layout.second = place(tensor_bytes);
   layout.matrices = place(matrix_bytes);
-  layout.blas = place(layout.blas_count * layout.blas_bytes);
+  layout.blas = place(static_cast<int64_t>(HandleCount(layout.waves)) * layout.blas_bytes);
   layout.root_workspace = place(layout.root_workspace_bytes);
+  const bool ahead = ahead_bytes > 0;
+  const auto place_ahead = [&](int64_t bytes) { return place(ahead ? bytes : 0); };
+  layout.ahead.matrices = place_ahead(ahead_bytes);
+  layout.ahead.tasks = place_ahead(counts.blocks * static_cast<int64_t>(sizeof(RootTask)));
+  layout.ahead.divisors = place_ahead(counts.blocks * static_cast<int64_t>(sizeof(double)));
+  layout.ahead.flags = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(int32_t)));
+  layout.ahead.flag_addresses = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(void*)));
+  layout.ahead.statuses = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(RootStatus)));
+  layout.ahead.active = place_ahead(sizeof(int32_t));
+  layout.ahead.blas = place_ahead(layout.blas_bytes);
+  layout.ahead.root_workspace = place_ahead(layout.root_workspace_bytes);
   layout.gathered = place(gathered_bytes);
   return layout;
 }

@@ -26,19 +26,32 @@ struct DeviceLayout {
   int64_t first, second, matrices;
   int64_t blas, blas_bytes;  // so many for each handle
   int64_t root_workspace, root_workspace_bytes;
+  // For roots that are computed while steps go on: the matrices of the waves of which some are, one after the other,
+  // what they are computed with, what came out. All are empty where no group has root_async.
+  struct Ahead {
+    int64_t matrices, tasks, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
+  } ahead;
   int64_t gathered;
   int64_t bytes;
 
-  int64_t root_count, blas_count;
+  int64_t root_count;
   std::vector<Wave> waves;
 };
 
-// blocks: that this rank steps. counts: of the whole plan. gathered_bytes: of the exchange between replicas, 0 with
-// one. least_root_bytes: of memory for the roots, where more is known of it than its bound.
+// Of a whole plan.
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
 };
-DeviceLayout LayOutDevice(const std::vector<const Block*>& blocks, const RootMethod* method_of_group,
-                          const PlanCounts& counts, int64_t gathered_bytes, int64_t least_root_bytes);
+
+// Whether roots of some of its blocks are computed while steps go on.
+bool HasAhead(const Wave& wave, const GroupNumbers* groups);
+
+// The handles of cuBLAS and cuSOLVER that a step has use for: one for each shape, up to one for each stream.
+size_t HandleCount(const std::vector<Wave>& waves);
+
+// waves: of the blocks that this rank steps. gathered_bytes: of the exchange between replicas, 0 with one.
+// least_root_bytes: of memory for the roots, where more is known of it than its bound.
+DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, const PlanCounts& counts,
+                          int64_t gathered_bytes, int64_t least_root_bytes);
 
 }  // namespace shampoo::cuda

@@ -31,6 +31,7 @@ GroupNumbers NumbersOf(const Settings& settings) {
   numbers.root_rank_atol = settings.root_rank_atol;
   numbers.start_preconditioning_step = settings.start_preconditioning_step;
   numbers.precondition_frequency = settings.precondition_frequency;
+  numbers.root_async = settings.root_async;
   numbers.root_order = settings.root_order;
   numbers.root_max_iterations = settings.root_max_iterations;
   numbers.grafting = settings.grafting;

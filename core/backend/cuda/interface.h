@@ -11,13 +11,14 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 #include "core/roots/root.h"
+#include "core/step/program.h"
 
 // What libshampoo.so and libshampoo_cuda.so know of each other: one table of C functions over plain structs. The two
 // are built from one source; a plugin with another interface number, or structs of another size, is refused.
 namespace shampoo::cuda {
 
 // Raised whenever anything in this file, or in the structs of the plan that it hands over, changes.
-inline constexpr int32_t kInterface = 1;
+inline constexpr int32_t kInterface = 2;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // What a call of the plugin ends with. text lives until the thread's next call; nullptr where code is kOk.
@@ -36,7 +37,7 @@ struct DeviceScalar {
 struct GroupNumbers {
   double lr, beta1, beta2, epsilon, momentum, weight_decay, grafting_beta2, grafting_epsilon, gradient_scale;
   double exponent_multiplier, root_tolerance, root_rank_rtol, root_rank_atol;
-  int64_t start_preconditioning_step, precondition_frequency, root_order, root_max_iterations;
+  int64_t start_preconditioning_step, precondition_frequency, root_async, root_order, root_max_iterations;
   DeviceScalar bound_lr, bound_gradient_scale;
   Grafting grafting;
   WeightDecayType weight_decay_type;
@@ -96,9 +97,12 @@ struct StepArgs {
   const void* state_in;
   void* state_out;
   const int64_t* expected_step;  // by group: the number that the step has on the host; 0: the group is not active
-  const unsigned char* refresh;  // by block: roots are due
-  int32_t any_refresh;
-  int32_t captured;  // the stream is being captured into a graph: the number of the step is that of the replay
+  // By block, as scheduled; kNone where it has no gradient. The device may find that there is no snapshot to go by.
+  const RootTask* tasks;
+  int32_t any_task;
+  int32_t any_refresh;    // roots are used from this step on that were not before
+  int32_t any_snapshots;  // among them some from snapshots
+  int32_t captured;       // the stream is being captured into a graph: the number of the step is that of the replay
   // So many refusals have been raised: a step that finds more of them is stale. The largest that any step was given
   // holds for replays of a captured one, too.
   int64_t told;

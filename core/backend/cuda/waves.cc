@@ -25,13 +25,15 @@ int64_t MatrixElements(const Block& block) {
 }
 
 // Items of one kind get their places, behind all that the wave has.
-void AddClass(const std::vector<const Block*>& blocks, size_t first, size_t count, Wave* wave) {
+void AddClass(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots, Wave* wave) {
   const Block& block = *blocks[first];
   ShapeClass of_shape;
   of_shape.first = wave->items.size();
   of_shape.count = count;
   of_shape.stride = RoundUp(block.elements, kElementAlignment);
   const auto number = static_cast<int64_t>(count);
+  of_shape.first_root = *roots;
+  *roots += number * block.order();
   std::array<int64_t, kMaxDims> matrix_base{};
   for (int k = 0; k < block.order(); ++k) {
     const auto at = static_cast<size_t>(k);
@@ -67,6 +69,7 @@ std::vector<Wave> MakeWaves(const std::vector<const Block*>& blocks) {
     return std::tuple(KindOf(*a), a->phase) < std::tuple(KindOf(*b), b->phase);
   });
   std::vector<Wave> waves;
+  int64_t roots = 0;
   for (size_t first = 0; first < sorted.size();) {
     const Block& block = *sorted[first];
     size_t alike = 1;
@@ -88,7 +91,7 @@ std::vector<Wave> MakeWaves(const std::vector<const Block*>& blocks) {
         room = std::max<int64_t>(1, std::min(kMostWaveElements / elements, kMostWaveMatrixElements / matrix_elements));
       }
       const size_t taken = std::min(alike, static_cast<size_t>(room));
-      AddClass(sorted, first, taken, &waves.back());
+      AddClass(sorted, first, taken, &roots, &waves.back());
       first += taken;
       alike -= taken;
     }

@@ -32,6 +32,7 @@ struct WaveItem {
 struct ShapeClass {
   size_t first = 0;  // of the wave's items
   size_t count = 0;
+  int64_t first_root = 0;                         // of all waves' roots: dim after dim
   int64_t stride = 0;                             // elements from one tensor to the next
   std::array<int64_t, kMaxDims> matrix_stride{};  // of their matrices, by dim
 };
@@ -45,6 +46,8 @@ struct Wave {
   int64_t matrix_elements = 0;  // of one buffer of matrices
   int64_t tiles = 0;
   int64_t matrix_tiles = 0;
+
+  int64_t matrix_bytes() const { return matrix_elements * static_cast<int64_t>(SizeOf(computation)); }
 };
 
 int64_t TileCount(int64_t elements);

@@ -3,18 +3,19 @@
 #include "core/backend/cuda/workspace.h"
 
 #include "core/backend/cuda/device_layout.h"
+#include "core/backend/cuda/engine.h"
 
 namespace shampoo::cuda {
 
 int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
-  std::vector<RootMethod> methods;
-  for (const Settings& settings : plan.groups) methods.push_back(settings.root_method);
+  std::vector<GroupNumbers> groups;
+  for (const Settings& settings : plan.groups) groups.push_back(NumbersOf(settings));
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
                     static_cast<int64_t>(plan.groups.size()), 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
   // The buffer of exchanges, which is counted elsewhere, may begin a little later in the same piece of memory.
   constexpr int64_t kAlignment = 256;
-  return LayOutDevice(blocks, methods.data(), counts, 0, 0).bytes + kAlignment;
+  return LayOutDevice(MakeWaves(blocks), groups.data(), counts, 0, 0).bytes + kAlignment;
 }
 
 }  // namespace shampoo::cuda

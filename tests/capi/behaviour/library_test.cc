@@ -90,6 +90,7 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "root_failure_tolerance",
                                        "track_root_residuals",
                                        "root_spread",
+                                       "root_async",
                                        "on_nonfinite",
                                        "computation_dtype",
                                        "root_dtype",

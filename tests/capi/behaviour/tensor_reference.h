@@ -20,9 +20,11 @@ struct TensorReference {
   bool rmsprop = true;                                                       // the grafting method, or none
   int frequency = 1, start = 1;
   bool spread = false;  // refreshes keep to the phase of `start`
+  int async = 0;        // steps from a refresh, but for the first, to the use of its roots
 
   std::vector<double> e, v, m;
-  std::vector<std::vector<double>> factor, inverse;
+  std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not in use yet
+  int next_from = 0;                                       // the step that uses them first
 
   explicit TensorReference(std::vector<int> dims) : shape(std::move(dims)) {
     e.assign(Size(), 0);
@@ -76,9 +78,12 @@ struct TensorReference {
       if (t == start || (t > start && (spread ? t - start : t) % frequency == 0)) {
         std::vector<double> a = factor[k];
         for (double& x : a) x /= 1 - std::pow(beta2, t);
-        inverse[k] = roots.InverseRoot(shape[k], a);
+        next.resize(shape.size());
+        next[k] = roots.InverseRoot(shape[k], a);
+        next_from = t == start ? t : t + async;
       }
     }
+    if (t == next_from) inverse = next;
     std::vector<double> h = g;
     std::vector<double> d = g;
     double d_square = 0;
@@ -127,6 +132,7 @@ inline Keys KeysOf(const TensorReference& r) {
           {"precondition_frequency", std::to_string(r.frequency)},
           {"start_preconditioning_step", std::to_string(r.start)},
           {"root_spread", r.spread ? "true" : "false"},
+          {"root_async", std::to_string(r.async)},
           {"use_merge_dims", "false"}};
 }
 

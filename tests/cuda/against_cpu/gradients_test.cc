@@ -69,8 +69,8 @@ TEST_CASE("gradients with NaN are skipped, by block or by step") {
   }
 }
 
-TEST_CASE("factor matrices that are diagonal, and no more") {
-  Course course = CourseWithGradients({{"beta2", "0.9"}});
+void CheckDiagonal(const Keys& keys) {
+  Course course = CourseWithGradients(keys);
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
     const bool diagonal = p != 1 || t < 4;
@@ -87,6 +87,11 @@ TEST_CASE("factor matrices that are diagonal, and no more") {
     if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));
   };
   CHECK(Difference(course) == "");
+}
+
+TEST_CASE("factor matrices that are diagonal, and no more") {
+  CheckDiagonal({{"beta2", "0.9"}});
+  CheckDiagonal({{"beta2", "0.9"}, {"precondition_frequency", "2"}, {"root_async", "1"}});
 }
 
 TEST_CASE("gradients of 0, and a state that is written between steps") {

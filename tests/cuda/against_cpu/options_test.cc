@@ -87,6 +87,18 @@ TEST_CASE("refreshes spread over steps") {
   CHECK(Difference(course) == "");
 }
 
+TEST_CASE("roots that are used later") {
+  for (const char* async : {"1", "3"}) {
+    for (const char* method : {"eigen", "newton"}) {
+      CheckKeys({{"root_async", async}, {"root_method", method}, {"precondition_frequency", "4"}, {"beta2", "0.9"}},
+                13);
+    }
+    CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"factor_dtype", "bf16"}, {"epsilon", "40"}},
+              13);
+    CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"root_spread", "true"}}, 15);
+  }
+}
+
 TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"inverse_root_override", "3"}});
   CheckKeys({{"inverse_root_override", "0,1,3"}});

@@ -49,6 +49,7 @@ Keys DrawGroup(Draw* draw) {
                {"inverse_root_override", draw->OneOf({"0", "0", "3", "0,1,4"})}};
   const int64_t frequency = draw->Number(1, 4);
   keys.push_back({"precondition_frequency", std::to_string(frequency)});
+  keys.push_back({"root_async", std::to_string(draw->Chance(2) ? draw->Number(0, frequency - 1) : 0)});
   const std::string later = std::to_string(frequency + draw->Number(0, 4));
   keys.push_back({"start_preconditioning_step", draw->OneOf({"-1", later})});
   const std::string method = draw->OneOf({"eigen", "eigen", "newton", "higher_order"});

@@ -3,12 +3,22 @@
 //
 // A step reads what work in the caller's stream has written before it, and what it writes is there for work after it,
 // in whatever order the device gets on with its streams.
+#include <algorithm>
+
 #include "tests/cuda/contract/training.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr int kStepsInOrder = 4;  // with precondition_frequency 2: roots at steps 2 and 4
+// With precondition_frequency 2: roots at steps 2 and 4. With root_async 1 those of step 4 are used from step 5 on, and
+// those of step 6 from step 7 on.
+constexpr int kStepsInOrder = 4;
+constexpr int kStepsAhead = 7;
+ModelSpec AheadSpec(const Keys& more = {}) {
+  Keys keys = {{"root_async", "1"}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return FiveShapes(keys);
+}
 
 struct Order {
   int order;
@@ -32,6 +42,8 @@ enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
 
 std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, const Skipped& skipped = {},
                       std::vector<int64_t>* calls = nullptr) {
+  const bool ahead = std::find(spec.keys.begin(), spec.keys.end(), AheadSpec().keys.back()) != spec.keys.end();
+  const int steps = ahead ? kStepsAhead : kStepsInOrder;
   double_reset();
   double_set_protection(0);
   double_set_order(order.order, order.seed);
@@ -39,8 +51,8 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
   {
     const TestStream own(where == Where::kBlockingStream ? cudaStreamDefault : cudaStreamNonBlocking);
     const TestStream other;
-    Training training(spec, where == Where::kLegacyStream ? cudaStream_t{nullptr} : cudaStream_t{own}, kStepsInOrder);
-    for (int t = 1; t <= kStepsInOrder; ++t) {
+    Training training(spec, where == Where::kLegacyStream ? cudaStream_t{nullptr} : cudaStream_t{own}, steps);
+    for (int t = 1; t <= steps; ++t) {
       if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
       if (t == skipped.step) double_skip(skipped.function, skipped.nth);
       double_mark();
@@ -61,7 +73,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
 TEST_CASE("results do not depend on the order in which the device gets on") {
   for (const ModelSpec& spec :
        {FiveShapes(), FiveShapes({{"status_lag", "0"}}), FiveShapes({{"root_method", "newton"}}),
-        FiveShapes({{"root_method", "higher_order"}})}) {
+        FiveShapes({{"root_method", "higher_order"}}), AheadSpec(), AheadSpec({{"root_method", "newton"}})}) {
     const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream);
     for (const Where where : {Where::kOwnStream, Where::kBlockingStream, Where::kLegacyStream, Where::kInTurns}) {
       for (const Order& order : kOrders) {
@@ -75,8 +87,7 @@ TEST_CASE("results do not depend on the order in which the device gets on") {
 }
 
 // Of a step that waits, in some order, for what is left out here.
-void CheckThatEachIsNeeded(const char* function, int step) {
-  const ModelSpec spec = FiveShapes();
+void CheckThatEachIsNeeded(const char* function, int step, const ModelSpec& spec = FiveShapes()) {
   std::vector<int64_t> calls;
   const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream, {function, 0, 0}, &calls);
   const int64_t count = calls[static_cast<size_t>(step - 1)];
@@ -97,12 +108,20 @@ TEST_CASE("every wait of a step is needed") {
     CAPTURE(step);
     CheckThatEachIsNeeded("cudaStreamWaitEvent", step);
   }
+  for (const int step : {4, 5}) {
+    CAPTURE(step);
+    CheckThatEachIsNeeded("cudaStreamWaitEvent", step, AheadSpec());
+  }
 }
 
 TEST_CASE("every record of an event in a step is needed") {
   for (const int step : {1, 2, 3}) {
     CAPTURE(step);
     CheckThatEachIsNeeded("cudaEventRecord", step);
+  }
+  for (const int step : {4, 5}) {
+    CAPTURE(step);
+    CheckThatEachIsNeeded("cudaEventRecord", step, AheadSpec());
   }
 }
 

@@ -49,14 +49,15 @@ TEST_CASE("a state in memory of the caller is initialised, stepped and left to t
 }
 
 TEST_CASE("a step from one arena into another is a pure function, and a copy of its bytes is a snapshot") {
-  for (const char* lag : {"0", "1"}) {
+  for (const auto& [lag, async] : {std::pair("0", "0"), std::pair("1", "0"), std::pair("1", "1")}) {
     CAPTURE(std::string(lag));
+    CAPTURE(std::string(async));
     const Stage stage;
     const TestStream stream;
-    ModelSpec spec = FiveShapes({{"status_lag", lag}});
+    ModelSpec spec = FiveShapes({{"status_lag", lag}, {"root_async", async}});
     for (size_t p = 0; p < spec.params.size(); ++p) spec.params[p].in_place = false;
     Model model(spec, stream);
-    Model plain(FiveShapes(), stream);
+    Model plain(FiveShapes({{"root_async", async}}), stream);
     const size_t bytes = StateBytes(spec);
     const DeviceBytes first(bytes);
     const DeviceBytes second(bytes);
@@ -72,7 +73,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
     fresh.state = first.get();
     fresh.state_bytes = bytes;
     { const Model initial(fresh, stream); }
-    for (uint64_t t = 1; t <= 4; ++t) {
+    for (uint64_t t = 1; t <= 5; ++t) {
       CAPTURE(t);
       model.FillGradients(t);
       plain.FillGradients(t);

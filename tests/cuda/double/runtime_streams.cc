@@ -7,6 +7,9 @@
 namespace shampoo::cuda_double {
 namespace {
 
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;
+
 // How far work has got when the host asks.
 void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* record) {
   State& state = TheState();
@@ -52,6 +55,22 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned int flags) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
   return Call::Cuda(CreateStream(out, flags));
+}
+
+// Priorities are of no consequence here: every order that events allow is to be right.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned int flags, int priority) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (priority > kLeastPriority || priority < kGreatestPriority) return Call::Cuda(cudaErrorInvalidValue);
+  return Call::Cuda(CreateStream(out, flags));
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t* out) {

@@ -39,7 +39,7 @@ TEST_CASE("where roots are due a step is not captured, and a replay is refused")
   CHECK(host.Step() == SHAMPOO_E_STATE);  // where the host knows the number
   fake.capturing = false;
   Must(host.Step());
-  CHECK(fake.refresh[0] == 1);
+  CHECK(fake.tasks[0] == shampoo::RootTask::kCompute);
   fake.replay();
   CHECK(host.Steps() == 4);
   Must(host.Step());

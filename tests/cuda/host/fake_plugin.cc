@@ -205,7 +205,7 @@ void Run(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
   for (int64_t b = 0; b < plan.block_count; ++b) {
     const Block& block = plan.blocks[b];
     for (int k = 0; k < block.order(); ++k, ++first) {
-      if (args.refresh[b] == 0 || plan.owned[b] == 0) continue;
+      if (!Refreshes(args.tasks[b]) || plan.owned[b] == 0) continue;
       engine->roots[first] = {ticket, RootKind::kEigen, fails ? RootFailure::kSolver : RootFailure::kNone, 0, 1, 0, 0};
       // A factor matrix of which the root is known: 16 I.
       const StateSlot& slot = FactorOf(block, k);
@@ -226,7 +226,7 @@ Result Step(Engine* engine, const StepArgs* args, int64_t* ticket) {
     ++device.steps_given;
     device.args = *args;
     device.expected_step.assign(args->expected_step, args->expected_step + plan.group_count);
-    device.refresh.assign(args->refresh, args->refresh + plan.block_count);
+    device.tasks.assign(args->tasks, args->tasks + plan.block_count);
     device.stream = args->stream;
   }
   if (args->captured != 0) {

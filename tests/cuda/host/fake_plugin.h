@@ -23,7 +23,7 @@ struct FakeDevice {
   bool fails_roots = false;
   // Of the last.
   std::vector<int64_t> expected_step;
-  std::vector<unsigned char> refresh;
+  std::vector<shampoo::RootTask> tasks;
   shampoo::cuda::StepArgs args{};
   int64_t steps_given = 0;
   int64_t waits = 0;      // for steps

@@ -62,7 +62,8 @@ TEST_CASE("a file that is none, or does not fit, is refused with the reason") {
   CHECK(shampoo_backend_load(nullptr) == SHAMPOO_E_INVALID);
   CHECK(shampoo_backend_load("") == SHAMPOO_E_INVALID);
   CheckRefused("/nowhere/libshampoo_cuda.so", {"/nowhere/libshampoo_cuda.so", "cannot open shared object file"});
-  CheckRefused(Fake("libfake_other_interface.so"), {"interface number 99", "works with 1"});
+  CheckRefused(Fake("libfake_other_interface.so"),
+               {"interface number 99", "works with " + std::to_string(shampoo::cuda::kInterface)});
   CheckRefused(Fake("libfake_other_size.so"), {"Block of 8 bytes", std::to_string(sizeof(shampoo::Block))});
   CheckRefused(Fake("libfake_no_symbol.so"), {"no CUDA backend of libshampoo", "shampoo_cuda_plugin"});
 }

@@ -29,8 +29,8 @@ TEST_CASE("a call waits for the step before, and not for its own; numbers and sc
     CHECK(fake.steps_given == t);
     CHECK(fake.waits == t - 1);
     CHECK(fake.expected_step[0] == t);
-    CHECK(int{fake.refresh[0]} == (t % 3 == 0 ? 1 : 0));
-    CHECK(fake.args.any_refresh == fake.refresh[0]);
+    CHECK(fake.tasks[0] == (t % 3 == 0 ? shampoo::RootTask::kCompute : shampoo::RootTask::kNone));
+    CHECK(fake.args.any_refresh == (t % 3 == 0 ? 1 : 0));
     CHECK(fake.args.buffers_changed == (t == 1 ? 1 : 0));
     CHECK(host.Stat("steps") == static_cast<double>(t - 1));
   }

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "core/backend/cuda/plugin/kernels.h"
 #include "core/backend/cuda/plugin/parts.h"
 
@@ -7,12 +9,23 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr int kBuffersAtOnce = 64;
+constexpr int64_t kTasksAtOnce = 2048;
 constexpr int kGroupsAtOnce = 8;
 
 // Addresses travel with the launch: no copy has to be fenced, and a captured graph keeps them.
 struct SetBuffersBody {
   Buffers given[kBuffersAtOnce];
   Buffers* to;
+  int32_t count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(count, [&](int64_t i) { to[i] = given[i]; });
+  }
+};
+
+struct SetTasksBody {
+  RootTask given[kTasksAtOnce];
+  RootTask* to;
   int32_t count;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
@@ -53,6 +66,7 @@ SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_
   scalars.t = t;
   scalars.start = numbers.start_preconditioning_step;
   scalars.frequency = numbers.precondition_frequency;
+  scalars.async = numbers.root_async;
   scalars.gradient_scale = NumberOf(numbers.bound_gradient_scale, numbers.gradient_scale);
   scalars.lr = NumberOf(numbers.bound_lr, numbers.lr);
   scalars.coupled_decay = coupled ? numbers.weight_decay : 0;
@@ -62,7 +76,10 @@ SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_
   scalars.moment_keep = numbers.grafting_beta2;
   scalars.moment_add = numbers.grafting_beta2 == 1 ? 1 : 1 - numbers.grafting_beta2;
   const bool corrects = numbers.use_bias_correction != 0;
-  scalars.factor_correction = corrects && numbers.beta2 < 1 ? 1 - pow(numbers.beta2, steps) : 1;
+  const bool corrects_factors = corrects && numbers.beta2 < 1;
+  scalars.factor_correction = corrects_factors ? 1 - pow(numbers.beta2, steps) : 1;
+  const double steps_of_snapshot = static_cast<double>(t - numbers.root_async);
+  scalars.snapshot_correction = corrects_factors ? 1 - pow(numbers.beta2, steps_of_snapshot) : 1;
   scalars.filter_keep = numbers.beta1;
   scalars.filter_correction = corrects ? 1 - pow(numbers.beta1, steps) : 1;
   const bool corrects_moment = numbers.grafting == Grafting::kAdam && numbers.grafting_beta2 < 1;
@@ -94,7 +111,7 @@ struct TakeGroupsBody {
   int64_t expected[kGroupsAtOnce];
   int32_t first;
   int32_t count;
-  int32_t refreshes;
+  int32_t has_tasks;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.Once([&] {
@@ -133,11 +150,11 @@ struct TakeGroupsBody {
 
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
-    if (refreshes != 0) return false;
+    if (has_tasks != 0) return false;
     const GroupNumbers& group = numbers[i];
     const int64_t start = group.start_preconditioning_step;
     if (group.root_spread != 0) return false;  // every step may be another
-    return !shampoo::RootsAreDue(t, start, group.precondition_frequency, false) &&
+    return RootTaskAt(t, start, group.precondition_frequency, false, group.root_async) == RootTask::kNone &&
            (t >= start) == (expected[i] >= start);
   }
 };
@@ -213,18 +230,30 @@ cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers*
   return cudaSuccess;
 }
 
+cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks) {
+  for (int64_t first = 0; first < tables.block_count; first += kTasksAtOnce) {
+    SetTasksBody body;
+    body.count = static_cast<int32_t>(std::min(tables.block_count - first, kTasksAtOnce));
+    body.to = tables.tasks + first;
+    std::copy_n(tasks + first, body.count, body.given);
+    const cudaError_t error = Launch(stream, 1, body);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure) {
   return Launch(stream, 1, BeginStepBody{tables, ticket, told, failure});
 }
 
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       bool refreshes) {
+                       bool has_tasks) {
   for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
     TakeGroupsBody body{};
     body.tables = tables;
     body.first = first;
     body.count = tables.group_count - first < kGroupsAtOnce ? tables.group_count - first : kGroupsAtOnce;
-    body.refreshes = refreshes ? 1 : 0;
+    body.has_tasks = has_tasks ? 1 : 0;
     for (int32_t i = 0; i < body.count; ++i) {
       body.numbers[i] = numbers[first + i];
       body.expected[i] = expected[first + i];

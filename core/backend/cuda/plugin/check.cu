@@ -59,7 +59,9 @@ class Judgement {
       if (takes_part) work_.rule = RuleFor(group_, block_);
     });
     if (!takes_part) return;
-    if (block_.owned != 0 && RootsAreDue(group_, block_)) CheckFactors();
+    const RootTask task = ScheduledTask(group_, block_);
+    const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
+    if (block_.owned != 0 && reads_factors) CheckFactors();
     if (work_.refusal != Refusal::kNone) return;
     if (!IsHarmless(Bound())) CheckExactly();
   }

@@ -68,6 +68,7 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 
 Engine::~Engine() {
   // Work of this engine may be under way still, on the caller's stream and on its own.
+  ahead_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
   // Replays are in streams that nobody has told of.
@@ -81,21 +82,23 @@ Status Engine::Build(const EngineDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(copies_.Create());
   SHAMPOO_RETURN_IF_ERROR(done_.Create());
   SHAMPOO_RETURN_IF_ERROR(forked_.Create());
-  const std::vector<Wave> waves = MakeWaves(owned);
-  size_t most_classes = 0;
-  for (const Wave& wave : waves) most_classes = std::max(most_classes, wave.classes.size());
-  handles_.resize(std::min<size_t>(most_classes, 1 + kSideStreams));
-  for (size_t i = 0; i < handles_.size(); ++i) SHAMPOO_RETURN_IF_ERROR(handles_[i].Create(i > 0));
+  std::vector<Wave> waves = MakeWaves(owned);
+  handles_.resize(HandleCount(waves));
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    SHAMPOO_RETURN_IF_ERROR(handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnFirst));
+  }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());
   int64_t root_bytes = 0;
   if (!handles_.empty()) {
-    SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(SizesOfRoots(plan_, waves), HandlesOf(0), &roots_));
+    const std::vector<RootSizes> sizes = SizesOfRoots(plan_, waves);
+    SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, HandlesOf(0), &roots_));
     root_bytes = roots_->WorkspaceBytes();
+    int64_t async = 0;
+    for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
+    if (async > 0) SHAMPOO_RETURN_IF_ERROR(RootsAhead::Create(sizes, plan_.block_count, async, &ahead_));
   }
-  std::vector<RootMethod> methods;
-  for (const GroupNumbers& group : planned_) methods.push_back(group.root_method);
-  layout_ = LayOutDevice(owned, methods.data(), counts, GatheredBytes(plan_), root_bytes);
+  layout_ = LayOutDevice(std::move(waves), plan_.groups, counts, GatheredBytes(plan_), root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
   if (desc.state == nullptr) {
@@ -111,6 +114,9 @@ Status Engine::Build(const EngineDesc& desc) {
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
+  }
+  if (ahead_) {
+    SHAMPOO_RETURN_IF_ERROR(ahead_->SetWorkspace(workspace_.data() + layout_.ahead.blas, layout_.blas_bytes));
   }
   FindTables();
   return FillTables(stream);
@@ -128,6 +134,12 @@ void Engine::FindTables() {
   at(&tables_.roots, layout_.roots);
   at(&tables_.scan_tiles, layout_.scan_tiles);
   at(&tables_.scanned, layout_.scanned);
+  if (ahead_) {
+    at(&tables_.tasks, layout_.ahead.tasks);
+    at(&tables_.ahead_divisors, layout_.ahead.divisors);
+    at(&tables_.ahead_flags, layout_.ahead.flags);
+    at(&tables_.ahead_roots, layout_.ahead.statuses);
+  }
   if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
   tables_.told = reinterpret_cast<ToldReport*>(told_.device());
   tables_.told_roots = reinterpret_cast<RootStatus*>(told_.device() + sizeof(ToldReport));

@@ -10,6 +10,7 @@
 #include "core/backend/cuda/plugin/device_memory.h"
 #include "core/backend/cuda/plugin/handles.h"
 #include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/plugin/roots_ahead.h"
 #include "core/backend/cuda/plugin/tables.h"
 #include "core/base/status.h"
 
@@ -49,18 +50,20 @@ struct Engine {
   Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
   template <typename Work>
   Status ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work);
-  // Blocks of a class whose roots are due.
-  struct RootRun {
-    const ShapeClass* of_shape;
-    int64_t first_root;  // of the class
-    int64_t begin, count;
-  };
-  Status RefreshRoots(const StepArgs& args, const Tables& tables, size_t wave);
-  Status RefreshRun(const StepArgs& args, const Tables& tables, const Wave& wave, const RootRun& run);
+  // See engine_roots.cc.
+  struct RootRun;
+  struct RootPlace;
+  Status JoinAhead(const StepArgs& args);
+  Status ComputeAhead(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status RefreshRoots(const StepArgs& args, const Tables& tables, const Wave& wave);
+  Status ComputeRuns(const StepArgs& args, RootTask task, const Wave& wave, const RootPlace& place);
+  Status ComputeRun(const StepArgs& args, const Wave& wave, const RootRun& run, const RootPlace& place);
   // See engine_products.cc: C_k into the lower triangles of the matrices; H contracted with them.
   Status MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape);
   Status Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count);
-  bool IsDue(const StepArgs& args, const WaveItem& item) const { return args.refresh[item.block - plan_.blocks] != 0; }
+  RootTask HostTaskOf(const StepArgs& args, const WaveItem& item) const {
+    return args.tasks[item.block - plan_.blocks];
+  }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
 
   PlanView plan_;
@@ -77,14 +80,14 @@ struct Engine {
   char* state_ = nullptr;
 
   Tables tables_{};
-  std::vector<WaveTables> waves_;             // by wave of the layout
-  std::vector<int64_t> first_root_of_class_;  // by class of all waves: in the order of the roots
-  std::vector<OwnedHandles> handles_;         // the first is bound to the caller's stream
+  std::vector<WaveTables> waves_;      // by wave of the layout
+  std::vector<OwnedHandles> handles_;  // the first is bound to the caller's stream
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
   OwnedStream copies_;
   std::unique_ptr<RootSolver> roots_;
+  std::unique_ptr<RootsAhead> ahead_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the ticket that done_ stands for
   bool has_work_ = false;  // that done_ stands for, of a step or not

@@ -43,6 +43,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
 Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const bool refreshes = args.any_refresh != 0;
+  if (ahead_) SHAMPOO_RETURN_IF_ERROR(JoinAhead(args));
   // A graph sets its own again whenever it is replayed.
   was_captured_ = was_captured_ || args.captured != 0;
   if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
@@ -50,8 +51,9 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
     buffers_are_set_ = true;
   }
+  if (ahead_ && args.any_snapshots != 0) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.told, args.failure));
-  SHAMPOO_CUDA_TRY(TakeGroups(stream, tables, args.groups, args.expected_step, refreshes));
+  SHAMPOO_CUDA_TRY(TakeGroups(stream, tables, args.groups, args.expected_step, args.any_task != 0));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(JudgeBlocks(stream, tables));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
@@ -68,7 +70,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, refreshes));
-  return {};
+  // Last, so that nothing of the step comes behind it.
+  return ahead_ ? ComputeAhead(args, ticket, tables) : Status();
 }
 
 Status Engine::StepWave(const StepArgs& args, int64_t ticket, const Tables& tables, size_t index) {
@@ -81,10 +84,15 @@ Status Engine::StepWave(const StepArgs& args, int64_t ticket, const Tables& tabl
     return MultiplyGradients(handles, wave, of_shape);
   }));
   SHAMPOO_CUDA_TRY(UpdateFactors(stream, tables, work, computation));
-  const bool refreshes =
-      std::any_of(wave.items.begin(), wave.items.end(), [&](const WaveItem& item) { return IsDue(args, item); });
-  if (refreshes) {
-    SHAMPOO_RETURN_IF_ERROR(RefreshRoots(args, tables, index));
+  const auto any = [&](const auto& is) {
+    return std::any_of(wave.items.begin(), wave.items.end(),
+                       [&](const auto& item) { return is(HostTaskOf(args, item)); });
+  };
+  if (any([](RootTask task) { return task == RootTask::kTakeSnapshot; })) {
+    SHAMPOO_CUDA_TRY(NoteSnapshots(stream, tables, work));
+  }
+  if (any(Refreshes)) {
+    SHAMPOO_RETURN_IF_ERROR(RefreshRoots(args, tables, wave));
     SHAMPOO_CUDA_TRY(StoreRoots(stream, tables, work, computation, ticket));
   }
   SHAMPOO_CUDA_TRY(FilterGradients(stream, tables, work, computation));
@@ -137,56 +145,6 @@ Status Engine::ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work) 
     if (status.ok()) status = std::move(joined);
   }
   return status;
-}
-
-// Of the classes, runs of blocks whose roots are due. They lie together, as items are sorted by phase.
-Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, size_t index) {
-  const Wave& wave = layout_.waves[index];
-  size_t classes_before = 0;
-  for (size_t i = 0; i < index; ++i) classes_before += layout_.waves[i].classes.size();
-  for (size_t c = 0; c < wave.classes.size(); ++c) {
-    const ShapeClass& of_shape = wave.classes[c];
-    const auto is_due = [&](size_t i) { return IsDue(args, wave.items[of_shape.first + i]); };
-    for (size_t i = 0; i < of_shape.count;) {
-      size_t end = i;
-      while (end < of_shape.count && is_due(end)) ++end;
-      if (end > i) {
-        const RootRun run{&of_shape, first_root_of_class_[classes_before + c], static_cast<int64_t>(i),
-                          static_cast<int64_t>(end - i)};
-        SHAMPOO_RETURN_IF_ERROR(RefreshRun(args, tables, wave, run));
-      }
-      i = end + 1;
-    }
-  }
-  return {};
-}
-
-Status Engine::RefreshRun(const StepArgs& args, const Tables& tables, const Wave& wave, const RootRun& run) {
-  const WaveItem& item = wave.items[run.of_shape->first + static_cast<size_t>(run.begin)];
-  const Block& block = *item.block;
-  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
-  const auto class_count = static_cast<int64_t>(run.of_shape->count);
-  auto* const flags = reinterpret_cast<const int32_t* const*>(workspace_.data() + layout_.flags);
-  for (int k = 0; k < block.order(); ++k) {
-    const auto at = static_cast<size_t>(k);
-    const int64_t root = run.first_root + k * class_count + run.begin;
-    RootBatch batch;
-    batch.n = block.shape[k];
-    batch.count = run.count;
-    batch.stride = run.of_shape->matrix_stride[at];
-    batch.computation = wave.computation;
-    batch.root_dtype = block.root_dtype;
-    batch.limit = std::min(LargestFinite(block.inverse[at].dtype), LargestFinite(wave.computation));
-    batch.root = block.root;
-    batch.matrices = workspace_.data() + layout_.matrices + item.matrix_at[at] * element;
-    batch.divisor = &tables.groups[block.group].factor_correction;
-    batch.may_be_diagonal = flags + root;
-    batch.active = &tables.state->go;
-    batch.status = tables.roots + root;
-    SHAMPOO_RETURN_IF_ERROR(
-        roots_->Compute(batch, args.groups[block.group], HandlesOf(0), workspace_.data() + layout_.root_workspace));
-  }
-  return {};
 }
 
 }  // namespace shampoo::cuda

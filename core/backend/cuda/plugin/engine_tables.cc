@@ -36,7 +36,9 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   for (int k = 0; k < block.order(); ++k) {
     made.factor[k] = block.factor[static_cast<size_t>(k)];
     made.inverse[k] = block.inverse[static_cast<size_t>(k)];
+    made.snapshot[k] = block.snapshot[static_cast<size_t>(k)];
   }
+  made.snapshot_step = block.snapshot_step;
   made.diagonal = block.diagonal;
   made.filtered = block.filtered_grad;
   made.grafting = block.grafting;
@@ -70,6 +72,7 @@ struct HostTables {
   std::vector<int32_t> wave_blocks;
   std::vector<DeviceTile> tiles;
   std::vector<DeviceMatrixTile> matrix_tiles;
+  std::vector<const int32_t*> ahead_flags;
 };
 
 }  // namespace
@@ -94,7 +97,7 @@ Status Engine::FillTables(cudaStream_t stream) {
   for (const GroupNumbers& group : planned_) host.initial.push_back(group.initial_inverse);
 
   char* const base = workspace_.data();
-  int64_t root = 0;
+  int64_t ahead_bytes = 0;
   for (const Wave& wave : layout_.waves) {
     WaveTables tables{};
     tables.blocks = reinterpret_cast<const int32_t*>(base + layout_.wave_blocks) + host.wave_blocks.size();
@@ -107,6 +110,10 @@ Status Engine::FillTables(cudaStream_t stream) {
     tables.first = base + layout_.first;
     tables.second = base + layout_.second;
     tables.matrices = base + layout_.matrices;
+    if (HasAhead(wave, plan_.groups)) {
+      tables.ahead = base + layout_.ahead.matrices + ahead_bytes;
+      ahead_bytes += wave.matrix_bytes();
+    }
     tables.sums = reinterpret_cast<double*>(base + layout_.sums);
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
     waves_.push_back(tables);
@@ -125,14 +132,14 @@ Status Engine::FillTables(cudaStream_t stream) {
         for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
         for (int k = 0; k < block.order; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
-          block.root_at[k] = root + k * count + i;
+          block.root_at[k] = of_shape.first_root + k * count + i;
           AppendMatrixTiles(b, k, block.dims[k], &host.matrix_tiles);
         }
       }
-      first_root_of_class_.push_back(root);
-      root += count * wave.items[of_shape.first].block->order();
     }
   }
+
+  for (int64_t i = 0; ahead_ && i < layout_.root_count; ++i) host.ahead_flags.push_back(tables_.ahead_flags + i);
 
   const auto upload = [&](int64_t offset, const auto& table) -> Status {
     if (table.empty()) return {};
@@ -153,6 +160,13 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.wave_blocks, host.wave_blocks));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
+    if (ahead_) {
+      // So that nothing is read that was never written, whatever becomes of the first step: from matrices to statuses.
+      SHAMPOO_RETURN_IF_ERROR(clear(layout_.ahead.matrices, layout_.ahead.active - layout_.ahead.matrices));
+      // Any number but 0: what is computed ahead goes by no step's verdict.
+      SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.ahead.active, 1, sizeof(int32_t), stream));
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.ahead.flag_addresses, host.ahead_flags));
+    }
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, plan_.block_count * kBlockWorkBytes));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, plan_.group_count * kGroupScalarsBytes));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, kStepStateBytes));

@@ -123,20 +123,37 @@ struct UpdateFactorBody {
     const Real keep = static_cast<Real>(group.factor_keep);
     const Real add = static_cast<Real>(group.factor_add);
     char* const factor = tables.state_out + slot.offset;
-    const bool due = RootsAreDue(group, block);
+    const RootTask task = ActualTask(tables, tile.block);
     const bool wanted = tables.work[tile.block].rule == DirectionRule::kPrecondition;
     const StateSlot& inverse_slot = block.inverse[tile.dim];
     const char* const inverse = tables.state_out + inverse_slot.offset;
+    Real* snapshot = nullptr;
+    Real* ahead = nullptr;
+    if (task != RootTask::kNone && task != RootTask::kCompute) {
+      snapshot = reinterpret_cast<Real*>(tables.state_out + block.snapshot[tile.dim].offset);
+      ahead = static_cast<Real*>(wave.ahead) + block.matrix_at[tile.dim];
+    }
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
       const Real value = keep * ReadAs<Real>(factor, slot.dtype, kept) + add * matrix[r * d + c];
       WriteAs(factor, slot.dtype, kept, value);
       if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
+      if (task == RootTask::kTakeSnapshot) {
+        snapshot[r * d + c] = value;
+        ahead[r * d + c] = value;
+      }
       Real next = value;
-      if (!due && wanted) next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
+      if (task == RootTask::kFromSnapshot) {
+        next = snapshot[r * d + c];
+      } else if (task == RootTask::kTakeOver) {
+        next = ahead[r * d + c];
+      } else if (task != RootTask::kCompute && wanted) {
+        next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
+      }
       matrix[r * d + c] = next;
     });
     part.Mirror(cta, matrix);
+    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, ahead);
   }
 };
 
@@ -148,15 +165,17 @@ struct StoreRootBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const GroupScalars& group = tables.groups[block.group];
-    if (!IsStepped(tables, tile.block) || !RootsAreDue(group, block)) return;
+    // As the host has it: roots of a block without a snapshot are computed with the others, of whatever there is.
+    const bool scheduled = Refreshes(ScheduledTask(tables.groups[block.group], block));
+    if (!IsStepped(tables, tile.block) || !scheduled) return;
     const MatrixPart part(tile, block.dims[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
-    if (status.failure == RootFailure::kNone) {
+    const bool refreshes = Refreshes(ActualTask(tables, tile.block));
+    if (refreshes && status.failure == RootFailure::kNone) {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
@@ -168,10 +187,30 @@ struct StoreRootBody {
       });
       part.Mirror(cta, matrix);
     }
-    if (tile.row > 0) return;
+    if (tile.row > 0 || !refreshes) return;
     auto* const flags = reinterpret_cast<int32_t*>(tables.state_out + block.diagonal.offset);
     cta.Once([&] {
       if (status.diagonal_input == 0) flags[tile.dim] = 0;
+    });
+  }
+};
+
+// A block that is not stepped has its numbers too, as others are computed with them.
+struct NoteSnapshotsBody {
+  Tables tables;
+  WaveTables wave;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(wave.block_count, [&](int64_t i) {
+      const int32_t b = wave.blocks[i];
+      const DeviceBlock& block = tables.blocks[b];
+      const GroupScalars& group = tables.groups[block.group];
+      if (group.active == 0 || ScheduledTask(group, block) != RootTask::kTakeSnapshot) return;
+      tables.ahead_divisors[b] = group.factor_correction;
+      if (!IsStepped(tables, b)) return;
+      const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
+      for (int k = 0; k < block.order; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
+      *reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset) = group.t;
     });
   }
 };
@@ -186,8 +225,14 @@ struct MarkRootsBody {
     cta.ForEach(wave.block_count, [&](int64_t i) {
       const int32_t b = wave.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
-      if (!IsStepped(tables, b) || !RootsAreDue(tables.groups[block.group], block)) return;
-      for (int k = 0; k < block.order; ++k) tables.roots[block.root_at[k]].ticket = ticket;
+      if (!IsStepped(tables, b)) return;
+      const RootTask task = ActualTask(tables, b);
+      if (!Refreshes(task)) return;
+      for (int k = 0; k < block.order; ++k) {
+        RootStatus& status = tables.roots[block.root_at[k]];
+        if (task == RootTask::kTakeOver) status = tables.ahead_roots[block.root_at[k]];
+        status.ticket = ticket;
+      }
     });
   }
 };
@@ -227,6 +272,10 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
   return LaunchOver<UpdateFactorBody>(stream, wave.matrix_tile_count, tables, wave, computation);
+}
+
+cudaError_t NoteSnapshots(cudaStream_t stream, const Tables& tables, const WaveTables& wave) {
+  return Launch(stream, 1, NoteSnapshotsBody{tables, wave});
 }
 
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,

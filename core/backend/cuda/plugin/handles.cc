@@ -14,16 +14,24 @@ Status OwnedStream::Create() {
   return StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
+Status OwnedStream::CreateWithPriority(bool first) {
+  int least = 0;
+  int greatest = 0;
+  SHAMPOO_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  SHAMPOO_CUDA_TRY(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, first ? greatest : least));
+  return {};
+}
+
 OwnedHandles::~OwnedHandles() {
   if (handles_.solver != nullptr) (void)cusolverDnDestroy(handles_.solver);
   if (handles_.blas != nullptr) (void)cublasDestroy(handles_.blas);
 }
 
-Status OwnedHandles::Create(bool on_own_stream) {
+Status OwnedHandles::Create(Order order) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
   SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
-  if (on_own_stream) SHAMPOO_RETURN_IF_ERROR(stream_.Create());
-  return {};
+  if (order == Order::kBound) return {};
+  return stream_.CreateWithPriority(order == Order::kOwnFirst);
 }
 
 Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {

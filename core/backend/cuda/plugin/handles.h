@@ -37,7 +37,9 @@ class OwnedStream {
   ~OwnedStream() {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
-  Status Create();  // that the legacy default stream does not wait for
+  // That the legacy default stream does not wait for.
+  Status Create();
+  Status CreateWithPriority(bool first);  // the highest, or the lowest, which is that of streams without one
   cudaStream_t get() const { return stream_; }
 
  private:
@@ -63,8 +65,12 @@ class OwnedHandles {
   OwnedHandles& operator=(OwnedHandles&&) = delete;
   ~OwnedHandles();
 
-  // on_own_stream: else Bind gives it one.
-  Status Create(bool on_own_stream);
+  enum class Order {
+    kBound,     // of the stream that Bind gives
+    kOwnFirst,  // of a stream of their own, with the highest priority
+    kOwnLast,   // the same, with the lowest
+  };
+  Status Create(Order order);
   // For cuBLAS, on the device.
   Status SetWorkspace(void* workspace, int64_t bytes);
   Status Bind(cudaStream_t stream);

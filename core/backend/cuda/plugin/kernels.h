@@ -10,11 +10,13 @@ namespace shampoo::cuda {
 
 // begin.cu
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
+// By block.
+cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // told: refusals that have been raised. failure: why this rank's host cannot make the step.
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure);
 // The scalars of the groups; refuses counters and bound numbers that are out of range.
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       bool refreshes);
+                       bool has_tasks);
 // Counters, the report, and what became of roots that were refreshed.
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool refreshed);
 // Every byte of the state, where it is to be written elsewhere.
@@ -39,9 +41,12 @@ struct Unfolding {
 };
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
                     const Unfolding& unfolding, bool back);
-// F <- keep F + add C, C in the lower triangles of the wave's matrices, which are then given what comes next: F where
-// the block's roots are due, else X where they are wanted.
+// F <- keep F + add C, C in the lower triangles of the wave's matrices, which are then given what comes next: F, or its
+// snapshot, where the block's roots are due (or what was computed of it ahead), else X where they are wanted. Snapshots
+// are taken.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation);
+// What the roots of the wave's snapshots are computed with, and the step that they are of.
+cudaError_t NoteSnapshots(cudaStream_t stream, const Tables& tables, const WaveTables& wave);
 // X and the flags of blocks whose roots were due, where they could be computed; else the matrix is the previous X.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,
                        int64_t ticket);

@@ -6,9 +6,20 @@
 
 namespace shampoo::cuda {
 
-// As ScheduleAt (core/step): what the step does with the roots of a block.
-SHAMPOO_DEVICE inline bool RootsAreDue(const GroupScalars& group, const DeviceBlock& block) {
-  return shampoo::RootsAreDue(group.t, group.start + block.phase, group.frequency, group.root_spread != 0);
+// As ScheduleAt (core/step).
+SHAMPOO_DEVICE inline RootTask ScheduledTask(const GroupScalars& group, const DeviceBlock& block) {
+  return RootTaskAt(group.t, group.start + block.phase, group.frequency, group.root_spread != 0, group.async);
+}
+
+// As Optimizer::ScheduleOf (core/optimizer): what is done for the roots of a block that is stepped. kNone where there
+// is no snapshot of the right step.
+SHAMPOO_DEVICE inline RootTask ActualTask(const Tables& tables, int32_t b) {
+  const DeviceBlock& block = tables.blocks[b];
+  const GroupScalars& group = tables.groups[block.group];
+  const RootTask task = ScheduledTask(group, block);
+  if (task != RootTask::kFromSnapshot) return task;
+  const int64_t taken = *reinterpret_cast<const int64_t*>(tables.state_out + block.snapshot_step.offset);
+  return taken == group.t - group.async ? tables.tasks[b] : RootTask::kNone;
 }
 
 SHAMPOO_DEVICE inline DirectionRule RuleFor(const GroupScalars& group, const DeviceBlock& block) {

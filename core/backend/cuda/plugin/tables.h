@@ -27,6 +27,8 @@ struct DeviceBlock {
   int64_t phase;
   StateSlot factor[kMaxDims];
   StateSlot inverse[kMaxDims];
+  StateSlot snapshot[kMaxDims];
+  StateSlot snapshot_step;
   StateSlot diagonal, filtered, grafting, momentum;
   int64_t at;                   // in the tensors of its wave
   int64_t matrix_at[kMaxDims];  // in the matrices of its wave
@@ -48,9 +50,10 @@ struct DeviceParam {
 // One step of one group with every scalar worked out, as StepProgram on the host.
 struct GroupScalars {
   double gradient_scale, coupled_decay, factor_keep, factor_add, moment_keep, moment_add, factor_correction;
+  double snapshot_correction;
   double filter_keep, filter_correction, moment_correction, grafting_epsilon, decoupled_decay, momentum, lr;
   int64_t t;
-  int64_t start, frequency;
+  int64_t start, frequency, async;
   int32_t active;
   int32_t nesterov;
   int32_t root_spread;
@@ -126,6 +129,11 @@ struct Tables {
   const DeviceTile* scan_tiles;
   int64_t scan_tile_count;
   double* scanned;  // by tile: the largest magnitudes of gradient and parameter, one after the other
+  // Of roots that are computed while steps go on; nullptr where no group has root_async.
+  double* ahead_divisors;   // by block
+  int32_t* ahead_flags;     // by root: may_be_diagonal
+  RootStatus* ahead_roots;  // by root
+  RootTask* tasks;          // by block: those from snapshots, as the host has them in this step
   // Several ranks; nullptr with one.
   char* gathered;
   int32_t exchange_params;
@@ -143,6 +151,7 @@ struct WaveTables {
   void* first;  // buffers of tensors
   void* second;
   void* matrices;
+  void* ahead;    // the same for roots that are computed while steps go on
   double* sums;   // by tile: |D|^2 and |P|^2, one after the other
   int32_t* fits;  // by tile
 };
