@@ -11,6 +11,7 @@ CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same
     matrix_root, matrix_root_extra X (and Q/L where stored: not needed)
     training                       loss
     residuals                      residuals
+A tensor with one dim more in front holds the answers of several runs, and all of them are judged.
 Cases marked "informative" without any tolerance pass if X is finite or the output says nothing.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
 """
@@ -90,12 +91,15 @@ def judge(ref, case, out):
         if k not in out:
             return False, float("inf"), f"{k} missing"
         got = out[k]
-        if got.size != want.size or (got.shape != want.shape and got.size > 1):
+        several = got.ndim == want.ndim + 1 and got.shape[1:] == want.shape and len(got) > 0
+        if not several and (got.size != want.size or (got.shape != want.shape and got.size > 1)):
             return False, float("inf"), f"{k} has shape {got.shape}, expected {want.shape}"
         if want.size == 0:
             continue
-        d = np.abs(got.reshape(want.shape) - want)
-        both_nan = np.isnan(got.reshape(want.shape)) & np.isnan(want)
+        if not several:
+            got = got.reshape(want.shape)
+        d = np.abs(got - want)
+        both_nan = np.isnan(got) & np.isnan(want)
         r = np.where(both_nan, 0.0, np.where(np.isnan(d), np.inf, d / np.maximum(allowed, 1e-300)))
         m = float(r.max())
         if m > worst:

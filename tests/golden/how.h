@@ -27,6 +27,7 @@ struct How {
   // Of trajectories: folders of checkpoints, as StepCheckpoints keeps them.
   std::filesystem::path save_every = {};   // where each step but the last leaves one; empty: nowhere
   std::filesystem::path resume_from = {};  // whose steps are gone on from, each in turn; empty: from the start
+  bool resume_across = false;              // another device has left them: the answers of all runs are told
 };
 
 }  // namespace shampoo::golden

@@ -8,10 +8,11 @@
 // --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. --device NAME: the optimizer
 // works on it, where the program knows devices. Of trajectories: --save-every DIR leaves a
 // checkpoint of each step but the last; --resume-from DIR goes on from each of those that another process has left
-// there, and fails where a step then comes to other bits. Built with MPI (shampoo_replay_mpi), every process of mpirun
-// is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors that
-// compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all replayed, 1
-// some failed, 2 wrong usage.
+// there, and fails where a step then comes to other bits; --resume-across DIR goes on from each of those of another
+// device, and writes what all runs have come to, along a first dim. Built with MPI (shampoo_replay_mpi), every process
+// of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors
+// that compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all
+// replayed, 1 some failed, 2 wrong usage.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -82,8 +83,9 @@ void SetOption(const std::string& option, const std::string& value, Options* opt
     how.device = &shampoo::golden::DeviceNamed(value.c_str());
   } else if (option == "--save-every") {
     how.save_every = value;
-  } else if (option == "--resume-from") {
+  } else if (option == "--resume-from" || option == "--resume-across") {
     how.resume_from = value;
+    how.resume_across = option == "--resume-across";
   } else if (option == "--out") {
     options->out = value;
   } else {
@@ -125,7 +127,7 @@ TensorFile Replay(const Case& recorded, const shampoo::golden::How& how) {
     throw std::runtime_error("source " + source + " is not known to this tool");
   }
   if (function != shampoo::golden::ReplayTrajectory && !(how.save_every.empty() && how.resume_from.empty())) {
-    throw std::runtime_error("--save-every and --resume-from are for trajectories alone");
+    throw std::runtime_error("--save-every, --resume-from and --resume-across are for trajectories alone");
   }
   return function(recorded, how);
 }

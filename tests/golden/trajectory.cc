@@ -96,11 +96,24 @@ class Trajectory {
   // Every run that comes by a step has the same parameters after it.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
+      if (how_.resume_across) {
+        Append(name, tensor);
+        continue;
+      }
       const auto [known, is_new] = result_.tensors.emplace(name, tensor);
       if (!is_new && known->second.bytes != tensor.bytes) {
         throw std::runtime_error(name + " has other bits than in the run that was not resumed");
       }
     }
+  }
+
+  // Those of two devices have not: all are judged.
+  void Append(const std::string& name, const Tensor& tensor) {
+    const auto [known, is_new] = result_.tensors.emplace(name, Tensor{tensor.dtype, tensor.shape, {}});
+    Tensor& all = known->second;
+    if (is_new) all.shape.insert(all.shape.begin(), 0);
+    all.bytes.insert(all.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    ++all.shape[0];
   }
 
   const Case& recorded_;
