@@ -128,7 +128,12 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   const PlanData& data = *plan;
-  SHAMPOO_RETURN_IF_ERROR(optimizer->InitializeState());
+  Status initialized = optimizer->InitializeState();
+  if (!initialized.ok()) {
+    // The others have theirs, and would wait for this rank in a step.
+    if (desc.replica_comm) desc.replica_comm->GiveUp();
+    return initialized;
+  }
   LogText(LogLevel::kInfo, [&data] {
     return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
                data.blocks.size(), " blocks", data.ranks() == 1 ? "" : " of all ranks", ", ", data.state_bytes(),

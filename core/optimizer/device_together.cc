@@ -25,11 +25,12 @@ Status Optimizer::RefusalTogether() {
                                                                    : RefusalOf(report);
   switch (report.difference) {
     case cuda::RankDifference::kPlace:
-      // Who the others wait for is not known.
-      return comm->FailTogether(CommFailed(
+      // Who the others wait for is not known: they may be in a further exchange of the step that this rank has ended.
+      comm->GiveUp();
+      return CommFailed(
           "rank ", report.rank, " is at an exchange of another optimizer, or at another of optimizer ", device.number,
           ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same order on "
-          "all of them"));
+          "all of them");
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;
       const int64_t step = *std::max_element(device.asked.steps.begin(), device.asked.steps.end()) - 1;

@@ -45,10 +45,11 @@ struct BeginStepBody {
       StepReport& report = state.report;
       report.ticket = ticket;
       state.told = told > state.told ? told : state.told;
-      state.counted = 0;
-      state.failure = failure;
       // Nothing moves past a refusal that the host does not know of yet.
-      state.refused = report.refusals > state.told || failure != Code::kOk ? 1 : 0;
+      const bool is_stale = report.refusals > state.told;
+      state.counted = is_stale ? 2 : 0;
+      state.failure = failure;
+      state.refused = is_stale || failure != Code::kOk ? 1 : 0;
       state.go = state.refused == 0 ? 1 : 0;
     });
   }

@@ -75,6 +75,7 @@ struct CompareHeadersBody {
     // What this rank has refused itself it knows more of.
     if (state.counted == 0) report.refusal = Refusal::kOtherRank;
     CountRefusal(&state);
+    state.counted = 2;
     report.rank = static_cast<int32_t>(rank);
     report.difference = difference;
   }
@@ -86,6 +87,8 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).place != own.place) return Differ(rank, RankDifference::kPlace);
       }
+      // The headers of a refused step tell no more than that. Why it was is known.
+      if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).code != 0) return Differ(rank, RankDifference::kFailed);
       }

@@ -80,7 +80,7 @@ struct BlockWork {
 struct StepState {
   int32_t go;       // blocks are stepped
   int32_t refused;  // nothing is written, outputs neither
-  int32_t counted;  // that it was refused
+  int32_t counted;  // 1: that it was refused; 2: and that is told, by this step's first exchange or before it
   Code failure;     // of this rank's host
   int64_t told;     // refusals that have been raised
   int64_t endings;  // of steps
