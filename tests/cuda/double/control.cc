@@ -158,6 +158,11 @@ void double_fail(const char* function, int64_t nth, int code) {
   Locked()->planned.push_back({function != nullptr ? FunctionName(function) : "", "", nth, false, code});
 }
 
+void double_fail_here(const char* function, int64_t nth, int code) {
+  const std::string name = function != nullptr ? FunctionName(function) : "";
+  Locked()->planned.push_back({name, "", nth, false, code, std::this_thread::get_id()});
+}
+
 void double_skip(const char* function, int64_t nth) {
   Locked()->planned.push_back({FunctionName(function), "", nth, true, 0});
 }

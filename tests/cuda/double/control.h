@@ -102,6 +102,8 @@ SHAMPOO_DOUBLE_EXPORT void double_clear_problems(void);
 // function's own library; for NULL it is a cudaError, which cuBLAS and cuSOLVER put in their terms. Several can wait at
 // a time.
 SHAMPOO_DOUBLE_EXPORT void double_fail(const char* function, int64_t nth, int code);
+// The same, of the calls of this thread alone.
+SHAMPOO_DOUBLE_EXPORT void double_fail_here(const char* function, int64_t nth, int code);
 // The nth call from now reports success and does nothing. For functions that enqueue something.
 SHAMPOO_DOUBLE_EXPORT void double_skip(const char* function, int64_t nth);
 // The nth launch from now of a kernel whose body's name contains this text (NULL: of any) is dropped.

@@ -12,6 +12,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/double/double_test_util.h"
@@ -291,6 +292,13 @@ TEST_CASE_FIXTURE(DoubleFixture, "calls fail as planned, once") {
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
   CHECK(cublasCreate(&blas) == CUBLAS_STATUS_ALLOC_FAILED);
   CHECK(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);
+
+  double_fail_here("cudaMemsetAsync", 2, cudaErrorLaunchFailure);
+  std::thread([this] {
+    for (int i = 0; i < 3; ++i) CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
+  }).join();
+  CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
+  CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaErrorLaunchFailure);
 
   double_mark();
   double_skip_launch("Scale", 2);

@@ -82,6 +82,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
   if ((flags & kQuery) != 0) ++state.counts[DOUBLE_QUERIES];
   for (size_t i = 0; i < state.planned.size(); ++i) {
     PlannedCall& planned = state.planned[i];
+    if (planned.thread != std::thread::id() && planned.thread != std::this_thread::get_id()) continue;
     if (planned.function.empty() ? (flags & kReleases) != 0 : planned.function != name) continue;
     if (!planned.kernel.empty() &&
         (kernel == nullptr || std::string_view(kernel).find(planned.kernel) == std::string_view::npos)) {

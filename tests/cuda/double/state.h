@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -67,6 +68,7 @@ struct PlannedCall {
   int64_t calls_left;
   bool skip;
   int code;
+  std::thread::id thread = {};  // none: whichever calls
 };
 
 struct PlannedEigenFault {

@@ -54,6 +54,10 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   place.threads = spec.threads;
   place.device_type = spec.device_type;
+  if (spec.replica_ops != nullptr) {
+    place.replica_rank = spec.replica_ops->rank;
+    place.replica_world = spec.replica_ops->world;
+  }
   shampoo_plan* plan = nullptr;
   Must(shampoo_plan_create(&plan, config, &place));
   for (const Keys& keys : spec.groups) {
@@ -103,7 +107,10 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   desc.allocator = spec.allocator;
   desc.state = spec.state;
   desc.state_bytes = spec.state_bytes;
-  Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+  if (spec.replica_ops != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
+  const shampoo_status created = shampoo_optimizer_create(&optimizer, plan, &desc);
+  shampoo_comm_destroy(desc.replica_comm);  // which leaves the text of the error as it is
+  Must(created);
 }
 
 Model::~Model() {

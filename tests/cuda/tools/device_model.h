@@ -47,6 +47,7 @@ struct ModelSpec {
   std::vector<Keys> groups;  // beside that of `keys`, which hold for them, too, where they are not set anew
   void* state = nullptr;     // nullptr: the optimizer's own
   size_t state_bytes = 0;
+  const shampoo_comm_ops* replica_ops = nullptr;  // which rank of how many it is; nullptr: there is one
 };
 
 // Finished, of parameters "p0", "p1", ...

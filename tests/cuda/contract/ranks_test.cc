@@ -1,0 +1,213 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several ranks: what one of them finds, or has otherwise than the others, is the same error on all.
+#include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kRanks = 3;
+
+ModelSpec SpecOfRanks(const Keys& more) {
+  ModelSpec spec = FiveShapes({{"max_preconditioner_dim", "4"}});
+  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  return spec;
+}
+
+// By its own call or the next one, and with one exchange in a step or several, of either kind.
+const Keys kTold[] = {{{"status_lag", "0"}},
+                      {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
+
+void SetElement(Model* model, size_t param, size_t element, double value) {
+  std::vector<double> gradient = Sequence(77, model->elements(param));
+  gradient[element] = value;
+  model->SetGradient(param, gradient);
+}
+
+// Two steps have been made. The next one is refused by all ranks alike.
+void CheckRefused(DeviceRanks* ranks, const Keys& told, shampoo_status status, const std::vector<std::string>& words) {
+  const auto before = ranks->Params();
+  ranks->Step();
+  if (told[0].second == "1") {
+    CHECK(ranks->Unless(SHAMPOO_OK) == "");
+    ranks->Step();
+  }
+  CHECK(ranks->Unless(status, words) == "");
+  CHECK(ranks->Params() == before);
+  for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
+}
+
+// What was wrong is put right.
+void CheckGoesOn(DeviceRanks* ranks) {
+  ranks->FillGradients(5);
+  for (int i = 0; i < 2; ++i) {
+    ranks->Step();
+    CHECK(ranks->Unless(SHAMPOO_OK) == "");
+  }
+  ranks->Status();
+  CHECK(ranks->Unless(SHAMPOO_OK) == "");
+  CHECK(ranks->SameParams());
+  for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
+}
+
+void Begin(DeviceRanks* ranks) {
+  ranks->FillParams(1);
+  for (uint64_t t = 1; t <= 2; ++t) {
+    ranks->FillGradients(t);
+    ranks->Step();
+  }
+  ranks->Status();
+  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+  REQUIRE(ranks->SameParams());
+  ranks->FillGradients(3);
+}
+
+struct Odd {
+  const char* what;
+  Keys keys;
+  shampoo_status status;
+  std::vector<std::string> words;
+  std::function<void(DeviceRanks& ranks)> spoil;
+  std::function<void(DeviceRanks& ranks)> mend = [](DeviceRanks&) {};
+};
+
+const std::vector<Odd> kOdd = {
+    {"NaN",
+     {},
+     SHAMPOO_E_NUMERIC,
+     {"rank 1: the gradient of parameter \"p3\"", "has NaN", "element 17"},
+     [](DeviceRanks& ranks) { SetElement(&ranks[1], 3, 17, NAN); }},
+    {"an infinity",
+     {},
+     SHAMPOO_E_NUMERIC,
+     {"rank 2: the gradient of parameter \"p0\"", "has an infinity"},
+     [](DeviceRanks& ranks) { SetElement(&ranks[2], 0, 0, kInfinity); }},
+    {"both of two",
+     {},
+     SHAMPOO_E_NUMERIC,
+     {"rank 1: the gradient of parameter \"p1\"", "has NaN"},
+     [](DeviceRanks& ranks) {
+       SetElement(&ranks[1], 1, 2, NAN);
+       SetElement(&ranks[2], 4, 3, NAN);
+     }},
+    {"a block that is skipped",
+     {{"on_nonfinite", "skip_block"}},
+     SHAMPOO_E_NUMERIC,
+     {"rank 1 finds other blocks than rank 0", "Gradients must be the same on all ranks"},
+     [](DeviceRanks& ranks) { SetElement(&ranks[1], 3, 17, NAN); }},
+    {"a step that is skipped",
+     {{"on_nonfinite", "skip_step"}},
+     SHAMPOO_E_NUMERIC,
+     {"rank 1 finds other blocks"},
+     [](DeviceRanks& ranks) {
+       SetElement(&ranks[1], 3, 17, NAN);
+       SetElement(&ranks[2], 3, 17, NAN);
+     }},
+    {"a state that overflows",
+     {{"factor_dtype", "f16"}},
+     SHAMPOO_E_NUMERIC,
+     {"rank ", ": the gradient of parameter \"p3\" is too large"},
+     [](DeviceRanks& ranks) {
+       for (int rank = 0; rank < kRanks; ++rank) SetElement(&ranks[rank], 3, 5, 300);
+     }},
+    {"a gradient that is missing",
+     {},
+     SHAMPOO_E_INVALID,
+     {"rank 1 has no gradient for parameter \"p2\" and rank 0 has a gradient"},
+     [](DeviceRanks& ranks) { ranks[1].DropGradient(2, true); },
+     [](DeviceRanks& ranks) { ranks[1].DropGradient(2, false); }},
+    {"a learning rate",
+     {{"lr", "0.25"}},
+     SHAMPOO_E_INVALID,
+     {"rank 2 has another learning rate"},
+     [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.5)); },
+     [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.25)); }},
+    {"a step",
+     {},
+     SHAMPOO_E_STATE,
+     {"rank 2 is at step 7 and rank 0 at step 2"},
+     [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {7}); },
+     [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {2}); }},
+};
+
+TEST_CASE("one rank finds something, or has something else: all ranks say so, and parameters stay") {
+  for (const Odd& odd : kOdd) {
+    for (const Keys& told : kTold) {
+      CAPTURE(std::string(odd.what));
+      CAPTURE(told[0].second);
+      const Stage stage;
+      Keys keys = told;
+      keys.insert(keys.end(), odd.keys.begin(), odd.keys.end());
+      DeviceRanks ranks(SpecOfRanks(keys), kRanks);
+      Begin(&ranks);
+      odd.spoil(ranks);
+      CheckRefused(&ranks, told, odd.status, odd.words);
+      odd.mend(ranks);
+      CheckGoesOn(&ranks);
+    }
+  }
+}
+
+TEST_CASE("numbers in memory of the device must be the same on all ranks, too") {
+  for (const Keys& told : kTold) {
+    CAPTURE(told[0].second);
+    const Stage stage;
+    const DeviceBytes memory(kRanks * sizeof(float));
+    auto* const rates = static_cast<float*>(memory.get());
+    const auto put = [&](int rank, float rate) {
+      MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
+    };
+    DeviceRanks ranks(SpecOfRanks(told), kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      put(rank, 0.25F);
+      Must(shampoo_optimizer_bind_scalar(ranks[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
+    }
+    Begin(&ranks);
+    put(1, 0.5F);
+    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1 has another learning rate"});
+    put(1, NAN);
+    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1: the scalar bound to group 0", "lr"});
+    put(1, 0.25F);
+    CheckGoesOn(&ranks);
+  }
+}
+
+TEST_CASE("a block that its owner cannot move stands still on all ranks, and its output is the parameter") {
+  for (const Keys& told : kTold) {
+    for (const char* dtype : {"f16", "f32"}) {
+      CAPTURE(told[0].second);
+      CAPTURE(std::string(dtype));
+      const Stage stage;
+      Keys keys = told;
+      keys.insert(keys.end(), {{"communication_dtype", dtype}});
+      ModelSpec spec = SpecOfRanks(keys);
+      spec.groups = {{{"lr", "1e6"}}};
+      spec.params[3].group = 1;
+      spec.params[3].in_place = false;
+      spec.params[3].copy_dtype = SHAMPOO_F32;
+      DeviceRanks ranks(spec, kRanks);
+      ranks.FillParams(1);
+      ranks.FillGradients(1);
+      const auto before = ranks.Params();
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.SameParams());
+      const bool stands = dtype == std::string("f16");
+      const auto after = ranks.Params();
+      for (size_t i = 0; i < after.size(); ++i) CHECK((after[i] == before[i]) == (i % 6 == 3));
+      for (int rank = 0; rank < kRanks; ++rank) {
+        CHECK((ranks[rank].OutValues(3) == before[3]) == stands);
+        CHECK(ranks[rank].OutValues(3) == ranks[0].OutValues(3));
+        CHECK(ranks[rank].CopyValues(3) == ranks[rank].OutValues(3));
+      }
+      if (!stands) continue;
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "left the block where it was"}) == "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

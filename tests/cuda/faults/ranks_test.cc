@@ -1,0 +1,199 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each call of CUDA of one rank fails in turn, while the others make the same step: no rank waits for ever.
+#include <map>
+
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kFaulty = 1;
+
+// With roots at every other step. bucket: 0 for one exchange in a step.
+ModelSpec SpecOfRanks(const char* lag, const char* bucket = "0") {
+  ModelSpec spec = FiveShapes({{"status_lag", lag}, {"comm_bucket_bytes", bucket}});
+  spec.params = {{{5}}, {{2, 3}}, {{4, 3}}, {{5}}, {{2, 3}}, {{4, 3}}};  // two of each rank
+  return spec;
+}
+
+shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
+
+void FailHere(int64_t n) {
+  double_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+}
+
+bool Says(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
+
+// What the rank says whose nth call failed: that of the step, or of its communicator.
+bool TellsOfFailure(shampoo_status status, const std::string& text, int64_t n) {
+  if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
+  return status == SHAMPOO_E_COMM && Says(text, "rank 1: all_gather of the communicator returned");
+}
+
+void Begin(DeviceRanks* ranks) {
+  ranks->FillParams(1);
+  ranks->FillGradients(1);
+  ranks->Step();
+  ranks->Status();
+  REQUIRE(ranks->Unless(SHAMPOO_OK) == "");
+  ranks->FillGradients(2);
+}
+
+// A rank that has failed before the exchange of a step is not in it. Its program ends the waiting of the others.
+TEST_CASE("a rank fails and the communicator is aborted: the others return, and parameters are those before or after") {
+  for (const char* lag : {"0", "1"}) {
+    std::map<shampoo_status, int> others_said;
+    for (int64_t n = 1;; ++n) {
+      CAPTURE(std::string(lag));
+      CAPTURE(n);
+      REQUIRE(n < 1000);
+      const Stage stage;
+      DeviceRanks ranks(SpecOfRanks(lag), kRanks);
+      Begin(&ranks);
+      const auto before = ranks.Params();
+      ranks.OnEvery([&](int rank, Model* model) {
+        model->Bind();
+        if (rank == kFaulty) FailHere(n);
+        const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+        if (status != SHAMPOO_OK) ranks.Abort();
+        return status;
+      });
+      if (double_cancel_failures() != 0) {
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        break;
+      }
+      CAPTURE(ranks.text(kFaulty));
+      CHECK(TellsOfFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
+      const shampoo_status others = ranks.status(0);
+      ++others_said[others];
+      for (const int rank : {0, 2}) {
+        CAPTURE(ranks.text(rank));
+        CHECK(ranks.status(rank) == others);
+        if (others == SHAMPOO_OK) continue;
+        CHECK(others == SHAMPOO_E_COMM);
+        CHECK(Says(ranks.text(rank), ("rank " + std::to_string(rank) + ": all_gather of the").c_str()));
+      }
+      const auto after = ranks.Params();
+      const size_t of_one = before.size() / kRanks;
+      for (size_t i = 0; i < after.size(); ++i) {
+        const bool is_faulty = i / of_one == kFaulty;
+        // Where the others have made the step, it may have failed in its last launches.
+        if (others == SHAMPOO_OK && is_faulty) {
+          CHECK((after[i] == before[i] || after[i] == after[i % of_one]));
+        } else {
+          CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
+        }
+      }
+      ranks.Step();
+      for (int rank = 0; rank < kRanks; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+    }
+    CHECK(others_said.size() == 2);
+    CHECK(others_said[SHAMPOO_E_COMM] > 40);
+    CHECK(others_said[SHAMPOO_OK] > 2);
+  }
+}
+
+// One that makes its step again is where the others wait for it, or all find that it is behind: by its step, or within
+// a step by its exchange.
+TEST_CASE("a rank fails and makes the step again: training goes on, or ends on all ranks") {
+  for (const char* bucket : {"0", "64"}) {
+    std::map<shampoo_status, int> ended;
+    int lost_again = 0;
+    for (int64_t n = 1;; ++n) {
+      CAPTURE(std::string(bucket));
+      CAPTURE(n);
+      REQUIRE(n < 1000);
+      const Stage stage;
+      DeviceRanks ranks(SpecOfRanks("0", bucket), kRanks);
+      Begin(&ranks);
+      bool tried = false;
+      bool again = false;
+      int64_t left = 0;
+      ranks.OnEvery([&](int rank, Model* model) {
+        model->Bind();
+        if (rank == kFaulty) FailHere(n);
+        while (true) {
+          const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
+          if (rank == kFaulty && !tried) {
+            tried = true;
+            left = double_cancel_failures();
+            again = status == CodeOf(n);
+            if (again) continue;
+          }
+          if (status != SHAMPOO_OK || model->State("group.0/step")[0] >= 4) return status;
+        }
+      });
+      if (left != 0) {
+        CHECK(ranks.Unless(SHAMPOO_OK) == "");
+        break;
+      }
+      const shampoo_status status = ranks.status(0);
+      ++ended[status];
+      if (status == SHAMPOO_OK || status == SHAMPOO_E_STATE) {
+        CHECK(ranks.Unless(status, {status == SHAMPOO_OK ? "" : "rank 1 is at step "}) == "");
+        CHECK((status != SHAMPOO_OK || ranks.SameParams()));
+      } else {
+        for (int rank = 0; rank < kRanks; ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+        lost_again += again ? 1 : 0;
+      }
+    }
+    CHECK(ended[SHAMPOO_OK] > 20);
+    CHECK(ended[SHAMPOO_E_STATE] > 0);
+    CHECK(ended[SHAMPOO_E_COMM] > 0);
+    CHECK(ended.size() == 3);
+    CHECK((lost_again > 0) == (bucket != std::string("0")));
+  }
+}
+
+// The faulty rank needs memory of the device to tell the others. Where it has none, and where they have their
+// optimizers already, it aborts their waiting.
+TEST_CASE("create of a rank fails: that of the others does, or their first step, and nothing is left") {
+  std::map<shampoo_status, int> others_said;
+  for (int64_t n = 1;; ++n) {
+    CAPTURE(n);
+    REQUIRE(n < 1000);
+    const Stage stage;
+    DeviceRanks ranks(SpecOfRanks("1"), kRanks);
+    ranks.FillParams(1);
+    ranks.FillGradients(1);
+    ranks.OnEvery([&](int rank, Model* model) {
+      shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
+      shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+      desc.device_type = SHAMPOO_CUDA;
+      desc.stream = model->stream;
+      Must(shampoo_comm_from_ops(&desc.replica_comm, &ranks.ops(rank)));
+      if (rank == kFaulty) FailHere(n);
+      const shampoo_status status = shampoo_optimizer_create(&model->optimizer, model->plan, &desc);
+      shampoo_comm_destroy(desc.replica_comm);
+      return status;
+    });
+    if (double_cancel_failures() != 0) {
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      break;
+    }
+    CAPTURE(ranks.text(0));
+    CAPTURE(ranks.text(kFaulty));
+    const shampoo_status others = ranks.status(0);
+    CHECK(ranks.status(2) == others);
+    if (ranks.status(kFaulty) == SHAMPOO_OK) {  // versions that cannot be asked for are of no use but for a text
+      CHECK(others == SHAMPOO_OK);
+      continue;
+    }
+    ++others_said[others];
+    if (others == ranks.status(kFaulty) && others != SHAMPOO_E_COMM) CHECK(Says(ranks.text(0), "rank 1: "));
+    if (others != SHAMPOO_OK) continue;
+    ranks.OnEvery([](int rank, Model* model) { return rank == kFaulty ? SHAMPOO_OK : model->TryStep(); });
+    CHECK(ranks.status(0) == SHAMPOO_E_COMM);
+    CHECK(ranks.status(2) == SHAMPOO_E_COMM);
+  }
+  CHECK(others_said[SHAMPOO_E_NOMEM] > 10);
+  CHECK(others_said[SHAMPOO_E_DEVICE] > 10);
+  CHECK(others_said[SHAMPOO_E_COMM] > 10);
+  CHECK(others_said[SHAMPOO_OK] > 3);
+}
+
+}  // namespace
+}  // namespace shampoo_test

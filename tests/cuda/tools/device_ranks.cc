@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+
+DeviceRanks::DeviceRanks(const ModelSpec& spec, int world) : comm_(world), ranks_(static_cast<size_t>(world)) {
+  comm_.host().patience = std::chrono::seconds(20);
+  for (int rank = 0; rank < world; ++rank) ops_.push_back(comm_.OpsOf(rank, true));
+  for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
+  UsePlugin();
+  OnEveryRank(world, [&](int rank) {
+    ModelSpec own = spec;
+    own.replica_ops = &ops_[static_cast<size_t>(rank)];
+    Rank& made = ranks_[static_cast<size_t>(rank)];
+    made.model = std::make_unique<Model>(own, *made.stream);
+  });
+}
+
+DeviceRanks::~DeviceRanks() { CHECK(timeouts() == 0); }
+
+void DeviceRanks::OnEvery(const Work& work) {
+  OnEveryRank(world(), [&](int rank) {
+    Rank& own = ranks_[static_cast<size_t>(rank)];
+    own.status = work(rank, own.model.get());
+    own.text = own.status == SHAMPOO_OK ? "" : shampoo_last_error();
+  });
+}
+
+void DeviceRanks::Step() {
+  OnEvery([](int, Model* model) { return model->TryStep(); });
+}
+
+void DeviceRanks::Status() {
+  OnEvery([](int, Model* model) { return shampoo_optimizer_status(model->optimizer, 1, nullptr); });
+}
+
+void DeviceRanks::FillParams(uint64_t seed) {
+  for (Rank& rank : ranks_) rank.model->FillParams(seed);
+}
+
+void DeviceRanks::FillGradients(uint64_t seed) {
+  for (Rank& rank : ranks_) rank.model->FillGradients(seed);
+}
+
+void DeviceRanks::Abort() { ops_[0].abort(ops_[0].user); }
+
+std::string DeviceRanks::Unless(shampoo_status status, const std::vector<std::string>& words) const {
+  bool as_expected = true;
+  std::string said;
+  for (const Rank& rank : ranks_) {
+    as_expected = as_expected && rank.status == status && rank.text == ranks_[0].text;
+    said += std::to_string(rank.status) + ": " + rank.text + "\n";
+  }
+  for (const std::string& word : words) {
+    as_expected = as_expected && ranks_[0].text.find(word) != std::string::npos;
+  }
+  return as_expected ? "" : said;
+}
+
+bool DeviceRanks::SameParams() {
+  const std::vector<std::vector<double>> params = Params();
+  const size_t of_one = (*this)[0].params();
+  for (size_t i = of_one; i < params.size(); ++i) {
+    if (params[i] != params[i % of_one]) return false;
+  }
+  return true;
+}
+
+std::vector<std::vector<double>> DeviceRanks::Params() {
+  std::vector<std::vector<double>> values;
+  for (Rank& rank : ranks_) {
+    for (size_t p = 0; p < rank.model->params(); ++p) values.push_back(rank.model->ParamValues(p));
+  }
+  return values;
+}
+
+}  // namespace shampoo_test

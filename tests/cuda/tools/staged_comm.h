@@ -1,0 +1,70 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <shampoo/shampoo.h>
+
+#include <vector>
+
+#include "tests/distributed/thread_comm.h"
+
+namespace shampoo_test {
+
+// Ranks that are threads of one process, with buffers on one device: what NCCL refuses to do. Segments of the device go
+// by way of the host, which waits for them.
+class StagedComm {
+ public:
+  explicit StagedComm(int world) : host_(world) {
+    for (int rank = 0; rank < world; ++rank) ranks_.push_back({{}, {}, {}});
+  }
+  StagedComm(const StagedComm&) = delete;
+  StagedComm& operator=(const StagedComm&) = delete;
+
+  // with_abort: with one that ends the waiting of all.
+  shampoo_comm_ops OpsOf(int rank, bool with_abort = false) {
+    Rank& own = ranks_[static_cast<size_t>(rank)];
+    own.host = host_.OpsOf(rank, with_abort);
+    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+    ops.user = &own;
+    ops.rank = rank;
+    ops.world = own.host.world;
+    ops.device_type = SHAMPOO_CUDA;
+    ops.all_gather = Gather;
+    if (with_abort) {
+      ops.abort = [](void* user) {
+        const auto* const rank_of = static_cast<Rank*>(user);
+        rank_of->host.abort(rank_of->host.user);
+      };
+    }
+    return ops;
+  }
+  ThreadComm& host() { return host_; }
+
+ private:
+  struct Rank {
+    shampoo_comm_ops host;
+    std::vector<char> own;
+    std::vector<char> all;
+  };
+
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    auto* const rank = static_cast<Rank*>(user);
+    auto* const queue = static_cast<cudaStream_t>(stream);
+    rank->own.resize(bytes);
+    rank->all.resize(bytes * static_cast<size_t>(rank->host.world));
+    cudaError_t error = cudaMemcpyAsync(rank->own.data(), send, bytes, cudaMemcpyDeviceToHost, queue);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(queue);
+    if (error != cudaSuccess) return static_cast<int32_t>(error);
+    const int32_t failed = rank->host.all_gather(rank->host.user, rank->own.data(), rank->all.data(), bytes, nullptr);
+    if (failed != 0) return failed;
+    error = cudaMemcpyAsync(recv, rank->all.data(), rank->all.size(), cudaMemcpyHostToDevice, queue);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(queue);
+    return static_cast<int32_t>(error);
+  }
+
+  ThreadComm host_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace shampoo_test
