@@ -150,6 +150,31 @@ TEST_CASE("one rank finds something, or has something else: all ranks say so, an
   }
 }
 
+TEST_CASE("roots that are computed while steps go on are those of one rank") {
+  for (const char* bytes : {"0", "128"}) {
+    const Stage stage;
+    const Keys async = {{"precondition_frequency", "4"}, {"root_async", "2"}, {"comm_bucket_bytes", bytes}};
+    const TestStream stream;
+    Model alone(SpecOfRanks(async), stream);
+    DeviceRanks ranks(SpecOfRanks(async), kRanks);
+    alone.FillParams(1);
+    ranks.FillParams(1);
+    for (uint64_t t = 1; t <= 11; ++t) {
+      alone.FillGradients(t);
+      alone.Step();
+      ranks.FillGradients(t);
+      ranks.Step();
+    }
+    ranks.Status();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    const auto params = ranks.Params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      CAPTURE(i);
+      CHECK(Distance(params[i], alone.ParamValues(i % alone.params())) < 1e-6);
+    }
+  }
+}
+
 TEST_CASE("numbers in memory of the device must be the same on all ranks, too") {
   for (const Keys& told : kTold) {
     CAPTURE(told[0].second);
