@@ -1,0 +1,173 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "view.h"
+
+namespace {
+
+constexpr const char* kUnversioned = "dltensor";
+constexpr const char* kVersioned = "dltensor_versioned";
+
+int32_t FloatOfBytes(int bytes) {
+  return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
+}
+
+bool WrongDtype(PyObject* array, const char* what) {
+  PyObject* const dtype = PyObject_GetAttrString(array, "dtype");
+  PyErr_Clear();
+  PyErr_Format(PyExc_ValueError, "%s: dtype %S: float32, float64, float16 or bfloat16 is expected", what,
+               dtype != nullptr ? dtype : Py_None);
+  Py_XDECREF(dtype);
+  return false;
+}
+
+// bfloat16 is a type of ml_dtypes, which NumPy knows by name only.
+bool IsBfloat16(PyObject* array) {
+  PyObject* const dtype = PyObject_GetAttrString(array, "dtype");
+  PyObject* const name = dtype != nullptr ? PyObject_Str(dtype) : nullptr;
+  const bool is = name != nullptr && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0;
+  Py_XDECREF(name);
+  Py_XDECREF(dtype);
+  PyErr_Clear();
+  return is;
+}
+
+template <typename Number>
+bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
+  if (ndim > 8) {
+    PyErr_Format(PyExc_ValueError, "%s: %d dims: there can be 8 at most", what, ndim);
+    return false;
+  }
+  view->ndim = ndim;
+  for (int k = 0; k < ndim; ++k) view->shape[k] = shape[k];
+  return true;
+}
+
+// Whether elements lie in row-major order without gaps; unit: what strides are counted in, in elements.
+template <typename Number>
+bool IsDense(const View& view, const Number* strides, int64_t unit) {
+  int64_t expected = unit;
+  bool dense = true;
+  for (int k = view.ndim - 1; k >= 0; --k) {
+    if (view.shape[k] == 0) return true;  // nothing lies anywhere
+    if (view.shape[k] > 1 && strides != nullptr && strides[k] != expected) dense = false;
+    expected *= view.shape[k];
+  }
+  return dense;
+}
+
+bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what) {
+  view->capsule = capsule;
+  view->array = Py_NewRef(array);
+  const auto* const found = static_cast<const numpy::Interface*>(PyCapsule_GetPointer(capsule, nullptr));
+  if (found == nullptr) return false;
+  view->dtype = found->kind == 'f' ? FloatOfBytes(found->item_size) : 0;
+  if (found->kind == 'V' && found->item_size == 2 && IsBfloat16(array)) view->dtype = SHAMPOO_BF16;
+  if (view->dtype == 0) return WrongDtype(array, what);
+  if ((found->flags & numpy::kSwappedNot) == 0) {
+    PyErr_Format(PyExc_ValueError, "%s: its bytes are in the order of another machine", what);
+    return false;
+  }
+  if (!ReadShape(view, what, found->ndim, found->shape)) return false;
+  view->data = found->data;
+  view->dense = IsDense(*view, found->strides, found->item_size);
+  view->readonly = (found->flags & numpy::kWriteable) == 0;
+  view->device_type = SHAMPOO_CPU;
+  return true;
+}
+
+// Calls array.__dlpack__; stream: NULL where the device has none.
+PyObject* Export(PyObject* array, PyObject* stream) {
+  PyObject* const method = PyObject_GetAttrString(array, "__dlpack__");
+  PyObject* const nothing = method != nullptr ? PyTuple_New(0) : nullptr;
+  PyObject* const options =
+      nothing != nullptr ? Py_BuildValue("{s(ii)sO}", "max_version", 1, 0, "copy", Py_False) : nullptr;
+  PyObject* capsule = nullptr;
+  if (options != nullptr && (stream == nullptr || PyDict_SetItemString(options, "stream", stream) == 0)) {
+    capsule = PyObject_Call(method, nothing, options);
+    if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) {  // from before these options
+      PyErr_Clear();
+      PyDict_DelItemString(options, "max_version");
+      PyDict_DelItemString(options, "copy");
+      capsule = PyObject_Call(method, nothing, options);
+    }
+  }
+  Py_XDECREF(options);
+  Py_XDECREF(nothing);
+  Py_XDECREF(method);
+  return capsule;
+}
+
+// Takes over what is in the capsule.
+const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
+  if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
+    auto* const found = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
+    if (found->major != 1) {
+      PyErr_Format(PyExc_ValueError, "%s: DLPack of version %u.%u, and 1 is known", what, found->major, found->minor);
+      return nullptr;
+    }
+    view->versioned = found;
+    view->readonly = (found->flags & dlpack::kReadOnly) != 0;
+    return PyCapsule_SetName(capsule, "used_dltensor_versioned") == 0 ? &found->tensor : nullptr;
+  }
+  if (PyCapsule_IsValid(capsule, kUnversioned) != 0) {
+    view->managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, kUnversioned));
+    return PyCapsule_SetName(capsule, "used_dltensor") == 0 ? &view->managed->tensor : nullptr;
+  }
+  PyErr_Format(PyExc_ValueError, "%s: __dlpack__ gave no DLPack tensor, or one that was used before", what);
+  return nullptr;
+}
+
+bool ReadTensor(View* view, PyObject* array, const dlpack::Tensor& tensor, const char* what) {
+  if (tensor.dtype.lanes == 1 && tensor.dtype.code == dlpack::kFloat) {
+    view->dtype = FloatOfBytes(tensor.dtype.bits / 8);
+  } else if (tensor.dtype.lanes == 1 && tensor.dtype.code == dlpack::kBfloat && tensor.dtype.bits == 16) {
+    view->dtype = SHAMPOO_BF16;
+  }
+  if (view->dtype == 0) return WrongDtype(array, what);
+  if (!ReadShape(view, what, tensor.ndim, tensor.shape)) return false;
+  view->dense = IsDense(*view, tensor.strides, 1);
+  view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  view->device_type = tensor.device.type == dlpack::kCudaHost ? static_cast<int32_t>(SHAMPOO_CPU) : tensor.device.type;
+  view->device_id = view->device_type == SHAMPOO_CPU ? 0 : tensor.device.id;
+  return true;
+}
+
+bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream) {
+  int type = 0, id = 0;
+  PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
+  const bool known = device != nullptr && PyArg_ParseTuple(device, "ii", &type, &id) != 0;
+  Py_XDECREF(device);
+  if (!known) return false;
+  if (type != dlpack::kCpu && type != dlpack::kCuda && type != dlpack::kCudaHost) {
+    PyErr_Format(PyExc_ValueError, "%s: on a device of type %d of DLPack: the CPU or CUDA is expected", what, type);
+    return false;
+  }
+  PyObject* const capsule = Export(array, type == dlpack::kCuda ? stream : nullptr);
+  if (capsule == nullptr) return false;
+  const dlpack::Tensor* const tensor = Import(view, capsule, what);
+  Py_DECREF(capsule);
+  return tensor != nullptr && ReadTensor(view, array, *tensor, what);
+}
+
+}  // namespace
+
+bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream) {
+  PyObject* const capsule = PyObject_GetAttrString(array, "__array_struct__");
+  if (capsule != nullptr) return ReadNumpy(view, array, capsule, what);
+  PyErr_Clear();
+  if (PyObject_HasAttrString(array, "__dlpack__") != 0) return ReadDlpack(view, array, what, stream);
+  PyErr_Format(PyExc_TypeError, "%s: %.200s is no array: one of NumPy, or with __dlpack__, is expected", what,
+               Py_TYPE(array)->tp_name);
+  return false;
+}
+
+void Release(View* view) {
+  if (view->managed != nullptr && view->managed->deleter != nullptr) view->managed->deleter(view->managed);
+  if (view->versioned != nullptr && view->versioned->deleter != nullptr) view->versioned->deleter(view->versioned);
+  view->managed = nullptr;
+  view->versioned = nullptr;
+  Py_CLEAR(view->capsule);
+  Py_CLEAR(view->array);
+}

@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SHAMPOO_PYTHON_VIEW_H
+#define SHAMPOO_PYTHON_VIEW_H
+
+#include "dlpack.h"
+#include "native.h"
+
+// An array of the caller, as the library needs to know it. While it lives, so does the memory.
+struct View {
+  PyObject_HEAD void* data;
+  int64_t shape[8];
+  int32_t ndim;
+  int32_t dtype;
+  int32_t device_type;
+  int32_t device_id;
+  bool readonly;
+  bool dense;
+  // What keeps the memory: the array and a capsule of its own, or what DLPack handed over.
+  PyObject* array;
+  PyObject* capsule;
+  dlpack::Managed* managed;
+  dlpack::ManagedVersioned* versioned;
+};
+
+// Fills a view that is all 0 but for its head; what: how messages name the array. False: an exception is set.
+bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
+// Lets go of the memory.
+void Release(View* view);
+
+#endif  // SHAMPOO_PYTHON_VIEW_H

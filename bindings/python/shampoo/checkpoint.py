@@ -1,0 +1,44 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: the states of several optimizers as files, which a job of any other number of ranks can load."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from .comm import connect
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+
+def _call(function: Callable[..., None], optimizers: Sequence[Optimizer], directory: Any, world: Any, stream: int) -> None:
+    comm, _ = connect(world)
+    with ExitStack() as stack:
+        handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
+        function(handles, comm, os.fspath(directory), stream or None)
+
+
+def save(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, stream: int = 0) -> None:
+    """Save the states of all optimizers of this rank, and those of all other ranks, as one checkpoint. Collective.
+
+    Parameters
+    ----------
+    optimizers
+        Those of this rank.
+    directory
+        Made if it is not there; it keeps the last checkpoints. docs/checkpoints.md describes the files.
+    world
+        Communicator of all ranks of the job; None: there is one.
+    stream
+        On CUDA that in whose order states are copied.
+    """
+    _call(_native.shampoo_save, optimizers, directory, world, stream)
+
+
+def load(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, stream: int = 0) -> None:
+    """Load the last checkpoint of a directory into optimizers. Collective; parameters as of ``save``."""
+    _call(_native.shampoo_load, optimizers, directory, world, stream)

@@ -1,0 +1,59 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter groups of an optimizer: their hyper-parameters, to be read, and to be changed between steps."""
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+from . import _native
+from .keys import KEYS, check_name, read_key
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+Value = float | int | bool | str
+
+
+class Group(MutableMapping[str, Value]):
+    """Hyper-parameters of one group, as a mapping: ``opt.groups[0]["lr"] = 0.1``.
+
+    Those that can be changed between steps are told by ``shampoo.KEYS[name].changeable``.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the parameters of the group.
+    """
+
+    def __init__(self, optimizer: Optimizer, number: int, config: _native.shampoo_config, names: list[str]) -> None:
+        self._optimizer, self._number, self._config = optimizer, number, config
+        self.names = names
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in KEYS:
+            raise KeyError(name)
+        kind = KEYS[name].value_type
+        if kind not in ("f64", "i64", "bool"):
+            return read_key(self._config, name)
+        with self._optimizer._using() as handle:
+            value = _native.shampoo_optimizer_get(handle, self._number, name)
+        return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        check_name(name)
+        with self._optimizer._using() as handle:
+            _native.shampoo_optimizer_set(handle, self._number, name, float(value))
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a key cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KEYS)
+
+    def __len__(self) -> int:
+        return len(KEYS)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency"))
+        return f"Group({len(self.names)} parameters, {values}, ...)"

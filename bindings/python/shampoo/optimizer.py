@@ -1,0 +1,332 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from . import _native, cuda, state
+from .buffers import Buffers
+from .comm import connect
+from .errors import StateError
+from .groups import Group
+from .keys import check_name
+from .params import Described, Param, split_groups
+from .plan import DEVICES, Plan, plan_desc
+
+_KEEP: Any = object()
+
+STATS = (
+    "steps", "skipped_steps", "nonfinite_blocks", "root_computed", "root_scalar", "root_diagonal", "root_eigen",
+    "root_newton", "root_higher_order", "root_retried", "root_retried_float64", "root_retried_eigen",
+    "root_retried_dsyevr", "root_retried_dsyev", "root_reused",
+)  # fmt: skip
+
+
+class Optimizer:
+    """A Shampoo optimizer, which steps the caller's arrays where they are.
+
+    One optimizer is used by one thread at a time; different ones by different threads at once. Make it after a fork,
+    not before.
+
+    Parameters
+    ----------
+    params
+        A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
+        with ``"params"``, and keys of their own. Arrays are of NumPy or have DLPack, dense and row-major, of float32,
+        float64, float16 or bfloat16; ``Param`` adds what an array does not tell. Checkpoints know parameters by name.
+    device
+        "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
+    comm, shard_comm
+        Ranks that hold the same parameters, and ranks that hold the shards of one copy: a communicator of mpi4py, a
+        ``Communicator``, a ``NcclComm``, or None. Collective where one is given.
+    threads
+        That work on a step; 0: as many processors as the process may use.
+    grad_dtype, out_dtype, copy_dtype
+        Of gradients, of what steps write and of its copies, where that is not the dtype of the parameter.
+    stream
+        On CUDA that in whose order the state is initialised.
+    **keys
+        Hyper-parameters of all groups that do not set them: ``lr``, ``grafting``, ...; ``shampoo.KEYS`` has them
+        with their documentation.
+
+    Raises
+    ------
+    ValueError
+        A value or an array is not as it must be; the message names the parameter.
+    TypeError
+        There is no such key.
+
+    Examples
+    --------
+    >>> import numpy, shampoo
+    >>> w = numpy.ones((4, 3), numpy.float32)
+    >>> opt = shampoo.Optimizer({"w": w}, lr=0.5, grafting="adam")
+    >>> for _ in range(100):
+    ...     opt.step({"w": w.copy()})
+    >>> bool(abs(w).max() < 1e-2)
+    True
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        *,
+        device: str | None = None,
+        comm: Any = None,
+        shard_comm: Any = None,
+        threads: int = 0,
+        grad_dtype: Any = None,
+        out_dtype: Any = None,
+        copy_dtype: Any = None,
+        stream: int = 0,
+        **keys: Any,
+    ) -> None:
+        self._handle: _native.shampoo_optimizer | None = None
+        self._lock = threading.Lock()
+        for name in keys:
+            check_name(name)
+        found, group_keys = split_groups(params)
+        described = []
+        for name, param, group in found:
+            param.grad_dtype = param.grad_dtype or grad_dtype
+            param.out_dtype = param.out_dtype or out_dtype
+            param.copy_dtype = param.copy_dtype or copy_dtype
+            view = _native.View(param.array, f"parameter {name!r}", _dlpack_stream(stream))
+            described.append(Described(name, param, group, view))
+        self._device = _device(device, described)
+        replica_comm, replica = connect(comm)
+        shards, shard = connect(shard_comm)
+        self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
+
+        desc = _native.shampoo_optimizer_desc()
+        desc.device_type, desc.device_id = self._device
+        desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
+        self._handle = _native.shampoo_optimizer_create(self._plan.handle, desc)
+        self._world: Any = comm if shard_comm is None else shard_comm if comm is None else _KEEP
+        self._buffers = Buffers(described, self._device)
+        self._updates = self._plan.configs[0] is not None and _gives_updates(self._plan)
+        views = self._buffers.read(0, [param.array for _, param, _ in found], _dlpack_stream(stream))
+        self._buffers.bind(self._handle, {0: views, 2: [None] * len(views) if self._updates else views})
+        self._bound_grads = False
+        #: Parameter groups, each a mapping of its hyper-parameters.
+        self.groups = [
+            Group(self, number, config, [name for name, _, group in found if group == number])
+            for number, config in enumerate(self._plan.configs)
+        ]
+
+    @contextmanager
+    def _using(self) -> Iterator[_native.shampoo_optimizer]:
+        if not self._lock.acquire(blocking=False):
+            raise StateError("the optimizer is in use by another thread: one optimizer is used by one at a time")
+        try:
+            if self._handle is None:
+                raise StateError("the optimizer is closed")
+            yield self._handle
+        finally:
+            self._lock.release()
+
+    def step(self, grads: Any = None, *, stream: int = 0) -> None:
+        """Make one step. Other threads of Python run meanwhile.
+
+        Parameters
+        ----------
+        grads
+            Gradients: a mapping by name, or a sequence in the order of the parameters. Where one is None or missing the
+            parameter stays as it is. They are read in place, and kept until others are given. None: those that were
+            given last.
+        stream
+            On CUDA the address of the cudaStream_t that the step is put into; 0 is the legacy default stream.
+
+        Raises
+        ------
+        ValueError
+            A gradient has another dtype, shape, device or order than its parameter needs; the message names it.
+        FloatingPointError
+            A gradient is not finite. Nothing has changed.
+        """
+        with self._using() as handle:
+            if grads is not None:
+                self._bind(handle, grads=grads, stream=stream)
+            elif not self._bound_grads:
+                raise StateError("step: there are no gradients yet: pass them, or bind them before")
+            _native.shampoo_optimizer_step(handle, stream or None)
+
+    def bind(
+        self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
+    ) -> None:
+        """Say where arrays are, for all steps to come; what is not given stays.
+
+        Parameters
+        ----------
+        params
+            Other arrays for the parameters, which are stepped in place where out is not given.
+        grads
+            Gradients; None: no parameter has one.
+        out
+            Where steps write the new parameters, or with output="updates" what is to be added to them. None: into the
+            parameters.
+        copy
+            Where steps write the new parameters once more, such as a bfloat16 model beside float32 weights.
+        stream
+            On CUDA the stream in whose order later steps read them.
+        """
+        with self._using() as handle:
+            self._bind(handle, params=params, grads=grads, out=out, copy=copy, stream=stream)
+
+    def _bind(
+        self,
+        handle: _native.shampoo_optimizer,
+        *,
+        params: Any = _KEEP,
+        grads: Any = _KEEP,
+        out: Any = _KEEP,
+        copy: Any = _KEEP,
+        stream: int = 0,
+    ) -> None:
+        changed = {}
+        for role, arrays in enumerate((params, grads, out, copy)):
+            if arrays is not _KEEP:
+                changed[role] = self._buffers.read(role, arrays, _dlpack_stream(stream))
+        in_place = self._buffers.views[2] is self._buffers.views[0]
+        if not self._updates and ((0 in changed and in_place and 2 not in changed) or (2 in changed and out is None)):
+            changed[2] = changed.get(0, self._buffers.views[0])
+        self._buffers.bind(handle, changed)
+        self._bound_grads = self._bound_grads or 1 in changed
+
+    @property
+    def plan(self) -> Plan:
+        """What the blocks are, who owns them and what they cost."""
+        return self._plan
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the first group; set, that of all groups."""
+        return float(self.groups[0]["lr"])
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        for group in self.groups:
+            group["lr"] = value
+
+    def status(self, wait: bool = True) -> int:
+        """Ask what steps on CUDA have found since it was told last; on the CPU there is never anything.
+
+        Returns
+        -------
+        int
+            0. What a step has found is raised, as by ``step``.
+        """
+        with self._using() as handle:
+            return _native.shampoo_optimizer_status(handle, int(wait))
+
+    def stat(self, name: str) -> float:
+        """Give one counter, as shampoo_optimizer_stat() has it."""
+        with self._using() as handle:
+            return _native.shampoo_optimizer_stat(handle, name)
+
+    def stats(self) -> dict[str, int]:
+        """Give the counters since the optimizer was made: steps, and what became of inverse roots."""
+        with self._using() as handle:
+            return {name: int(_native.shampoo_optimizer_stat(handle, name)) for name in STATS}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copy all state of this rank: NumPy arrays by their names, which safetensors can store as they are."""
+        with self._using() as handle:
+            return state.read(handle)
+
+    def load_state_dict(self, entries: Any) -> None:
+        """Bring back what ``state_dict`` gave. Hyper-parameters stay as they are.
+
+        Raises
+        ------
+        ValueError
+            An entry is missing, too many, or of another shape or dtype. Nothing has changed.
+        """
+        with self._using() as handle:
+            state.write(handle, entries)
+
+    def save(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
+        """Save the state of all ranks as a checkpoint, that any other number of ranks can load. Collective.
+
+        Parameters
+        ----------
+        directory
+            It keeps the last checkpoints.
+        world
+            Communicator of all ranks of the job; by default the one that the optimizer was made with.
+        stream
+            On CUDA that in whose order the state is copied.
+        """
+        from .checkpoint import save
+
+        save([self], directory, world=self._all_ranks(world), stream=stream)
+
+    def load(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
+        """Load the last checkpoint of a directory. Collective; parameters as of ``save``.
+
+        Raises
+        ------
+        ValueError
+            It is of other parameters, dtypes, grafting or blocks.
+        OSError
+            There is none, or a file is damaged. The state is as it was.
+        """
+        from .checkpoint import load
+
+        load([self], directory, world=self._all_ranks(world), stream=stream)
+
+    def _all_ranks(self, world: Any) -> Any:
+        world = self._world if world is _KEEP else world
+        if world is _KEEP:
+            raise TypeError("world: with comm and shard_comm a communicator of all ranks is needed")
+        return world
+
+    def close(self) -> None:
+        """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _native.shampoo_optimizer_destroy(handle)
+            self._buffers.release()
+
+    def __enter__(self) -> Optimizer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "Optimizer(closed)"
+        head, *lines = repr(self._plan).split("\n")
+        device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
+        return "\n".join([f"Optimizer(lr={self.lr:g}, {device}, {head.removeprefix('Plan(')}", *lines])
+
+
+def _device(device: str | None, described: list[Described]) -> tuple[int, int]:
+    view = described[0].view
+    assert view is not None
+    if device is None:
+        found = view.device_type, view.device_id
+    else:
+        kind, _, number = device.partition(":")
+        if kind not in DEVICES or not (number or "0").isdecimal():
+            raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:1" is expected')
+        found = DEVICES[kind], int(number or view.device_id)
+    if found[0] == _native.SHAMPOO_CUDA:
+        cuda.load()
+    return found
+
+
+def _dlpack_stream(stream: int) -> int:
+    return stream or 1  # DLPack's name of the legacy default stream
+
+
+def _gives_updates(plan: Plan) -> bool:
+    return _native.shampoo_config_get(plan.configs[0], "output") == "updates"

@@ -1,0 +1,134 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What ``params`` may be, and what the library is told of each parameter."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import _native
+from .dtypes import code_of
+
+
+@dataclass
+class Param:
+    """A parameter with what its array does not tell.
+
+    Parameters
+    ----------
+    array
+        The parameter: an array of NumPy or with DLPack, or for a plan alone anything with a shape and a dtype, or a
+        shape.
+    stack_dims
+        How many leading dims only stack separate tensors: 1 for weights of L layers in one array of shape (L, m, n).
+    shape
+        Of the whole parameter, where the array is a shard of it.
+    flat_offset
+        The array is a flat shard, from this element of the row-major flattened parameter on.
+    local_offset
+        The array is a rectangle of the parameter, whose first element is at this index.
+    grad_dtype, out_dtype, copy_dtype
+        Dtypes of the gradient, of what a step writes, and of its copy; by default that of the parameter.
+    """
+
+    array: Any
+    stack_dims: int = 0
+    shape: Sequence[int] | None = None
+    flat_offset: int | None = None
+    local_offset: Sequence[int] | None = None
+    grad_dtype: Any = None
+    out_dtype: Any = None
+    copy_dtype: Any = None
+
+
+@dataclass
+class Described:
+    """A parameter as it goes into a plan."""
+
+    name: str
+    param: Param
+    group: int
+    view: _native.View | None = None
+    desc: _native.shampoo_param_desc = field(init=False)
+    #: Of the array: of the shard, where it is one.
+    local_shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        param, what = self.param, f"parameter {self.name!r}"
+        local, dtype = _shape_and_dtype(param.array, self.view, what)
+        self.local_shape = local
+        whole = tuple(param.shape) if param.shape is not None else local
+        desc = self.desc = _native.shampoo_param_desc()
+        desc.name, desc.ndim, desc.stack_dims, desc.group = self.name, len(whole), param.stack_dims, self.group
+        if len(whole) > 8:
+            raise ValueError(f"{what}: {len(whole)} dims: there can be 8 at most")
+        desc.shape = whole
+        desc.param_dtype = dtype
+        desc.grad_dtype = code_of(param.grad_dtype, what) if param.grad_dtype is not None else dtype
+        desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
+        desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
+        if param.flat_offset is not None:
+            desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, _elements(local)
+        elif param.local_offset is not None:
+            desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
+        elif whole != local:
+            raise ValueError(f"{what}: shape {local} of {whole}: flat_offset or local_offset tells which part it is")
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _shape_and_dtype(array: Any, view: _native.View | None, what: str) -> tuple[tuple[int, ...], int]:
+    if view is not None:
+        return view.shape, view.dtype
+    if isinstance(array, (tuple, list)) and all(isinstance(extent, int) for extent in array):
+        return tuple(array), _native.SHAMPOO_F32
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
+    return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
+
+
+def _is_named(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
+    """Give (name, array) of each; what has no name gets its number, counted from first."""
+    if isinstance(params, Mapping):
+        yield from params.items()
+        return
+    if hasattr(params, "__dlpack__") or hasattr(params, "__array_struct__") or isinstance(params, (str, bytes)):
+        raise TypeError("params: a mapping, a sequence or groups are expected; put a single array into a list")
+    for number, item in enumerate(params, first):
+        yield item if _is_named(item) else (f"param{number}", item)
+
+
+def split_groups(params: Any) -> tuple[list[tuple[str, Param, int]], list[dict[str, Any]]]:
+    """Take ``params`` apart.
+
+    Returns
+    -------
+    list of (name, Param, group), list of dict
+        The parameters in their order, and the keys that each group sets.
+    """
+    groups: list[Any]
+    if not isinstance(params, Mapping):
+        params = list(params) if not hasattr(params, "__dlpack__") else params
+    if isinstance(params, list) and params and all(isinstance(g, Mapping) and "params" in g for g in params):
+        groups = params
+    else:
+        groups = [{"params": params}]
+    found: list[tuple[str, Param, int]] = []
+    keys = []
+    for number, group in enumerate(groups):
+        for name, item in _named(group["params"], len(found)):
+            found.append((name, replace(item) if isinstance(item, Param) else Param(item), number))
+        keys.append({key: value for key, value in group.items() if key != "params"})
+    if not found:
+        raise ValueError("params: there is no parameter")
+    return found, keys

@@ -1,0 +1,114 @@
+/*
+ * Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * How the types of the public header are passed in Python: a status that is none becomes an exception, an argument that
+ * is only written becomes the result, addresses are integers. Hand-written helpers are in bindings/python/native.
+ */
+%{
+#include "native.h"
+%}
+
+%init %{
+  if (!ShampooPyInit(m)) return NULL;
+%}
+
+%define SHAMPOO_WAITS(function)
+%exception function {
+  Py_BEGIN_ALLOW_THREADS
+  $action
+  Py_END_ALLOW_THREADS
+}
+%enddef
+
+%define SHAMPOO_HANDLE_OUT(type)
+%typemap(in, numinputs=0) type** out (type* made = NULL) "$1 = &made;"
+%typemap(argout) type** out {
+  Py_XDECREF($result);
+  $result = SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_OWN);
+}
+%enddef
+
+%typemap(out) shampoo_status {
+  if (!ShampooPyCheck($1)) SWIG_fail;
+  $result = Py_NewRef(Py_None);
+}
+
+%typemap(in, numinputs=0) int32_t* (int32_t number = 0) "$1 = &number;"
+%typemap(in, numinputs=0) int64_t* (int64_t number = 0) "$1 = &number;"
+%typemap(in, numinputs=0) double* (double number = 0) "$1 = &number;"
+%typemap(argout) int32_t* {
+  Py_XDECREF($result);
+  $result = PyLong_FromLong((long)*$1);
+}
+%typemap(argout) int64_t* {
+  Py_XDECREF($result);
+  $result = PyLong_FromLongLong((long long)*$1);
+}
+%typemap(argout) double* {
+  Py_XDECREF($result);
+  $result = PyFloat_FromDouble(*$1);
+}
+
+/* Addresses, as integers; None is NULL. */
+%typemap(in) void* {
+  if (!ShampooPyAddress($input, (void**)&$1)) SWIG_fail;
+}
+%typemap(out) void* "$result = PyLong_FromVoidPtr((void*)$1);"
+%apply void* { const void* };
+
+/* Shapes and strides: of a struct, as tuples; into one, from any sequence, and 0 behind it. */
+%typemap(in) int64_t[8] (int64_t numbers[8]) {
+  if (!ShampooPyShape($input, numbers)) SWIG_fail;
+  $1 = numbers;
+}
+%typemap(memberin) int64_t[8] {
+  int k;
+  for (k = 0; k < 8; ++k) $1[k] = $input[k];
+}
+%typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
+
+/* An object with rank, world, all_gather(send, recv) and what else shampoo.comm.Communicator has. */
+%typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
+  if (!ShampooPyCommOps($input, &filled)) SWIG_fail;
+  $1 = &filled;
+}
+%exception shampoo_comm_from_ops {
+  $action
+  if (result != SHAMPOO_OK) arg2->release(arg2->user);
+}
+
+/* A callable, or None. */
+%typemap(in) (shampoo_log_callback callback, void* user) {
+  if (!ShampooPyLog($input, &$1)) SWIG_fail;
+  $2 = NULL;
+}
+
+/* A sequence of tuples (param, grad, out, copy) of views, each or None. */
+%typemap(in) (int32_t count, const shampoo_buffers* buffers) {
+  if (!ShampooPyBuffers($input, &$1, &$2)) SWIG_fail;
+}
+%typemap(freearg) (int32_t count, const shampoo_buffers* buffers) "free((void*)$2);"
+
+/* A sequence of optimizers. */
+%typemap(in) (shampoo_optimizer* const* opts, int32_t count) (PyObject* items = NULL) {
+  Py_ssize_t i;
+  items = PySequence_Fast($input, "a sequence of optimizers is expected");
+  if (items == NULL) SWIG_fail;
+  $2 = (int32_t)PySequence_Fast_GET_SIZE(items);
+  $1 = (shampoo_optimizer**)calloc((size_t)$2 + 1, sizeof(shampoo_optimizer*));
+  for (i = 0; i < $2; ++i) {
+    void* handle = NULL;
+    const int status = SWIG_ConvertPtr(PySequence_Fast_GET_ITEM(items, i), &handle, $descriptor(shampoo_optimizer*), 0);
+    if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "a sequence of optimizers is expected");
+    ((shampoo_optimizer**)$1)[i] = (shampoo_optimizer*)handle;
+  }
+}
+%typemap(freearg) (shampoo_optimizer* const* opts, int32_t count) {
+  free((void*)$1);
+  Py_XDECREF(items$argnum);
+}
+
+/* Hand-written functions. */
+%native(preload) PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
+%native(same_address) PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);
