@@ -13,13 +13,19 @@ int32_t FloatOfBytes(int bytes) {
   return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
 }
 
-bool WrongDtype(PyObject* array, const char* what) {
-  PyObject* const dtype = PyObject_GetAttrString(array, "dtype");
-  PyErr_Clear();
-  PyErr_Format(PyExc_ValueError, "%s: dtype %S: float32, float64, float16 or bfloat16 is expected", what,
-               dtype != nullptr ? dtype : Py_None);
-  Py_XDECREF(dtype);
+// text: a new reference.
+bool WrongDtype(PyObject* text, const char* what) {
+  if (text != nullptr) {
+    PyErr_Format(PyExc_ValueError, "%s: dtype %S: float32, float64, float16 or bfloat16 is expected", what, text);
+  }
+  Py_XDECREF(text);
   return false;
+}
+
+PyObject* NameOf(dlpack::DataType dtype) {
+  static const char* const kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const char* const kind = dtype.code < sizeof kinds / sizeof kinds[0] ? kinds[dtype.code] : "unknown";
+  return PyUnicode_FromFormat(dtype.lanes == 1 ? "%s%d" : "%s%dx%d", kind, dtype.bits, dtype.lanes);
 }
 
 // bfloat16 is a type of ml_dtypes, which NumPy knows by name only.
@@ -64,7 +70,7 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   if (found == nullptr) return false;
   view->dtype = found->kind == 'f' ? FloatOfBytes(found->item_size) : 0;
   if (found->kind == 'V' && found->item_size == 2 && IsBfloat16(array)) view->dtype = SHAMPOO_BF16;
-  if (view->dtype == 0) return WrongDtype(array, what);
+  if (view->dtype == 0) return WrongDtype(PyObject_GetAttrString(array, "dtype"), what);
   if ((found->flags & numpy::kSwappedNot) == 0) {
     PyErr_Format(PyExc_ValueError, "%s: its bytes are in the order of another machine", what);
     return false;
@@ -72,7 +78,8 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   if (!ReadShape(view, what, found->ndim, found->shape)) return false;
   view->data = found->data;
   view->dense = IsDense(*view, found->strides, found->item_size);
-  view->readonly = (found->flags & numpy::kWriteable) == 0;
+  // A scalar of NumPy, which alone has no DLPack, shows a copy of its number.
+  view->readonly = (found->flags & numpy::kWriteable) == 0 || PyObject_HasAttrString(array, "__dlpack__") == 0;
   view->device_type = SHAMPOO_CPU;
   return true;
 }
@@ -119,13 +126,13 @@ const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
   return nullptr;
 }
 
-bool ReadTensor(View* view, PyObject* array, const dlpack::Tensor& tensor, const char* what) {
+bool ReadTensor(View* view, const dlpack::Tensor& tensor, const char* what) {
   if (tensor.dtype.lanes == 1 && tensor.dtype.code == dlpack::kFloat) {
     view->dtype = FloatOfBytes(tensor.dtype.bits / 8);
   } else if (tensor.dtype.lanes == 1 && tensor.dtype.code == dlpack::kBfloat && tensor.dtype.bits == 16) {
     view->dtype = SHAMPOO_BF16;
   }
-  if (view->dtype == 0) return WrongDtype(array, what);
+  if (view->dtype == 0) return WrongDtype(NameOf(tensor.dtype), what);
   if (!ReadShape(view, what, tensor.ndim, tensor.shape)) return false;
   view->dense = IsDense(*view, tensor.strides, 1);
   view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
@@ -148,7 +155,7 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
   if (capsule == nullptr) return false;
   const dlpack::Tensor* const tensor = Import(view, capsule, what);
   Py_DECREF(capsule);
-  return tensor != nullptr && ReadTensor(view, array, *tensor, what);
+  return tensor != nullptr && ReadTensor(view, *tensor, what);
 }
 
 }  // namespace

@@ -7,60 +7,74 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .params import Described
+from .params import Described, is_array
 
+PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
+FIELDS = ("param", "grad", "out", "copy")
+
+#: Of one role, one for each parameter.
+Views = list[_native.View | None]
 
 
 class Buffers:
     """What is bound of each parameter: views of its param, grad, out and copy, each or None.
 
-    A view keeps the memory of its array. Those that were bound before live until the step after: on CUDA that is when
-    the step that reads them is known to be done.
+    A view keeps the memory of its array. On CUDA, where a step may still be reading what was bound before, those live
+    until the step after it has been made.
     """
 
     def __init__(self, described: Sequence[Described], device: tuple[int, int]) -> None:
         self._index = {param.name: number for number, param in enumerate(described)}
         self._device = device
-        self._labels = [[f"{role} of {param.name!r}" if role != "parameter" else f"parameter {param.name!r}"
-                         for param in described] for role in ROLES]
-        self._dtypes = [[getattr(param.desc, f"{field}_dtype") for param in described]
-                        for field in ("param", "grad", "out", "copy")]
+        self._labels = [[f"{role} {'of ' if role != 'parameter' else ''}{param.name!r}" for param in described]
+                        for role in ROLES]  # fmt: skip
+        self._dtypes = [[getattr(param.desc, f"{field}_dtype") for param in described] for field in FIELDS]
         self._shapes = [param.local_shape for param in described]
-        self.views: list[list[_native.View | None]] = [[None] * len(described) for _ in ROLES]
-        self._earlier: Any = None
+        self.views: list[Views] = [[None] * len(described) for _ in ROLES]
+        self._retired: list[list[Views]] = []
 
-    def read(self, role: int, arrays: Any, stream: int) -> list[_native.View | None]:
-        """Look at arrays of one role: a mapping by name, where what is missing is None, or a sequence of all."""
-        found: list[_native.View | None] = [None] * len(self._shapes)
-        if arrays is None:
-            return found
-        items = self._by_name(role, arrays) if isinstance(arrays, Mapping) else list(enumerate(arrays))
-        if not isinstance(arrays, Mapping) and len(items) != len(found):
-            raise ValueError(f"{len(items)} arrays for the role {ROLES[role]}, and there are {len(found)} parameters")
+    def check(self, role: int, views: Views) -> Views:
+        """Refuse a view that a step cannot take; the message names the parameter."""
         labels, dtypes = self._labels[role], self._dtypes[role]
-        for number, array in items:
-            if array is None:
-                continue
-            view = _native.View(array, labels[number], stream)
-            view.check(labels[number], dtypes[number], self._shapes[number], *self._device, role != 1)
-            found[number] = view
-        return found
+        for number, view in enumerate(views):
+            if view is not None:
+                view.check(labels[number], dtypes[number], self._shapes[number], *self._device, role != GRAD)
+        return views
 
-    def _by_name(self, role: int, arrays: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        for name in arrays:
-            if name not in self._index:
-                raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
-        return [(self._index[name], array) for name, array in arrays.items()]
+    def read(self, role: int, arrays: Any, stream: int) -> Views:
+        """Look at arrays of one role: a mapping by name, where what is missing is None, or a sequence of all."""
+        items: list[Any] = [None] * len(self._shapes)
+        if isinstance(arrays, Mapping):
+            for name, array in arrays.items():
+                if name not in self._index:
+                    raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
+                items[self._index[name]] = array
+        elif arrays is not None:
+            if is_array(arrays):
+                raise TypeError(f"{ROLES[role]}: a mapping or a sequence is expected; put a single array into a list")
+            items = list(arrays)
+            if len(items) != len(self._shapes):
+                raise ValueError(f"{ROLES[role]}: {len(items)} arrays, and there are {len(self._shapes)} parameters")
+        labels = self._labels[role]
+        return self.check(
+            role,
+            [None if array is None else _native.View(array, labels[k], stream) for k, array in enumerate(items)],
+        )
 
-    def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, list[_native.View | None]]) -> None:
+    def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
         """Bind the roles that are given anew; the others stay."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
-        _native.shampoo_optimizer_bind(handle, 0, list(zip(*views)))
-        self._earlier = self.views
+        _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
+        if self._device[0] != _native.SHAMPOO_CPU:
+            self._retired.append(self.views)
         self.views = views
+
+    def stepped(self) -> None:
+        """Let go of what was bound before the step that has just been made: the one that read it is done."""
+        self._retired.clear()
 
     def release(self) -> None:
         """Let go of all memory."""
         self.views = [[None] * len(self._shapes) for _ in ROLES]
-        self._earlier = None
+        self._retired.clear()

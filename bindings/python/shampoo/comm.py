@@ -53,7 +53,10 @@ class CallableComm(Communicator):
 
     def __init__(self, all_gather: Callable[[memoryview, memoryview], None], rank: int, world: int) -> None:
         self.rank, self.world = rank, world
-        self.all_gather = all_gather  # type: ignore[method-assign]
+        self._function = all_gather
+
+    def all_gather(self, send: memoryview, recv: memoryview) -> None:
+        self._function(send, recv)
 
 
 class MpiComm(Communicator):
@@ -137,7 +140,8 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     Parameters
     ----------
     comm
-        None, a ``Communicator`` or what has its attributes, a ``NcclComm``, or a communicator of mpi4py.
+        None, a ``Communicator`` or what has its attributes, a ``NcclComm``, or a communicator of mpi4py; or what this
+        function gave before, whose rank is not asked for.
 
     Returns
     -------
@@ -147,6 +151,8 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
         return None, (0, 1)
     if isinstance(comm, NcclComm):
         return comm.handle, (comm.rank, comm.world)
+    if isinstance(comm, _native.shampoo_comm):
+        return comm, (0, 1)
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         comm = MpiComm(comm)
     if not callable(getattr(comm, "all_gather", None)):

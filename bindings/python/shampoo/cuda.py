@@ -37,11 +37,11 @@ def preload(plugin: Path) -> list[Path]:
     if needed is None:
         return []
     major = needed.group(1).decode()
-    places = [folder for folder in folders() if folder.parent.name in (f"cu{major}",) or _is_of(folder, major)]
     loaded = []
+    places = [folder for folder in folders() if _is_of(folder, major)]
     for library in _LIBRARIES:
         for folder in places:
-            # Some libraries count by themselves: cuSOLVER of CUDA 13 is libcusolver.so.12.
+            # Some count by themselves: cuSOLVER of CUDA 13 is libcusolver.so.12.
             for path in sorted(folder.glob(f"lib{library}.so.*")):
                 if _native.preload(path):
                     loaded.append(path)
@@ -49,8 +49,9 @@ def preload(plugin: Path) -> list[Path]:
 
 
 def _is_of(folder: Path, major: str) -> bool:
-    """Whether a folder of CUDA 12 and before, where each library has a package of its own, is of this version."""
-    return not folder.parent.name.startswith("cu1") and major == "12"
+    """Whether libraries of this version of CUDA are in a folder: nvidia/cu13/lib, or of CUDA 12 nvidia/cublas/lib."""
+    package = folder.parent.name
+    return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 
 
 def load(path: str | Path | None = None) -> None:

@@ -24,6 +24,8 @@ NUMPY_NAMES = {
     _native.SHAMPOO_I32: "int32",
     _native.SHAMPOO_I64: "int64",
 }
+#: "f32" of "float32", and so on.
+LONG_NAMES = {name: KEY_NAMES[code] for code, name in NUMPY_NAMES.items()}
 _ALL_NAMES = {**CODES, **{name: code for code, name in NUMPY_NAMES.items()}}
 
 

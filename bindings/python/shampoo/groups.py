@@ -7,7 +7,8 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING
 
 from . import _native
-from .keys import KEYS, check_name, read_key
+from .errors import InvalidError
+from .keys import KEYS, read_key
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -16,7 +17,7 @@ Value = float | int | bool | str
 
 
 class Group(MutableMapping[str, Value]):
-    """Hyper-parameters of one group, as a mapping: ``opt.groups[0]["lr"] = 0.1``.
+    """Hyper-parameters of one group, as a mapping: ``opt.param_groups[0]["lr"] = 0.1``.
 
     Those that can be changed between steps are told by ``shampoo.KEYS[name].changeable``.
 
@@ -37,11 +38,17 @@ class Group(MutableMapping[str, Value]):
         if kind not in ("f64", "i64", "bool"):
             return read_key(self._config, name)
         with self._optimizer._using() as handle:
-            value = _native.shampoo_optimizer_get(handle, self._number, name)
+            try:
+                value = _native.shampoo_optimizer_get(handle, self._number, name)
+            except InvalidError:  # another for each block
+                return "auto"
         return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
 
     def __setitem__(self, name: str, value: Value) -> None:
-        check_name(name)
+        if name not in KEYS:
+            raise KeyError(name)
+        if not KEYS[name].changeable:
+            raise ValueError(f"key {name}: fixed when an optimizer is made; those with changeable in shampoo.KEYS are not")
         with self._optimizer._using() as handle:
             _native.shampoo_optimizer_set(handle, self._number, name, float(value))
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from . import _native
-from .dtypes import CODES, name_of
+from .dtypes import LONG_NAMES, name_of
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,8 @@ def _text(key: Key, value: Any) -> str:
         return "auto"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if key.value_type == "dtype" and not isinstance(value, str):
-        value = name_of(value)
     if key.value_type == "dtype":
-        long_names = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
-        return long_names.get(value, value) if value not in CODES else str(value)
+        return LONG_NAMES.get(name_of(value), name_of(value))
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(str(int(entry)) for entry in value)
     return str(value)

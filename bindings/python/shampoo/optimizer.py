@@ -3,19 +3,19 @@
 """The optimizer."""
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from . import _native, cuda, state
-from .buffers import Buffers
+from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
 from .comm import connect
 from .errors import StateError
 from .groups import Group
-from .keys import check_name
-from .params import Described, Param, split_groups
+from .params import Described, describe, split_groups
 from .plan import DEVICES, Plan, plan_desc
 
 _KEEP: Any = object()
@@ -88,33 +88,36 @@ class Optimizer:
     ) -> None:
         self._handle: _native.shampoo_optimizer | None = None
         self._lock = threading.Lock()
-        for name in keys:
-            check_name(name)
-        found, group_keys = split_groups(params)
-        described = []
-        for name, param, group in found:
-            param.grad_dtype = param.grad_dtype or grad_dtype
-            param.out_dtype = param.out_dtype or out_dtype
-            param.copy_dtype = param.copy_dtype or copy_dtype
-            view = _native.View(param.array, f"parameter {name!r}", _dlpack_stream(stream))
-            described.append(Described(name, param, group, view))
-        self._device = _device(device, described)
+        self._process = os.getpid()
+        found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
+        views: Views = [
+            _native.View(param.array, f"parameter {name!r}", _dlpack_stream(stream)) for name, param, _ in found
+        ]
+        described = [
+            describe(name, param, group, view) for (name, param, group), view in zip(found, views, strict=True)
+        ]
+        self._device = _device(device, views[0])
+        self._buffers = Buffers(described, self._device)
+        self._buffers.check(PARAM, views)
+        _refuse_twins(described, views)
         replica_comm, replica = connect(comm)
         shards, shard = connect(shard_comm)
+        if replica_comm is None or shards is None:
+            self._world = replica_comm or shards
+        else:
+            self._world = _KEEP
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
+        self._updates = _native.shampoo_config_get(self._plan.configs[0], "output") == "updates"
+        self._has_grads = False
+        self._scalars: dict[tuple[int, str], _native.View | None] = {}
 
         desc = _native.shampoo_optimizer_desc()
         desc.device_type, desc.device_id = self._device
         desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
         self._handle = _native.shampoo_optimizer_create(self._plan.handle, desc)
-        self._world: Any = comm if shard_comm is None else shard_comm if comm is None else _KEEP
-        self._buffers = Buffers(described, self._device)
-        self._updates = self._plan.configs[0] is not None and _gives_updates(self._plan)
-        views = self._buffers.read(0, [param.array for _, param, _ in found], _dlpack_stream(stream))
-        self._buffers.bind(self._handle, {0: views, 2: [None] * len(views) if self._updates else views})
-        self._bound_grads = False
+        self._buffers.bind(self._handle, {PARAM: views} if self._updates else {PARAM: views, OUT: views})
         #: Parameter groups, each a mapping of its hyper-parameters.
-        self.groups = [
+        self.param_groups = [
             Group(self, number, config, [name for name, _, group in found if group == number])
             for number, config in enumerate(self._plan.configs)
         ]
@@ -126,6 +129,8 @@ class Optimizer:
         try:
             if self._handle is None:
                 raise StateError("the optimizer is closed")
+            if self._process != os.getpid():
+                raise StateError("the optimizer was made before a fork, and its threads are in the other process")
             yield self._handle
         finally:
             self._lock.release()
@@ -152,9 +157,10 @@ class Optimizer:
         with self._using() as handle:
             if grads is not None:
                 self._bind(handle, grads=grads, stream=stream)
-            elif not self._bound_grads:
+            elif not self._has_grads:
                 raise StateError("step: there are no gradients yet: pass them, or bind them before")
             _native.shampoo_optimizer_step(handle, stream or None)
+            self._buffers.stepped()
 
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
@@ -188,15 +194,15 @@ class Optimizer:
         copy: Any = _KEEP,
         stream: int = 0,
     ) -> None:
+        in_place = self._buffers.views[OUT] is self._buffers.views[PARAM]
         changed = {}
-        for role, arrays in enumerate((params, grads, out, copy)):
+        for role, arrays in ((PARAM, params), (GRAD, grads), (OUT, out), (COPY, copy)):
             if arrays is not _KEEP:
                 changed[role] = self._buffers.read(role, arrays, _dlpack_stream(stream))
-        in_place = self._buffers.views[2] is self._buffers.views[0]
-        if not self._updates and ((0 in changed and in_place and 2 not in changed) or (2 in changed and out is None)):
-            changed[2] = changed.get(0, self._buffers.views[0])
+        if not self._updates and (out is None or (out is _KEEP and in_place)):
+            changed[OUT] = changed.get(PARAM, self._buffers.views[PARAM])
         self._buffers.bind(handle, changed)
-        self._bound_grads = self._bound_grads or 1 in changed
+        self._has_grads = self._has_grads or GRAD in changed
 
     @property
     def plan(self) -> Plan:
@@ -206,11 +212,11 @@ class Optimizer:
     @property
     def lr(self) -> float:
         """Learning rate of the first group; set, that of all groups."""
-        return float(self.groups[0]["lr"])
+        return float(self.param_groups[0]["lr"])
 
     @lr.setter
     def lr(self, value: float) -> None:
-        for group in self.groups:
+        for group in self.param_groups:
             group["lr"] = value
 
     def status(self, wait: bool = True) -> int:
@@ -223,6 +229,27 @@ class Optimizer:
         """
         with self._using() as handle:
             return _native.shampoo_optimizer_status(handle, int(wait))
+
+    def bind_scalar(self, name: str, value: Any, *, group: int = 0) -> None:
+        """Have every step read a hyper-parameter from an array of one number, on CUDA in memory of the device.
+
+        Parameters
+        ----------
+        name
+            "lr" or "gradient_scale".
+        value
+            Of float32 or float64; None: the value that is set counts again.
+        group
+            Number of the parameter group.
+        """
+        with self._using() as handle:
+            view = None if value is None else _native.View(value, name)
+            dtype = _native.SHAMPOO_F32
+            if view is not None:
+                dtype = view.dtype
+                view.check(name, dtype, (1,) * len(view.shape), *self._device, False)
+            _native.shampoo_optimizer_bind_scalar(handle, group, name, dtype, None if view is None else view.pointer)
+            self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
         """Give one counter, as shampoo_optimizer_stat() has it."""
@@ -288,10 +315,20 @@ class Optimizer:
 
     def close(self) -> None:
         """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
+        if self._handle is None:
+            return
+        with self._using() as handle:
+            self._handle = None
             _native.shampoo_optimizer_destroy(handle)
             self._buffers.release()
+            self._scalars.clear()
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None and self._process != os.getpid():
+            handle.disown()  # its threads are in another process: nothing would end the wait for them
+        elif handle is not None:
+            self.close()
 
     def __enter__(self) -> Optimizer:
         return self
@@ -309,24 +346,29 @@ class Optimizer:
         return "\n".join([f"Optimizer(lr={self.lr:g}, {device}, {head.removeprefix('Plan(')}", *lines])
 
 
-def _device(device: str | None, described: list[Described]) -> tuple[int, int]:
-    view = described[0].view
-    assert view is not None
+def _device(device: str | None, first: _native.View | None) -> tuple[int, int]:
+    assert first is not None
     if device is None:
-        found = view.device_type, view.device_id
+        found = first.device_type, first.device_id
     else:
         kind, _, number = device.partition(":")
         if kind not in DEVICES or not (number or "0").isdecimal():
             raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:1" is expected')
-        found = DEVICES[kind], int(number or view.device_id)
+        found = DEVICES[kind], int(number or first.device_id)
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()
     return found
 
 
+def _refuse_twins(described: Sequence[Described], views: Views) -> None:
+    """Refuse parameters that are the same memory, which would be stepped twice."""
+    seen: dict[int, str] = {}
+    for param, view in zip(described, views, strict=True):
+        if view is not None and 0 not in view.shape:
+            other = seen.setdefault(view.pointer, param.name)
+            if other != param.name:
+                raise ValueError(f"parameter {param.name!r}: the same memory as {other!r}, which would be stepped twice")
+
+
 def _dlpack_stream(stream: int) -> int:
     return stream or 1  # DLPack's name of the legacy default stream
-
-
-def _gives_updates(plan: Plan) -> bool:
-    return _native.shampoo_config_get(plan.configs[0], "output") == "updates"

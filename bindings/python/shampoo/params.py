@@ -3,8 +3,9 @@
 """What ``params`` may be, and what the library is told of each parameter."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _native
@@ -44,53 +45,53 @@ class Param:
 
 @dataclass
 class Described:
-    """A parameter as it goes into a plan."""
+    """A parameter as it went into a plan.
+
+    Attributes
+    ----------
+    local_shape
+        Of the array: of the shard, where it is one.
+    """
 
     name: str
-    param: Param
-    group: int
-    view: _native.View | None = None
-    desc: _native.shampoo_param_desc = field(init=False)
-    #: Of the array: of the shard, where it is one.
-    local_shape: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        param, what = self.param, f"parameter {self.name!r}"
-        local, dtype = _shape_and_dtype(param.array, self.view, what)
-        self.local_shape = local
-        whole = tuple(param.shape) if param.shape is not None else local
-        desc = self.desc = _native.shampoo_param_desc()
-        desc.name, desc.ndim, desc.stack_dims, desc.group = self.name, len(whole), param.stack_dims, self.group
-        if len(whole) > 8:
-            raise ValueError(f"{what}: {len(whole)} dims: there can be 8 at most")
-        desc.shape = whole
-        desc.param_dtype = dtype
-        desc.grad_dtype = code_of(param.grad_dtype, what) if param.grad_dtype is not None else dtype
-        desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
-        desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
-        if param.flat_offset is not None:
-            desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, _elements(local)
-        elif param.local_offset is not None:
-            desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
-        elif whole != local:
-            raise ValueError(f"{what}: shape {local} of {whole}: flat_offset or local_offset tells which part it is")
+    desc: _native.shampoo_param_desc
+    local_shape: tuple[int, ...]
 
 
-def _elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
+def describe(name: str, param: Param, group: int, view: _native.View | None = None) -> Described:
+    """Fill the struct of a parameter; view: of its array, where that is not only a shape."""
+    what = f"parameter {name!r}"
+    local, dtype = (view.shape, view.dtype) if view is not None else _shape_and_dtype(param.array, what)
+    whole = tuple(param.shape) if param.shape is not None else local
+    if len(whole) > 8:
+        raise ValueError(f"{what}: {len(whole)} dims: there can be 8 at most")
+    desc = _native.shampoo_param_desc()
+    desc.name, desc.ndim, desc.stack_dims, desc.group = name, len(whole), param.stack_dims, group
+    desc.shape = whole
+    desc.param_dtype = dtype
+    desc.grad_dtype = code_of(param.grad_dtype, what) if param.grad_dtype is not None else dtype
+    desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
+    desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
+    if param.flat_offset is not None:
+        desc.shard_form, desc.flat_offset, desc.flat_count = 1, param.flat_offset, math.prod(local)
+    elif param.local_offset is not None:
+        desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
+    elif whole != local:
+        raise ValueError(f"{what}: shape {local} of {whole}: flat_offset or local_offset tells which part it is")
+    return Described(name, desc, local)
 
 
-def _shape_and_dtype(array: Any, view: _native.View | None, what: str) -> tuple[tuple[int, ...], int]:
-    if view is not None:
-        return view.shape, view.dtype
+def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
     if isinstance(array, (tuple, list)) and all(isinstance(extent, int) for extent in array):
         return tuple(array), _native.SHAMPOO_F32
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
+
+
+def is_array(item: Any) -> bool:
+    """Whether it is an array that an optimizer can take."""
+    return hasattr(item, "__array_struct__") or hasattr(item, "__dlpack__")
 
 
 def _is_named(item: Any) -> bool:
@@ -102,33 +103,38 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
     if isinstance(params, Mapping):
         yield from params.items()
         return
-    if hasattr(params, "__dlpack__") or hasattr(params, "__array_struct__") or isinstance(params, (str, bytes)):
+    if is_array(params) or isinstance(params, (str, bytes)):
         raise TypeError("params: a mapping, a sequence or groups are expected; put a single array into a list")
     for number, item in enumerate(params, first):
         yield item if _is_named(item) else (f"param{number}", item)
 
 
-def split_groups(params: Any) -> tuple[list[tuple[str, Param, int]], list[dict[str, Any]]]:
+def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int]], list[dict[str, Any]]]:
     """Take ``params`` apart.
+
+    Parameters
+    ----------
+    params
+        As of ``Optimizer``.
+    **dtypes
+        grad_dtype, out_dtype, copy_dtype of those that do not tell their own.
 
     Returns
     -------
     list of (name, Param, group), list of dict
         The parameters in their order, and the keys that each group sets.
     """
-    groups: list[Any]
-    if not isinstance(params, Mapping):
-        params = list(params) if not hasattr(params, "__dlpack__") else params
-    if isinstance(params, list) and params and all(isinstance(g, Mapping) and "params" in g for g in params):
-        groups = params
-    else:
-        groups = [{"params": params}]
+    groups: Any = params if isinstance(params, Mapping) or is_array(params) else list(params)
+    if not isinstance(groups, list) or not groups or not all(isinstance(g, Mapping) and "params" in g for g in groups):
+        groups = [{"params": groups}]
     found: list[tuple[str, Param, int]] = []
-    keys = []
     for number, group in enumerate(groups):
         for name, item in _named(group["params"], len(found)):
-            found.append((name, replace(item) if isinstance(item, Param) else Param(item), number))
-        keys.append({key: value for key, value in group.items() if key != "params"})
+            param = replace(item) if isinstance(item, Param) else Param(item)
+            for field, dtype in dtypes.items():
+                if getattr(param, field) is None:
+                    setattr(param, field, dtype)
+            found.append((name, param, number))
     if not found:
         raise ValueError("params: there is no parameter")
-    return found, keys
+    return found, [{key: value for key, value in group.items() if key != "params"} for group in groups]

@@ -10,8 +10,8 @@ from typing import Any
 
 from . import _native
 from .dtypes import KEY_NAMES
-from .keys import make_config
-from .params import Described, split_groups
+from .keys import check_name, make_config
+from .params import Described, describe, split_groups
 
 DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
@@ -59,6 +59,8 @@ class Plan:
         keys: Mapping[str, Any],
         desc: _native.shampoo_plan_desc,
     ) -> None:
+        for name in {name for own in [keys, *group_keys] for name in own}:
+            check_name(name)
         first = make_config({**keys, **group_keys[0]})
         self.device_type = desc.device_type
         self.replica_world, self.shard_world = desc.replica_world, desc.shard_world
@@ -117,7 +119,8 @@ class Plan:
         return lines
 
     def __repr__(self) -> str:
-        ranks = f", {self.replica_world} x {self.shard_world} ranks" if self.replica_world * self.shard_world > 1 else ""
+        alone = self.replica_world * self.shard_world == 1
+        ranks = "" if alone else f", {self.replica_world} x {self.shard_world} ranks"
         head = (
             f"{len(self.described)} parameters, {len(self.blocks)} blocks{ranks}, "
             f"state {_size(self.bytes('state'))}, workspace {_size(self.bytes('workspace'))}"
@@ -126,16 +129,16 @@ class Plan:
 
 
 def _size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            break
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while count >= 1024 and len(units) > 1:
         count /= 1024
-    else:
-        unit = "TiB"
-    return f"{count:.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:.1f} {unit}"
+        del units[0]
+    return f"{count:.0f} {units[0]}" if units[0] == "bytes" or count >= 100 else f"{count:.1f} {units[0]}"
 
 
-def plan_desc(device_type: int, threads: int, replica: tuple[int, int], shard: tuple[int, int]) -> _native.shampoo_plan_desc:
+def plan_desc(
+    device_type: int, threads: int, replica: tuple[int, int], shard: tuple[int, int]
+) -> _native.shampoo_plan_desc:
     """Fill the struct; replica and shard are (rank, world)."""
     desc = _native.shampoo_plan_desc()
     desc.device_type, desc.threads = device_type, threads
@@ -151,6 +154,9 @@ def plan(
     threads: int = 0,
     replica: tuple[int, int] = (0, 1),
     shard: tuple[int, int] = (0, 1),
+    grad_dtype: Any = None,
+    out_dtype: Any = None,
+    copy_dtype: Any = None,
     **keys: Any,
 ) -> Plan:
     """Work out blocks, owners and memory of an optimizer without making one.
@@ -165,13 +171,17 @@ def plan(
         That work on a step; 0: as the key says.
     replica, shard
         (rank, world): of the ranks that hold the same parameters, and of those that hold the shards of one copy.
-    **keys
-        Hyper-parameters: see ``shampoo.KEYS``.
+    grad_dtype, out_dtype, copy_dtype, **keys
+        As of ``Optimizer``.
 
     Examples
     --------
-    >>> shampoo.plan({"w": (4096, 1024)}, max_preconditioner_dim=1024).bytes("state")  # doctest: +SKIP
+    >>> import shampoo
+    >>> print(shampoo.plan({"w": (4096, 1024)}).describe()[0])
+    w  f32  4096x1024 -> 4 of 1024x1024
     """
-    found, group_keys = split_groups(params)
-    described = [Described(name, param, group) for name, param, group in found]
+    if device not in DEVICES:
+        raise ValueError(f'device {device!r}: "cpu" or "cuda" is expected')
+    found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
+    described = [describe(name, param, group) for name, param, group in found]
     return Plan(described, group_keys, keys, plan_desc(DEVICES[device], threads, replica, shard))

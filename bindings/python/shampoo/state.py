@@ -50,7 +50,7 @@ def write(handle: _native.shampoo_optimizer, entries: Mapping[str, Any]) -> None
         if array.dtype != numpy_dtype(dtype) and str(array.dtype) != NUMPY_NAMES[dtype]:
             raise ValueError(f"state {key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[dtype]}")
         arrays.append(array)
-    for (index, _, _, _), array in zip(wanted, arrays):
+    for (index, _, _, _), array in zip(wanted, arrays, strict=True):
         _native.shampoo_state_write(
             handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, None
         )

@@ -1,0 +1,167 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of the caller: read and written in place, kept alive, refused by name."""
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import shampoo
+from shampoo import _native
+from tools import OnlyDlpack, bfloat16
+
+
+def test_nothing_is_copied() -> None:
+    w, grad, out, copy = (np.ones((4, 3), np.float32) for _ in range(4))
+    opt = shampoo.Optimizer([w])
+    opt.bind(grads=[OnlyDlpack(grad)], out=[out], copy=[OnlyDlpack(copy)])
+    pointers = [view.pointer for (view,) in opt._buffers.views]
+    assert pointers == [array.ctypes.data for array in (w, grad, out, copy)]
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_dtypes(dtype: str, wrap: Any) -> None:
+    if dtype == "bfloat16" and wrap is OnlyDlpack:
+        pytest.skip("NumPy has no DLPack of bfloat16")
+    kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
+    w = np.ones((4, 3), kind)
+    opt = shampoo.Optimizer([wrap(w)], lr=0.5)
+    opt.step([wrap(np.ones((4, 3), kind))])
+    assert (w.astype(np.float32) < 1).all()
+
+
+def refused(match: str, array: Any, **options: Any) -> None:
+    w = np.ones((4, 3), np.float32)
+    opt = shampoo.Optimizer({"layer.weight": w}, **options)
+    with pytest.raises(ValueError, match=match):
+        opt.step({"layer.weight": array})
+    assert (w == 1).all()
+
+
+def grid(dtype: Any = np.float32) -> np.ndarray:
+    return np.ones((8, 6), dtype)
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack])
+def test_wrong_arrays_are_refused_by_name(wrap: Any) -> None:
+    who = "gradient of 'layer.weight': "
+    refused(who + "dtype float64", wrap(np.ones((4, 3))))
+    refused(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
+    refused(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
+    refused(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack])
+def test_strides_are_checked(wrap: Any) -> None:
+    who = "gradient of 'layer.weight': its strides"
+    refused(who, wrap(grid()[::2, ::2]))
+    refused(who, wrap(grid()[:4, :3]))
+    refused(who, wrap(np.asfortranarray(np.ones((4, 3), np.float32))))
+    refused(who, wrap(np.broadcast_to(np.ones(3, np.float32), (4, 3)).view()) if wrap is not OnlyDlpack else wrap(grid()[:4, :3]))
+    # A dim of 1 has a stride that means nothing.
+    w = np.ones((4, 1), np.float32)
+    shampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
+
+
+def test_other_orders_and_devices_are_refused() -> None:
+    refused("gradient of 'layer.weight': its bytes", np.ones((4, 3), ">f4"))
+    refused("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
+    refused("gradient of 'layer.weight': on a device of type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
+    opt = shampoo.Optimizer({"w": np.ones(3, np.float32)})
+    with pytest.raises(ValueError, match="gradient of 'v'"):
+        opt.step({"v": np.ones(3, np.float32)})
+    with pytest.raises(ValueError, match="2 arrays, and there are 1"):
+        opt.step([np.ones(3, np.float32)] * 2)
+    with pytest.raises(TypeError, match="gradient of 'w': list is no array"):
+        opt.step({"w": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match='device "tpu"|device .tpu'):
+        shampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    frozen = np.ones(3, np.float32)
+    frozen.setflags(write=False)
+    with pytest.raises(ValueError, match="parameter 'w': read-only"):
+        shampoo.Optimizer({"w": frozen})
+    opt = shampoo.Optimizer({"w": np.ones(3, np.float32)})
+    opt.step({"w": frozen})
+    with pytest.raises(ValueError, match="output of 'w': read-only"):
+        opt.bind(out={"w": frozen})
+    with pytest.raises(ValueError, match="parameter 'v': the same memory as 'w'"):
+        same = np.ones(3, np.float32)
+        shampoo.Optimizer({"w": same, "v": same})
+    with pytest.raises(ValueError, match="read-only"):
+        shampoo.Optimizer([np.float32(1)])
+
+
+def test_a_failing_bind_changes_nothing() -> None:
+    w, grad = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
+    opt = shampoo.Optimizer([w])
+    opt.bind(grads=[grad])
+    before = opt._buffers.views
+    with pytest.raises(ValueError):
+        opt.bind(grads=[grad.T])
+    assert opt._buffers.views is before
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack])
+def test_bound_arrays_are_kept_alive(wrap: Any) -> None:
+    w, grad = np.ones(12, np.float32), np.full(12, 2, np.float32)
+    kept = [weakref.ref(w), weakref.ref(grad)]
+    opt = shampoo.Optimizer([wrap(w)], lr=0.5, grafting="adam")
+    opt.bind(grads=[wrap(grad)])
+    del w, grad
+    gc.collect()
+    assert all(array() is not None for array in kept)
+    opt.step()
+    assert (kept[0]() < 1).all()
+    opt.bind(grads=None)
+    gc.collect()
+    assert kept[1]() is None, "nothing needs the gradient any more"
+    opt.close()
+    gc.collect()
+    assert kept[0]() is None
+
+
+def test_a_tensor_is_taken_over_once() -> None:
+    class Again:
+        def __init__(self) -> None:
+            self.capsule = np.ones(3, np.float32).__dlpack__()
+
+        def __dlpack__(self) -> Any:
+            return self.capsule
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    again = Again()
+    _native.View(again)
+    with pytest.raises(ValueError, match="used before"):
+        _native.View(again)
+
+
+def test_errors_of_other_packages_come_through() -> None:
+    class Broken:
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("not today")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    with pytest.raises(BufferError, match="not today"):
+        _native.View(Broken())
+
+
+def test_the_stub_names_what_is_there() -> None:
+    import re
+    from pathlib import Path
+
+    stub = (Path(shampoo.__file__).parent / "_native.pyi").read_text()
+    names = set(re.findall(r"^(?:class|def) (\w+)|^(SHAMPOO_\w+)", stub, re.M))
+    assert len(names) > 50
+    for pair in names:
+        assert hasattr(_native, "".join(pair)), pair

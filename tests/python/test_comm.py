@@ -1,0 +1,186 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators in Python: functions, and mpi4py."""
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shampoo
+from test_threads import PATIENCE, Pair, in_threads
+
+
+def model() -> list[np.ndarray]:
+    random = np.random.default_rng(1)
+    return [random.standard_normal(shape).astype(np.float32) for shape in ((12, 8), (12,), (5, 12))]
+
+
+def steps(opt: shampoo.Optimizer, values: list[np.ndarray], whole: list[np.ndarray], cut: Any = None) -> None:
+    for t in range(4):
+        gradients = [np.sin(value + t).astype(np.float32) for value in whole]
+        opt.step(gradients if cut is None else [cut(gradient) for gradient in gradients])
+
+
+def trained(**options: Any) -> list[np.ndarray]:
+    values = model()
+    steps(shampoo.Optimizer(values, lr=0.1, grafting="adam", max_preconditioner_dim=8, **options), values, model())
+    return values
+
+
+def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+    return [value.tobytes() for value in one] == [value.tobytes() for value in other]
+
+
+def test_ranks_of_functions_give_the_bits_of_one() -> None:
+    pair = Pair(threading.Barrier(1))
+    for values in in_threads(lambda rank: trained(comm=pair.rank(rank)), 2):
+        assert same(values, trained())
+
+
+class Threads(Pair):
+    """Two ranks with an all-to-all, too."""
+
+    def rank(self, rank: int) -> Any:
+        comm: Any = super().rank(rank)
+
+        def all_to_all(send: memoryview, send_bytes: list[int], recv: memoryview, recv_bytes: list[int]) -> None:
+            self.slots[rank] = (bytes(send), send_bytes)  # type: ignore[call-overload]
+            self.own.wait(PATIENCE)
+            parts = []
+            for sent, counts in self.slots:  # type: ignore[misc]
+                first = sum(counts[:rank])  # type: ignore[has-type]
+                parts.append(sent[first : first + counts[rank]])  # type: ignore[has-type]
+            assert [len(part) for part in parts] == recv_bytes
+            recv[:] = b"".join(parts)
+            self.own.wait(PATIENCE)
+
+        comm.all_to_all = all_to_all
+        return comm
+
+
+@pytest.mark.parametrize("kind", [Pair, Threads])
+def test_gathered_shards_give_the_bits_of_one(kind: type[Pair]) -> None:
+    pair = kind(threading.Barrier(1))
+
+    def run(rank: int) -> list[np.ndarray]:
+        def cut(value: np.ndarray) -> np.ndarray:
+            each = -(-value.size // 2)
+            return value.reshape(-1)[rank * each : (rank + 1) * each].copy()
+
+        parts = [cut(value) for value in model()]
+        params = [
+            shampoo.Param(part, shape=value.shape, flat_offset=rank * -(-value.size // 2))
+            for part, value in zip(parts, model())
+        ]
+        opt = shampoo.Optimizer(
+            params, lr=0.1, grafting="adam", max_preconditioner_dim=8, shard_mode="gather", shard_comm=pair.rank(rank)
+        )
+        steps(opt, parts, model(), cut)
+        return parts
+
+    first, second = in_threads(run, 2)
+    whole = [np.concatenate(pieces) for pieces in zip(first, second)]
+    assert same(whole, trained())
+
+
+def test_an_exception_becomes_an_error_of_the_step() -> None:
+    opts: list[Any] = [None, None]
+    pair = Pair(threading.Barrier(1))
+    ready = threading.Barrier(2)
+
+    class Fails(shampoo.Communicator):
+        def __init__(self, comm: shampoo.Communicator) -> None:
+            self.comm, self.rank, self.world, self.aborted = comm, comm.rank, comm.world, 0
+
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            if pair.stepping:
+                raise KeyError("the network is gone")
+            self.comm.all_gather(send, recv)
+
+        def abort(self) -> None:
+            self.aborted += 1
+
+    def run(rank: int) -> Any:
+        comm = Fails(pair.rank(rank))
+        opts[rank] = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
+        ready.wait(PATIENCE)
+        pair.stepping = True
+        with pytest.raises(shampoo.CommError, match="tear the job down") as error:
+            opts[rank].step([np.ones(4, np.float32)])
+        assert isinstance(error.value.__cause__, KeyError)
+        assert comm.aborted == 1
+        with pytest.raises(shampoo.CommError) as again:
+            opts[rank].step()
+        assert again.value.__cause__ is None
+        return True
+
+    assert in_threads(run, 2) == [True, True]
+
+
+def test_memory_of_an_exchange_ends_with_it() -> None:
+    kept: list[memoryview] = []
+
+    def keeps(send: memoryview, recv: memoryview) -> None:
+        kept.extend((send, recv))
+        raise RuntimeError("enough")
+
+    with pytest.raises(shampoo.CommError):
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=shampoo.CallableComm(keeps, 0, 2), threads=1)
+    for memory in kept:
+        with pytest.raises(ValueError, match="released"):
+            memory[0]
+
+
+def test_what_is_no_communicator_is_refused() -> None:
+    with pytest.raises(TypeError, match="int is no communicator"):
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=3)
+    with pytest.raises(ValueError, match="rank"):
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=shampoo.CallableComm(print, 2, 2))  # type: ignore[arg-type]
+
+
+MPI_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from mpi4py import MPI
+import shampoo
+from test_comm import model, same, steps, trained
+world = MPI.COMM_WORLD
+assert world.size == 2
+assert same(trained(comm=world), trained())
+shampoo.MpiComm.largest = 64  # of which each message is cut into many
+assert same(trained(comm=world), trained())
+values = model()
+half = -(-values[0].size // 2)
+part = values[0].reshape(-1)[world.rank * half:(world.rank + 1) * half].copy()
+param = shampoo.Param(part, shape=values[0].shape, flat_offset=world.rank * half)
+opt = shampoo.Optimizer([param], lr=0.1, grafting="adam", max_preconditioner_dim=8, shard_mode="gather",
+                        shard_comm=world)
+steps(opt, [part], values[:1], lambda g: g.reshape(-1)[world.rank * half:(world.rank + 1) * half].copy())
+whole = np.concatenate(world.allgather(part))
+assert whole.tobytes() == trained()[0].tobytes()
+opt.save(sys.argv[2])
+opt.load(sys.argv[2])
+opt.close()
+print("rank", world.rank, "done")
+"""
+
+
+def test_mpi4py(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    launcher = shutil.which("mpiexec")
+    if launcher is None:
+        pytest.skip("there is no mpiexec")
+    done = subprocess.run(
+        [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-c", MPI_PROGRAM,
+         str(Path(__file__).parent), str(tmp_path / "checkpoint")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("done") == 2

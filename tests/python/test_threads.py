@@ -1,0 +1,151 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Threads and processes of Python around a step."""
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import shampoo
+
+THREADS = 4
+PATIENCE = 60
+
+
+def in_threads(function: Any, count: int = THREADS) -> list[Any]:
+    results: list[Any] = [None] * count
+
+    def run(number: int) -> None:
+        try:
+            results[number] = function(number)
+        except BaseException as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * PATIENCE)
+        assert not thread.is_alive()
+    return results
+
+
+class Pair:
+    """Two ranks in threads that exchange, and all pairs meet at one barrier inside each all-gather of a step."""
+
+    def __init__(self, meeting: threading.Barrier) -> None:
+        self.meeting, self.own = meeting, threading.Barrier(2)
+        self.slots: list[bytes] = [b"", b""]
+        self.stepping = False
+
+    def rank(self, rank: int) -> shampoo.Communicator:
+        def all_gather(send: memoryview, recv: memoryview) -> None:
+            if self.stepping:
+                self.meeting.wait(PATIENCE)
+            self.slots[rank] = bytes(send)
+            self.own.wait(PATIENCE)
+            recv[:] = b"".join(self.slots)
+            self.own.wait(PATIENCE)
+
+        return shampoo.CallableComm(all_gather, rank, 2)
+
+
+def test_steps_of_four_threads_overlap() -> None:
+    """Each step waits inside for the others: one that held the GIL would wait for ever."""
+    meeting = threading.Barrier(THREADS)
+    pairs = [Pair(meeting), Pair(meeting)]
+    ready = threading.Barrier(THREADS)
+
+    def train(number: int) -> Any:
+        pair = pairs[number // 2]
+        w = np.ones((6, 4), np.float32)
+        opt = shampoo.Optimizer([w], comm=pair.rank(number % 2), lr=0.1, threads=1)
+        ready.wait(PATIENCE)
+        pair.stepping = True
+        ready.wait(PATIENCE)
+        opt.step([np.full((6, 4), 2, np.float32)])
+        ready.wait(PATIENCE)
+        opt.close()
+        return w
+
+    trained = in_threads(train)
+    assert all(isinstance(w, np.ndarray) for w in trained), trained
+    alone = np.ones((6, 4), np.float32)
+    shampoo.Optimizer([alone], lr=0.1, threads=1).step([np.full((6, 4), 2, np.float32)])
+    assert all(w.tobytes() == alone.tobytes() for w in trained)
+
+
+def test_other_threads_run_while_one_waits_in_a_step() -> None:
+    went_on = threading.Event()
+    pair = Pair(threading.Barrier(1))
+
+    def run(number: int) -> Any:
+        opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=pair.rank(number), threads=1)
+        if number == 1:
+            went_on.wait(PATIENCE)
+        else:
+            threading.Timer(0.05, went_on.set).start()
+        opt.step([np.ones(4, np.float32)])
+        return opt.stats()["steps"]
+
+    assert in_threads(run, 2) == [1, 1]
+
+
+def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
+    found: list[str] = []
+
+    class Asks(Pair):
+        def rank(self, rank: int) -> shampoo.Communicator:
+            comm = super().rank(rank)
+            exchange = comm.all_gather
+
+            def all_gather(send: memoryview, recv: memoryview) -> None:
+                for call in ("lr", "close") if self.stepping else ():
+                    try:
+                        member = getattr(opts[rank], call)
+                        member()
+                    except RuntimeError as error:
+                        found.append(str(error))
+                exchange(send, recv)
+
+            return shampoo.CallableComm(all_gather, rank, 2)
+
+    opts: list[Any] = [None, None]
+    pair = Asks(threading.Barrier(2))
+    ready = threading.Barrier(2)
+
+    def run(number: int) -> Any:
+        opts[number] = shampoo.Optimizer([np.ones(4, np.float32)], comm=pair.rank(number), threads=1)
+        ready.wait(PATIENCE)
+        pair.stepping = True
+        ready.wait(PATIENCE)
+        opts[number].step([np.ones(4, np.float32)])
+        return opts[number].plan is not None
+
+    assert in_threads(run, 2) == [True, True]
+    assert len(found) >= 4 and all("in use by another thread" in text for text in found)
+
+
+def test_a_forked_child_can_end() -> None:
+    opt = shampoo.Optimizer([np.ones((8, 8), np.float32)], threads=3)
+    opt.step([np.ones((8, 8), np.float32)])
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            opt.step()
+        except RuntimeError as error:
+            code = 0 if "fork" in str(error) else 2
+        del opt
+        os._exit(code)
+    for _ in range(100 * PATIENCE):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.01)
+    assert (ended, status) == (child, 0)
+    opt.step()

@@ -1,0 +1,58 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What several tests need."""
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
+
+
+def from_environment(name: str) -> Path:
+    """Give a path that ctest hands over."""
+    if name not in os.environ:
+        pytest.skip(f"{name} is not set, as ctest does")
+    return Path(os.environ[name])
+
+
+def bfloat16() -> Any:
+    return pytest.importorskip("ml_dtypes").bfloat16
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Give the tensors, bit by bit, and the case of a recorded file."""
+    kinds = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4"}
+    text = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", text)
+    head = json.loads(text[8 : 8 + length])
+    case = json.loads(head.pop("__metadata__", {}).get("case", "{}"))
+    found = {}
+    for name, entry in head.items():
+        first, last = entry["data_offsets"]
+        dtype = bfloat16() if entry["dtype"] == "BF16" else kinds[entry["dtype"]]
+        found[name] = np.frombuffer(text[8 + length + first : 8 + length + last], dtype).reshape(entry["shape"])
+    return found, case
+
+
+class OnlyDlpack:
+    """An array of which nothing is known but DLPack, as one of another package."""
+
+    def __init__(self, array: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        try:
+            return self.array.__dlpack__(**options)
+        except TypeError:  # NumPy 1
+            return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
