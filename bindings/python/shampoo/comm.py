@@ -116,6 +116,22 @@ class MpiComm(Communicator):
         self._comm.Abort(1)
 
 
+class NativeComm:
+    """A communicator of functions in C, which are called without the GIL.
+
+    Parameters
+    ----------
+    ops
+        Address of a shampoo_comm_ops of this version, such as shampoo_mpi_ops() fills; it is copied. What its user
+        points to must live until its release is called.
+    rank, world
+        Those in it.
+    """
+
+    def __init__(self, ops: int, rank: int, world: int) -> None:
+        self.ops, self.rank, self.world = ops, rank, world
+
+
 class NcclComm:
     """A communicator of NCCL, through the copy of NCCL that the process has loaded.
 
@@ -140,8 +156,8 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     Parameters
     ----------
     comm
-        None, a ``Communicator`` or what has its attributes, a ``NcclComm``, or a communicator of mpi4py; or what this
-        function gave before, whose rank is not asked for.
+        None, a communicator of mpi4py, a ``Communicator`` or what has its attributes, a ``NativeComm`` or ``NcclComm``;
+        or what this function gave before, whose rank is not asked for.
 
     Returns
     -------
@@ -155,6 +171,6 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
         return comm, (0, 1)
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         comm = MpiComm(comm)
-    if not callable(getattr(comm, "all_gather", None)):
+    if not isinstance(comm, NativeComm) and not callable(getattr(comm, "all_gather", None)):
         raise TypeError(f"{type(comm).__name__} is no communicator: it has no all_gather(send, recv)")
     return _native.shampoo_comm_from_ops(comm), (comm.rank, comm.world)

@@ -1,0 +1,26 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""AdamW in NumPy, the yardstick."""
+from __future__ import annotations
+
+import numpy as np
+
+
+class AdamW:
+    """Averages 0.9 and 0.999, epsilon 1e-8, decoupled weight decay."""
+
+    def __init__(self, params: dict[str, np.ndarray], lr: float, weight_decay: float) -> None:
+        self.params, self.lr, self.weight_decay, self.steps = params, lr, weight_decay, 0
+        self.first = {name: np.zeros_like(value) for name, value in params.items()}
+        self.second = {name: np.zeros_like(value) for name, value in params.items()}
+
+    def step(self, grads: dict[str, np.ndarray]) -> None:
+        """Step all parameters in place."""
+        self.steps += 1
+        correction1, correction2 = 1 - 0.9**self.steps, 1 - 0.999**self.steps
+        for name, value in self.params.items():
+            first, second, grad = self.first[name], self.second[name], grads[name]
+            first += np.float32(0.1) * (grad - first)
+            second += np.float32(0.001) * (grad * grad - second)
+            value *= np.float32(1 - self.lr * self.weight_decay)
+            value -= np.float32(self.lr / correction1) * first / (np.sqrt(second / np.float32(correction2)) + np.float32(1e-8))

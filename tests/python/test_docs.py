@@ -1,0 +1,43 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/python.md and the docstrings show is true: it runs."""
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import shampoo
+from tools import ROOT
+
+MODULES = sorted(path.stem for path in Path(shampoo.__file__).parent.glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"shampoo.{name}")).failed == 0
+
+
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of Python are one program; a block that names a package which is not here is left out."""
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "python.md"
+    names: dict[str, object] = {}
+    text = page.read_text()
+    count = 0
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M):
+        code = "\n" * text[: block.start(1)].count("\n") + block.group(1)
+        needed = re.findall(r"^(?:import|from) (\w+)", block.group(1), re.M)
+        if any(importlib.util.find_spec(package) is None for package in needed):
+            continue
+        exec(compile(code, str(page), "exec"), names)
+        count += 1
+    assert count >= 5
+
+
+def test_public_names_have_docstrings() -> None:
+    for name in shampoo.__all__:
+        thing = getattr(shampoo, name)
+        assert name == "KEYS" or thing.__doc__, name

@@ -1,0 +1,37 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded trajectories: through Python the same bits as in C."""
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from replay import Replay
+from tools import DATA, from_environment, read_safetensors
+
+CASES = sorted(DATA.glob("*.safetensors"))
+
+
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The parameters after each step, as the program in C has them."""
+    folder = tmp_path_factory.mktemp("replay")
+    tool = from_environment("SHAMPOO_REPLAY")
+    subprocess.run([tool, "--threads", "2", "--out", folder, *CASES], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def test_all_cases_are_there() -> None:
+    assert len(CASES) == 153
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_trajectory(path: Path, in_c: Path) -> None:
+    expected, _ = read_safetensors(in_c / path.name)
+    replay = Replay(path, threads=2)
+    for t in range(1, replay.steps + 1):
+        for name, value in replay.step(t).items():
+            assert value.shape == expected[name].shape
+            assert value.tobytes() == expected.pop(name).tobytes(), f"{name} has other bits"
+    assert not expected

@@ -1,0 +1,145 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a process has beside the library: other BLAS libraries, memory, another version of the library."""
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shampoo
+from tools import ROOT
+
+
+def resident() -> int:
+    """Bytes of memory that the process holds."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def live_once(w: np.ndarray, grad: np.ndarray) -> None:
+    opt = shampoo.Optimizer({"w": w}, lr=0.1, grafting="adam", threads=1)
+    opt.step({"w": grad})
+    opt.close()
+
+
+def test_memory_is_flat_over_10000_lives() -> None:
+    w, grad = np.ones((3, 2), np.float32), np.ones((3, 2), np.float32)
+    for _ in range(2000):
+        live_once(w, grad)
+    gc.collect()
+    before, references = resident(), sys.getrefcount(w)
+    for _ in range(10000):
+        live_once(w, grad)
+    gc.collect()
+    # Less than 20 bytes of each life: there is no object as small as that.
+    assert resident() - before < 200_000
+    assert sys.getrefcount(w) == references
+
+
+BLAS_PROGRAM = """
+import json, sys
+import numpy as np
+try:
+    import scipy.linalg
+except ImportError:
+    scipy = None
+import threadpoolctl
+random = np.random.default_rng(1)
+a = random.standard_normal((200, 200))
+before = threadpoolctl.threadpool_info()
+product, values = a @ a, np.linalg.eigvalsh(a + a.T)
+import shampoo
+opt = shampoo.Optimizer([w := random.standard_normal((96, 96)).astype(np.float32)], lr=0.1)
+for _ in range(3):
+    opt.step([w.copy()])
+    assert (a @ a).tobytes() == product.tobytes()
+    assert np.linalg.eigvalsh(a + a.T).tobytes() == values.tobytes()
+    if scipy is not None:
+        scipy.linalg.eigh(a + a.T)
+after = [info for info in threadpoolctl.threadpool_info() if "shampoo" not in info["filepath"]]
+assert json.dumps(before) == json.dumps(after), (before, after)
+assert len(before) >= 1
+print("libraries of BLAS beside it:", [info["filepath"] for info in before])
+"""
+
+
+def test_numpys_own_blas_is_left_alone() -> None:
+    pytest.importorskip("threadpoolctl")
+    subprocess.run([sys.executable, "-c", BLAS_PROGRAM], check=True, timeout=120)
+
+
+def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
+    """The package, beside a library that has all functions and says that it is 0.7.3."""
+    compiler = shutil.which("cc")
+    assert compiler is not None
+    source = tmp_path / "other.c"
+    names = (ROOT / "tests" / "capi" / "exports.txt").read_text().split()
+    functions = [f"int {name}(void) {{ return {703 if name == 'shampoo_version' else 0}; }}" for name in names
+                 if name.startswith("shampoo_")]  # fmt: skip
+    source.write_text("\n".join(functions))
+    script = tmp_path / "map"
+    script.write_text("SHAMPOO_0 { global: shampoo_*; };\n")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-w", f"-Wl,--version-script={script}", "-Wl,-soname,libshampoo.so.0", source,
+         "-o", tmp_path / "libshampoo.so.0"],
+        check=True,
+    )  # fmt: skip
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", "import shampoo"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"ImportError: this module was compiled for libshampoo {shampoo.__version__}" in done.stderr
+    assert "is 0.7.3" in done.stderr
+
+
+def test_the_module_knows_its_library() -> None:
+    assert json.loads(shampoo.build_info())["version"] == shampoo.__version__
+
+
+def make_nvidia(place: Path, name: str, version: int) -> Path:
+    """Give a library of this name with one function, as a package of PyPI would have it."""
+    place.mkdir(parents=True, exist_ok=True)
+    file = f"lib{name}.so.{version}"
+    source = place / "source.c"
+    source.write_text(f"int {name}_here(void) {{ return 1; }}")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{file}", source, "-o", place / file], check=True)
+    return place / file
+
+
+@pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])
+def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[str, str], tmp_path: Path) -> None:
+    """A plugin that needs cuBLAS and cuSOLVER, which lie where packages of PyPI put them."""
+    site = tmp_path / "site"
+    libraries = [
+        make_nvidia(site / "nvidia" / folder / "lib", name, version)
+        for folder, name, version in zip(folders, ("cublas", "cusolver"), (major, major - 1))
+    ]
+    make_nvidia(site / "nvidia" / "cu98" / "lib", "cublas", 98)
+    source, plugin = tmp_path / "plugin.c", tmp_path / "libshampoo_cuda.so"
+    source.write_text("int cublas_here(void), cusolver_here(void);\nint used(void) { return cublas_here() + cusolver_here(); }")
+    subprocess.run(["cc", "-shared", "-fPIC", source, *libraries, "-o", plugin], check=True)
+    program = "\n".join([
+        "import sys, shampoo",
+        "sys.path[:0] = sys.argv[2:]",
+        "print(*shampoo.cuda.preload(shampoo.cuda.Path(sys.argv[1])), sep='\\n')",
+        "shampoo.cuda.load(sys.argv[1])",
+    ])  # fmt: skip
+    lost = subprocess.run([sys.executable, "-c", program, plugin], capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-c", program, plugin, site], capture_output=True, text=True)
+    assert "UnsupportedError" in lost.stderr and "cannot be loaded" in lost.stderr
+    assert found.stdout.split() == [str(path) for path in libraries]
+    # All that it names was found, and so it could be asked what it is.
+    assert "UnsupportedError" in found.stderr and "is no CUDA backend" in found.stderr
+
+
+def test_why_cuda_cannot_be_used() -> None:
+    text = shampoo.cuda.why_not()
+    if text:
+        with pytest.raises(NotImplementedError):
+            shampoo.Optimizer([np.ones(3, np.float32)], device="cuda")

