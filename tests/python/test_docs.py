@@ -6,6 +6,8 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,12 @@ def test_public_names_have_docstrings() -> None:
     for name in shampoo.__all__:
         thing = getattr(shampoo, name)
         assert name == "KEYS" or thing.__doc__, name
+
+
+def test_types(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

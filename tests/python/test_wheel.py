@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -29,6 +30,8 @@ def make_wheel(folder: Path, *options: str) -> Path:
         pytest.importorskip(package)
     settings = [word for option in options for word in ("-C", option)]
     environment = {**os.environ, "CMAKE_GENERATOR": "Ninja"}
+    if shutil.which("ccache") is not None:
+        environment |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
          ROOT, "-w", folder, "-C", f"build-dir={folder}/build", *settings], env=environment, cwd=folder)  # fmt: skip
     (wheel,) = folder.glob("*.whl")
@@ -39,12 +42,13 @@ def use_wheel(wheel: Path, folder: Path) -> None:
     """Install it into a fresh environment, and run each example there, with the repository out of sight."""
     venv = folder / "venv"
     # NumPy is that of the system, where there is one, so that nothing has to be fetched.
-    run([sys.executable, "-m", "venv", "--system-site-packages", venv])
+    run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv])
     python = venv / "bin" / "python"
-    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--force-reinstall", wheel])
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
+    run([*install, "--no-deps", "--force-reinstall", wheel])
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
     if subprocess.run([python, "-c", "import numpy"], env=environment, capture_output=True).returncode != 0:
-        run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "numpy"])
+        run([*install, "numpy"])
     where = run([python, "-c", "import shampoo; print(shampoo.__file__)"], env=environment, cwd=folder)
     assert str(venv) in where
     example = folder / "python_digits"
@@ -63,7 +67,9 @@ def use_wheel(wheel: Path, folder: Path) -> None:
 
 
 def test_wheel(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, f"cmake.define.SHAMPOO_PREBUILT={from_environment('SHAMPOO_LIBRARY')}")
+    library = tmp_path / "libshampoo.so.0"
+    run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
+    wheel = make_wheel(tmp_path, f"cmake.define.SHAMPOO_PREBUILT={library}")
     names = zipfile.ZipFile(wheel).namelist()
     assert "shampoo/libshampoo.so.0" in names and "shampoo/py.typed" in names and "shampoo/_native.pyi" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)

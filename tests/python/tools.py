@@ -56,3 +56,10 @@ class OnlyDlpack:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device
+
+
+class OldDlpack(OnlyDlpack):
+    """As of a package that knows the first form of DLPack alone."""
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self.array.__dlpack__()
