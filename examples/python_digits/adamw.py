@@ -23,4 +23,5 @@ class AdamW:
             first += np.float32(0.1) * (grad - first)
             second += np.float32(0.001) * (grad * grad - second)
             value *= np.float32(1 - self.lr * self.weight_decay)
-            value -= np.float32(self.lr / correction1) * first / (np.sqrt(second / np.float32(correction2)) + np.float32(1e-8))
+            length = np.sqrt(second / np.float32(correction2)) + np.float32(1e-8)
+            value -= np.float32(self.lr / correction1) * first / length

@@ -57,7 +57,8 @@ def _panel(left: int, title: str, curves: list[list[float]], names: list[str], m
         parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + 320}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     for number, (values, name) in enumerate(zip(curves, names)):
-        points = " ".join(f"{left + 320 * k / max(len(values) - 1, 1):.1f},{280 - 240 * v:.1f}" for k, v in enumerate(values))
+        places = [(left + 320 * k / max(len(values) - 1, 1), 280 - 240 * value) for k, value in enumerate(values)]
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[number]}" stroke-width="2"/>')
         parts.append(f'<text x="{left + 230}" y="{150 + 18 * number}" fill="{COLORS[number]}">{name}</text>')
     parts.append(f'<text x="{left + 160}" y="300" text-anchor="middle">epochs, 0 to {len(curves[0]) - 1}</text>')

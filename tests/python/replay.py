@@ -28,7 +28,9 @@ FIELDS = {
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {"initial_inverse": "zero"}
     for field, value in group.items():
-        members = {f"{field}.{name}": inner for name, inner in value.items()} if isinstance(value, dict) else {field: value}
+        members = {field: value}
+        if isinstance(value, dict):
+            members = {f"{field}.{name}": inner for name, inner in value.items()}
         for name, inner in members.items():
             if name in ("params", "preconditioner_dtype"):
                 continue

@@ -15,7 +15,7 @@ CASES = sorted(DATA.glob("*.safetensors"))
 
 @pytest.fixture(scope="module")
 def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The parameters after each step, as the program in C has them."""
+    """Replay all in C, and give the folder of the parameters after each step."""
     folder = tmp_path_factory.mktemp("replay")
     tool = from_environment("SHAMPOO_REPLAY")
     subprocess.run([tool, "--threads", "2", "--out", folder, *CASES], check=True, stdout=subprocess.DEVNULL)

@@ -123,7 +123,8 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     ]
     make_nvidia(site / "nvidia" / "cu98" / "lib", "cublas", 98)
     source, plugin = tmp_path / "plugin.c", tmp_path / "libshampoo_cuda.so"
-    source.write_text("int cublas_here(void), cusolver_here(void);\nint used(void) { return cublas_here() + cusolver_here(); }")
+    source.write_text("int cublas_here(void), cusolver_here(void);\n"
+                      "int used(void) { return cublas_here() + cusolver_here(); }")  # fmt: skip
     subprocess.run(["cc", "-shared", "-fPIC", source, *libraries, "-o", plugin], check=True)
     program = "\n".join([
         "import sys, shampoo",

@@ -60,7 +60,7 @@ class Pair:
 
 @pytest.fixture
 def meeting(tmp_path: Path) -> ctypes.CDLL:
-    """An all-gather in C, in which four threads meet without ever asking for the GIL."""
+    """Compile an all-gather in which four threads meet without ever asking for the GIL."""
     library = tmp_path / "meeting.so"
     subprocess.run(
         ["cc", "-std=gnu99", "-shared", "-fPIC", "-Wall", "-Werror", "-pthread", f"-I{ROOT / 'capi' / 'include'}",

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shampoo optimizers on arrays of NumPy, JAX, PyTorch and others, without a copy.
 
-``Optimizer`` steps arrays in place; ``plan`` tells before what it will cost; ``KEYS`` has every hyper-parameter with its
-documentation. docs/python.md is the guide.
+``Optimizer`` steps arrays in place; ``plan`` tells before what it will cost; ``KEYS`` has every hyper-parameter with
+its documentation. docs/python.md is the guide.
 """
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .plan import Block, Plan, plan
 
 __all__ = [
     "KEYS", "Block", "CallableComm", "CommError", "Communicator", "DeviceError", "Error", "FileError", "Group",
-    "InternalError", "InvalidError", "Key", "MpiComm", "NativeComm", "NcclComm", "NumericError", "Optimizer", "OutOfMemoryError",
-    "Param", "Plan", "StateError", "UnsupportedError", "build_info", "cuda", "errors", "help_text", "load", "plan",
-    "save", "set_log_level",
+    "InternalError", "InvalidError", "Key", "MpiComm", "NativeComm", "NcclComm", "NumericError", "Optimizer",
+    "OutOfMemoryError", "Param", "Plan", "StateError", "UnsupportedError", "build_info", "cuda", "errors",
+    "help_text", "load", "plan", "save", "set_log_level",
 ]  # fmt: skip
 
 _version = _native.shampoo_version()

@@ -1,7 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What this package uses of the public header as SWIG shows it: a status becomes an exception, what is delivered the
-result, an address an integer. A test compares these names with those of the module."""
+"""What this package uses of the public header as SWIG shows it.
+
+A status becomes an exception, what is delivered the result, an address an integer. A test compares these names with
+those of the module.
+"""
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -144,10 +147,24 @@ def shampoo_optimizer_stat(opt: shampoo_optimizer, key: str) -> float: ...
 def shampoo_state_count(opt: shampoo_optimizer) -> int: ...
 def shampoo_state_describe(opt: shampoo_optimizer, index: int, entry: shampoo_state_entry) -> None: ...
 def shampoo_state_read(
-    opt: shampoo_optimizer, index: int, first: int, count: int, dst: int, dst_bytes: int, device: int, stream: int | None
+    opt: shampoo_optimizer,
+    index: int,
+    first: int,
+    count: int,
+    dst: int,
+    dst_bytes: int,
+    dst_device_type: int,
+    stream: int | None,
 ) -> None: ...
 def shampoo_state_write(
-    opt: shampoo_optimizer, index: int, first: int, count: int, src: int, src_bytes: int, device: int, stream: int | None
+    opt: shampoo_optimizer,
+    index: int,
+    first: int,
+    count: int,
+    src: int,
+    src_bytes: int,
+    src_device_type: int,
+    stream: int | None,
 ) -> None: ...
 def shampoo_save(
     opts: Sequence[shampoo_optimizer], world: shampoo_comm | None, directory: str, stream: int | None

@@ -78,3 +78,13 @@ class Buffers:
         """Let go of all memory."""
         self.views = [[None] * len(self._shapes) for _ in ROLES]
         self._retired.clear()
+
+
+def refuse_twins(described: Sequence[Described], views: Views) -> None:
+    """Refuse parameters that are the same memory, which would be stepped twice."""
+    seen: dict[int, str] = {}
+    for param, view in zip(described, views, strict=True):
+        if view is not None and 0 not in view.shape:
+            other = seen.setdefault(view.pointer, param.name)
+            if other != param.name:
+                raise ValueError(f"parameter {param.name!r}: the same memory as {other!r}, stepped twice")

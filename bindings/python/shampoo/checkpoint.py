@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .optimizer import Optimizer
 
 
-def _call(function: Callable[..., None], optimizers: Sequence[Optimizer], directory: Any, world: Any, stream: int) -> None:
+def _call(
+    function: Callable[..., None], optimizers: Sequence[Optimizer], directory: Any, world: Any, stream: int
+) -> None:
     comm, _ = connect(world)
     with ExitStack() as stack:
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]

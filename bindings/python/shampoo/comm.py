@@ -3,6 +3,7 @@
 """Communicators: ranks that share the work, over mpi4py, NCCL or functions of Python."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,9 @@ class MpiComm(Communicator):
         self._mpi.Request.Waitall(requests)
 
     def abort(self) -> None:
+        # The job may not live to see the error of the optimizer, and MPI does not say why it is ended.
+        print(f"shampoo: rank {self.rank} of {self.world}: an exchange failed, the job is aborted", file=sys.stderr)
+        sys.stderr.flush()
         self._comm.Abort(1)
 
 

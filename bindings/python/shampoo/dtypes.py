@@ -59,7 +59,7 @@ def code_of(dtype: Any, what: str) -> int:
 
 
 def numpy_dtype(code: int) -> Any:
-    """Give NumPy's dtype of a code; for bfloat16 that of ml_dtypes, or uint16 with the same bits where that is not there."""
+    """Give NumPy's dtype of a code; for bfloat16 that of ml_dtypes, or without it uint16 with the same bits."""
     import numpy
 
     if code != _native.SHAMPOO_BF16:

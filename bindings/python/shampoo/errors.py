@@ -23,7 +23,7 @@ class StateError(Error, RuntimeError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This version, build or machine cannot do it."""
+    """Another version, build or machine may do it: not the one that runs."""
 
     status = 3
 

@@ -48,7 +48,7 @@ class Group(MutableMapping[str, Value]):
         if name not in KEYS:
             raise KeyError(name)
         if not KEYS[name].changeable:
-            raise ValueError(f"key {name}: fixed when an optimizer is made; those with changeable in shampoo.KEYS are not")
+            raise ValueError(f"key {name}: fixed when an optimizer is made; shampoo.KEYS tells which are changeable")
         with self._optimizer._using() as handle:
             _native.shampoo_optimizer_set(handle, self._number, name, float(value))
 

@@ -86,7 +86,7 @@ def _text(key: Key, value: Any) -> str:
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key from a value of Python: a number, a bool, a text, a dtype, a sequence of integers, or None for "auto"."""
+    """Set a key from a number, a bool, a text, a dtype, a sequence of integers, or None for "auto"."""
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from . import _native, cuda, state
-from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
+from . import _native, state
+from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views, refuse_twins
 from .comm import connect
+from .device import dlpack_stream, find_device
 from .errors import StateError
 from .groups import Group
-from .params import Described, describe, split_groups
-from .plan import DEVICES, Plan, plan_desc
+from .params import describe, split_groups
+from .plan import Plan, plan_desc
 
 _KEEP: Any = object()
 
@@ -91,15 +92,15 @@ class Optimizer:
         self._process = os.getpid()
         found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
         views: Views = [
-            _native.View(param.array, f"parameter {name!r}", _dlpack_stream(stream)) for name, param, _ in found
+            _native.View(param.array, f"parameter {name!r}", dlpack_stream(stream)) for name, param, _ in found
         ]
         described = [
             describe(name, param, group, view) for (name, param, group), view in zip(found, views, strict=True)
         ]
-        self._device = _device(device, views[0])
+        self._device = find_device(device, views[0])
         self._buffers = Buffers(described, self._device)
         self._buffers.check(PARAM, views)
-        _refuse_twins(described, views)
+        refuse_twins(described, views)
         replica_comm, replica = connect(comm)
         shards, shard = connect(shard_comm)
         if replica_comm is None or shards is None:
@@ -198,7 +199,7 @@ class Optimizer:
         changed = {}
         for role, arrays in ((PARAM, params), (GRAD, grads), (OUT, out), (COPY, copy)):
             if arrays is not _KEEP:
-                changed[role] = self._buffers.read(role, arrays, _dlpack_stream(stream))
+                changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and (out is None or (out is _KEEP and in_place)):
             changed[OUT] = changed.get(PARAM, self._buffers.views[PARAM])
         self._buffers.bind(handle, changed)
@@ -344,31 +345,3 @@ class Optimizer:
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
         return "\n".join([f"Optimizer(lr={self.lr:g}, {device}, {head.removeprefix('Plan(')}", *lines])
-
-
-def _device(device: str | None, first: _native.View | None) -> tuple[int, int]:
-    assert first is not None
-    if device is None:
-        found = first.device_type, first.device_id
-    else:
-        kind, _, number = device.partition(":")
-        if kind not in DEVICES or not (number or "0").isdecimal():
-            raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:1" is expected')
-        found = DEVICES[kind], int(number or first.device_id)
-    if found[0] == _native.SHAMPOO_CUDA:
-        cuda.load()
-    return found
-
-
-def _refuse_twins(described: Sequence[Described], views: Views) -> None:
-    """Refuse parameters that are the same memory, which would be stepped twice."""
-    seen: dict[int, str] = {}
-    for param, view in zip(described, views, strict=True):
-        if view is not None and 0 not in view.shape:
-            other = seen.setdefault(view.pointer, param.name)
-            if other != param.name:
-                raise ValueError(f"parameter {param.name!r}: the same memory as {other!r}, which would be stepped twice")
-
-
-def _dlpack_stream(stream: int) -> int:
-    return stream or 1  # DLPack's name of the legacy default stream

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
+from .device import DEVICES
 from .dtypes import KEY_NAMES
 from .keys import check_name, make_config
 from .params import Described, describe, split_groups
-
-DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
 
 @dataclass(frozen=True)

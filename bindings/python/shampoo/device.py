@@ -1,0 +1,28 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Names of devices, and streams on them."""
+from __future__ import annotations
+
+from . import _native, cuda
+
+DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
+
+
+def find_device(device: str | None, first: _native.View | None) -> tuple[int, int]:
+    """Give type and number of a device by its name; without one, that of the first parameter."""
+    assert first is not None
+    if device is None:
+        found = first.device_type, first.device_id
+    else:
+        kind, _, number = device.partition(":")
+        if kind not in DEVICES or not (number or "0").isdecimal():
+            raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:1" is expected')
+        found = DEVICES[kind], int(number or first.device_id)
+    if found[0] == _native.SHAMPOO_CUDA:
+        cuda.load()
+    return found
+
+
+def dlpack_stream(stream: int) -> int:
+    """Give a stream as DLPack counts them, where 1 is the legacy default stream."""
+    return stream or 1
