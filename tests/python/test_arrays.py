@@ -88,7 +88,11 @@ def test_what_cannot_be_written_is_refused() -> None:
     frozen.setflags(write=False)
     with pytest.raises(ValueError, match="parameter 'w': read-only"):
         shampoo.Optimizer({"w": frozen})
+    of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
+    with pytest.raises(ValueError, match="parameter 'w': read-only"):
+        shampoo.Optimizer({"w": of_jax(np.ones(3, np.float32))})
     opt = shampoo.Optimizer({"w": np.ones(3, np.float32)})
+    opt.step({"w": of_jax(np.ones(3, np.float32))})
     opt.step({"w": frozen})
     with pytest.raises(ValueError, match="output of 'w': read-only"):
         opt.bind(out={"w": frozen})

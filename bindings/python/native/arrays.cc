@@ -141,6 +141,16 @@ bool ReadTensor(View* view, const dlpack::Tensor& tensor, const char* what) {
   return true;
 }
 
+// Arrays of these packages never change, and their DLPack does not say so.
+bool IsImmutable(PyObject* array) {
+  PyObject* const module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(array)), "__module__");
+  const char* const name = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  const bool is = name != nullptr && (strncmp(name, "jax", 3) == 0 || strncmp(name, "tensorflow", 10) == 0);
+  Py_XDECREF(module);
+  PyErr_Clear();
+  return is;
+}
+
 bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream) {
   int type = 0, id = 0;
   PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
@@ -155,7 +165,9 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
   if (capsule == nullptr) return false;
   const dlpack::Tensor* const tensor = Import(view, capsule, what);
   Py_DECREF(capsule);
-  return tensor != nullptr && ReadTensor(view, *tensor, what);
+  if (tensor == nullptr) return false;
+  if (IsImmutable(array)) view->readonly = true;
+  return ReadTensor(view, *tensor, what);
 }
 
 }  // namespace
