@@ -1,0 +1,159 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers on CUDA, on the double of CUDA that runs on the CPU: addresses, streams and how long arrays are kept."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import shampoo
+from tools import from_environment
+
+
+#: With an epsilon that keeps the roots of both well conditioned.
+KEYS = {"lr": 0.1, "grafting": "adam", "epsilon": 1e-3, "use_merge_dims": False}
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]  # fmt: skip
+
+
+Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", Deleter)]
+
+
+#: What has been given to others, until they call the deleter.
+exported: dict[int, Any] = {}
+delete = Deleter(lambda address: exported.pop(address) and None)
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Cuda:
+    """The runtime of CUDA, as far as it is needed here."""
+
+    def __init__(self, path: str) -> None:
+        self.library = ctypes.CDLL(path)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        assert getattr(self.library, name)(*arguments) == 0, name
+
+    def stream(self) -> int:
+        made = ctypes.c_void_p()
+        self.call("cudaStreamCreate", ctypes.byref(made))
+        assert made.value is not None
+        return made.value
+
+
+class OnDevice:
+    """An array in memory of the device, of which the outer world sees DLPack."""
+
+    def __init__(self, cuda: Cuda, values: np.ndarray) -> None:
+        self.cuda, self.streams = cuda, []  # type: ignore[var-annotated]
+        self.like, self.address = np.empty_like(values), ctypes.c_void_p()
+        cuda.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(values.nbytes))
+        cuda.call("cudaMemcpy", self.address, ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes), 1)
+
+    def read(self) -> np.ndarray:
+        self.cuda.call("cudaDeviceSynchronize")
+        size = ctypes.c_size_t(self.like.nbytes)
+        self.cuda.call("cudaMemcpy", ctypes.c_void_p(self.like.ctypes.data), self.address, size, 2)
+        return self.like.copy()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        self.streams.append(stream)
+        managed = Managed()
+        managed.tensor = Tensor(self.address.value, Device(2, 0), self.like.ndim, 2, 32, 1)
+        managed.tensor.shape = (ctypes.c_int64 * self.like.ndim)(*self.like.shape)
+        managed.deleter = delete
+        exported[ctypes.addressof(managed)] = (self, managed)
+        return new_capsule(ctypes.addressof(managed), b"dltensor", None)
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Cuda:
+    path = str(from_environment("SHAMPOO_CUDA_DOUBLE"))
+    shampoo.cuda.load(path)
+    assert shampoo.cuda.why_not() == ""
+    return Cuda(path)
+
+
+def on_cpu(w: np.ndarray, grad: np.ndarray) -> np.ndarray:
+    w = w.copy()
+    opt = shampoo.Optimizer([w], **KEYS)
+    for _ in range(3):
+        opt.step([grad])
+    return w
+
+
+def test_steps_on_a_stream(cuda: Cuda) -> None:
+    random = np.random.default_rng(1)
+    w, grad = (random.standard_normal((6, 4)).astype(np.float32) for _ in range(2))
+    param, gradient, stream = OnDevice(cuda, w), OnDevice(cuda, grad), cuda.stream()
+    opt = shampoo.Optimizer([param], **KEYS)
+    assert "cuda:0" in repr(opt)
+    assert opt._buffers.views[0][0].pointer == param.address.value
+    for _ in range(3):
+        opt.step([gradient], stream=stream)
+    assert opt.status() == 0
+    assert gradient.streams == [stream] * 3
+    assert param.streams == [1], "the legacy default stream, as DLPack counts"
+    np.testing.assert_allclose(param.read(), on_cpu(w, grad), rtol=1e-4, atol=1e-6)
+    opt.close()
+
+
+def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
+    param = OnDevice(cuda, np.ones(4, np.float32))
+    opt = shampoo.Optimizer([param], lr=0.1)
+    gradients = [OnDevice(cuda, np.ones(4, np.float32)) for _ in range(3)]
+    kept = [weakref.ref(gradient) for gradient in gradients]
+    lives = []
+    while gradients:
+        opt.step([gradients.pop(0)])
+        gc.collect()
+        lives.append([gradient() is not None for gradient in kept])
+    # The last is bound; the one before was read by a step that may be on its way.
+    opt.bind(grads=None)
+    gc.collect()
+    lives.append([gradient() is not None for gradient in kept])
+    assert lives[0][0] and lives[1][1]
+    assert lives[2] == [False, False, True]
+    assert lives[3] == [False, False, True]
+    opt.close()
+    gc.collect()
+    assert not any(gradient() is not None for gradient in kept)
+
+
+def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
+    opt = shampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
+    opt.step([OnDevice(cuda, np.full(4, np.nan, np.float32))])
+    with pytest.raises(FloatingPointError, match='"w"'):
+        opt.status()
+    opt.close()
+
+
+def test_arrays_of_another_device_are_refused(cuda: Cuda) -> None:
+    opt = shampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
+    with pytest.raises(ValueError, match="gradient of 'w': on cpu:0, and the optimizer is on cuda:0"):
+        opt.step([np.ones(4, np.float32)])
+    with pytest.raises(ValueError, match="parameter 'w': on cpu:0"):
+        shampoo.Optimizer({"w": np.ones(4, np.float32)}, device="cuda")
+    other = shampoo.Optimizer({"w": np.ones(4, np.float32)})
+    with pytest.raises(ValueError, match="gradient of 'w': on cuda:0, and the optimizer is on cpu:0"):
+        other.step([OnDevice(cuda, np.ones(4, np.float32))])
