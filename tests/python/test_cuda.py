@@ -13,7 +13,6 @@ import pytest
 import shampoo
 from tools import from_environment
 
-
 #: With an epsilon that keeps the roots of both well conditioned.
 KEYS = {"lr": 0.1, "grafting": "adam", "epsilon": 1e-3, "use_merge_dims": False}
 
