@@ -236,7 +236,7 @@ struct ApplyBody {
     const StateSlot& m = part.block.momentum;
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
-    char* const sent = tables.gathered + part.block.exchange_at;
+    char* const sent = exchanged ? tables.gathered + part.block.exchange_at : nullptr;
     cta.ForEach(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(buffers.param, param.param_dtype, place);
