@@ -100,9 +100,9 @@ Status Optimizer::BindState(const void* state_in, void* state_out) {
     return {};
   }
   for (const void* state : {state_in, static_cast<const void*>(state_out)}) {
-    if (reinterpret_cast<uintptr_t>(state) % kArenaAlignment != 0) {
+    if (reinterpret_cast<uintptr_t>(state) % kStateAlignment != 0) {
       return Invalid(state == state_in ? "state_in" : "state_out", " is not aligned: expected a multiple of ",
-                     kArenaAlignment, " bytes");
+                     kStateAlignment, " bytes");
     }
   }
   const int64_t bytes = plan_->state_bytes();

@@ -207,8 +207,8 @@ Status Optimizer::CheckGivenState(const OptimizerDesc& desc) const {
   if (desc.state_bytes < static_cast<size_t>(needed)) {
     return Invalid("state_bytes is ", desc.state_bytes, ": the plan's \"state\" bytes are ", needed);
   }
-  if (reinterpret_cast<uintptr_t>(desc.state) % kArenaAlignment == 0) return {};
-  return Invalid("state is not aligned: expected a multiple of ", kArenaAlignment, " bytes");
+  if (reinterpret_cast<uintptr_t>(desc.state) % kStateAlignment == 0) return {};
+  return Invalid("state is not aligned: expected a multiple of ", kStateAlignment, " bytes");
 }
 
 Status Optimizer::AllocateState(const OptimizerDesc& desc) {

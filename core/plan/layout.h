@@ -11,7 +11,7 @@
 namespace shampoo {
 
 inline constexpr int64_t kStateAlignment = 64;   // of each entry: a cache line, and the widest vector register
-inline constexpr int64_t kArenaAlignment = 256;  // of the arena, and what its size is rounded up to
+inline constexpr int64_t kArenaAlignment = 256;  // of an arena made here; what its size is rounded up to
 
 // Largest dim of a block: the eigensolver's workspace, 2 n^2 elements, must be counted in LAPACK's 32-bit integers.
 inline constexpr int64_t kLargestBlockDim = 32750;

@@ -1049,7 +1049,7 @@ typedef struct shampoo_optimizer_desc {
    * CPU. */
   void* stream;
   /** NULL (default): the arena of the state is allocated here. Otherwise memory of the host, on CUDA of its device,
-   * aligned to 256 bytes; it is initialised here, stays the host's, and must live until the optimizer is destroyed or
+   * aligned to 64 bytes; it is initialised here, stays the host's, and must live until the optimizer is destroyed or
    * another arena is bound. */
   void* state;
   /** Size of state in bytes, at least what shampoo_plan_bytes() gives for "state". Default: 0; not read where state is
@@ -1196,7 +1196,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * @param opt to be changed. Must not be NULL.
  * @param state_in read by steps: an arena with the bytes of an optimizer of an equal plan. It is not initialised here.
  * @param state_out written by steps. The same address as state_in is the ordinary case, a step in place; otherwise the
- *     two must not overlap. Both are aligned to 256 bytes, have the bytes that shampoo_plan_bytes() gives for "state",
+ *     two must not overlap. Both are aligned to 64 bytes, have the bytes that shampoo_plan_bytes() gives for "state",
  *     stay the host's, and must live until others are bound or the optimizer is destroyed; on CUDA they are memory of
  *     the device. Both NULL: back to the arena that the optimizer was created with.
  * @retval SHAMPOO_OK bound.

@@ -169,10 +169,10 @@ TEST_CASE("arenas of the state come in pairs, aligned and apart") {
   CHECK_ERROR(shampoo_optimizer_bind_state(nullptr, arena, arena), SHAMPOO_E_INVALID, {"opt is NULL"});
   CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), nullptr, arena), SHAMPOO_E_INVALID, {"state_in is NULL"});
   CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), arena, nullptr), SHAMPOO_E_INVALID, {"state_out is NULL"});
-  CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), arena + 64, arena), SHAMPOO_E_INVALID,
-              {"state_in is not aligned", "256"});
+  CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), arena + 32, arena), SHAMPOO_E_INVALID,
+              {"state_in is not aligned", "64"});
   CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), arena, arena + 8), SHAMPOO_E_INVALID,
-              {"state_out is not aligned", "256"});
+              {"state_out is not aligned", "64"});
   CHECK_ERROR(shampoo_optimizer_bind_state(model.get(), arena, arena + 256), SHAMPOO_E_INVALID,
               {"overlap", Text(bytes)});
   CHECK(model.Everything() == before);

@@ -74,13 +74,18 @@ TEST_CASE("a step from one arena into another is a pure function") {
   Must(shampoo_plan_finish(plan));
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(plan, 0, "state", &bytes));
-  struct alignas(256) Line {
-    char bytes[256];
+  struct alignas(64) Line {
+    char bytes[64];
   };
-  std::vector<Line> arenas[3];
-  for (auto& arena : arenas) arena.resize(static_cast<size_t>(bytes) / 256);
+  // At addresses that are no more than that: of two of them one is an odd multiple of 64.
+  std::vector<Line> memory[3];
+  Line* arenas[3];
+  for (int k = 0; k < 3; ++k) {
+    memory[k].resize(static_cast<size_t>(bytes) / 64 + 2);
+    arenas[k] = memory[k].data() + k;
+  }
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  desc.state = arenas[0].data();
+  desc.state = arenas[0];
   desc.state_bytes = static_cast<size_t>(bytes);
   shampoo_optimizer* optimizer = nullptr;
   Must(shampoo_optimizer_create(&optimizer, plan, &desc));
@@ -95,26 +100,26 @@ TEST_CASE("a step from one arena into another is a pure function") {
   Must(shampoo_optimizer_bind(optimizer, 0, 1, &first));
   Must(shampoo_optimizer_step(optimizer, nullptr));
   Fill(random, &g);
-  const std::vector<Line> before = arenas[0];
+  const std::vector<Line> before = memory[0];
   for (int twice = 0; twice < 2; ++twice) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = w.data();
     buffers.grad = g.data();
     buffers.out = out[twice].data();
     Must(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
-    Must(shampoo_optimizer_bind_state(optimizer, arenas[0].data(), arenas[1 + twice].data()));
+    Must(shampoo_optimizer_bind_state(optimizer, arenas[0], arenas[1 + twice]));
     Must(shampoo_optimizer_step(optimizer, nullptr));
   }
   CHECK(SameBits(out[0], out[1]));
   CHECK(!SameBits(out[0], w));
-  CHECK(std::memcmp(arenas[1].data(), arenas[2].data(), static_cast<size_t>(bytes)) == 0);
-  CHECK(std::memcmp(arenas[0].data(), before.data(), static_cast<size_t>(bytes)) == 0);
+  CHECK(std::memcmp(arenas[1], arenas[2], static_cast<size_t>(bytes)) == 0);
+  CHECK(std::memcmp(arenas[0], before.data(), static_cast<size_t>(bytes)) == 0);
   // The same step in place.
   Must(shampoo_optimizer_bind(optimizer, 0, 1, &first));
   Must(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Must(shampoo_optimizer_step(optimizer, nullptr));
   CHECK(SameBits(w, out[0]));
-  CHECK(std::memcmp(arenas[0].data(), arenas[1].data(), static_cast<size_t>(bytes)) == 0);
+  CHECK(std::memcmp(arenas[0], arenas[1], static_cast<size_t>(bytes)) == 0);
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);
   shampoo_config_destroy(config);
