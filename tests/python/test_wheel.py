@@ -3,10 +3,12 @@
 """The wheel, in an environment where nothing else is: what is in it, and that the examples run with it alone."""
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -51,18 +53,26 @@ def use_wheel(wheel: Path, folder: Path) -> None:
         run([*install, "numpy"])
     where = run([python, "-c", "import shampoo; print(shampoo.__file__)"], env=environment, cwd=folder)
     assert str(venv) in where
-    example = folder / "python_digits"
-    example.mkdir()
-    for name in ("train.py", "network.py", "adamw.py", "report.py"):
-        (example / name).write_bytes((ROOT / "examples" / "python_digits" / name).read_bytes())
     data = folder / "digits.bin"
     data.write_bytes((ROOT / "examples" / "c_mlp" / "data" / "digits.bin").read_bytes())
-    said = run([python, example / "train.py", "--data", data, "--csv", "curves.csv", "--svg", "curves.svg"],
-               env=environment, cwd=folder)  # fmt: skip
-    rows = (folder / "curves.csv").read_text().split()
+    for example in ("python_digits", "jax_digits"):
+        (folder / example).mkdir()
+        for file in (ROOT / "examples" / example).glob("*.py"):
+            (folder / example / file.name).write_bytes(file.read_bytes())
+    train(python, folder / "python_digits", environment)
+    if any("_xla_handlers" in name for name in zipfile.ZipFile(wheel).namelist()):
+        # JAX and optax are those of this interpreter, as NumPy is.
+        (site,) = venv.glob("lib/python*/site-packages")
+        (site / "jax.pth").write_text(sysconfig.get_path("purelib"))
+        train(python, folder / "jax_digits", environment)
+
+
+def train(python: Path, example: Path, environment: dict[str, str]) -> None:
+    said = run([python, example / "train.py", "--data", example.parent / "digits.bin"], env=environment, cwd=example)
+    rows = (example / "curves.csv").read_text().split()
     accuracy = float(rows[-1].split(",")[3])
     assert accuracy >= 0.97, said
-    picture = (folder / "curves.svg").read_text()
+    picture = (example / "curves.svg").read_text()
     assert "Shampoo" in picture and "AdamW" in picture
 
 
@@ -75,7 +85,8 @@ def test_wheel(tmp_path: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert any(name.endswith("licenses/THIRD_PARTY_NOTICES") for name in names)
     assert not [name for name in names if "nvidia" in name or "cublas" in name or "cusolver" in name]
-    assert len([name for name in names if ".so" in name]) == 2, names
+    handlers = [] if importlib.util.find_spec("jaxlib") is None else ["shampoo/_xla_handlers.so"]
+    assert len([name for name in names if ".so" in name]) == 2 + len(handlers) and set(handlers) <= set(names), names
     use_wheel(wheel, tmp_path)
 
 

@@ -1,0 +1,52 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/jax.md shows is true: its code runs, and prints what it shows, but for the digits of numbers."""
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import shampoo.jax
+import shampoo.xla_call
+from tools import ROOT
+
+PAGE = ROOT / "docs" / "jax.md"
+
+
+def without_digits(text: str) -> str:
+    return re.sub(r"\d", "#", text.strip())
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text()
+    names: dict[str, object] = {}
+    printed = ""
+    count = 0
+    for block in re.finditer(r"^```(python|text)\n(.*?)^```", text, re.S | re.M):
+        kind, content = block.groups()
+        if kind == "python":
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile("\n" * text[: block.start(2)].count("\n") + content, str(PAGE), "exec"), names)
+            printed = output.getvalue()
+        else:
+            assert without_digits(printed) == without_digits(content)
+            count += 1
+        if os.environ.get("SHAMPOO_SHOW_DOCS"):
+            sys.__stdout__.write(f"{kind}\n{printed if kind == 'python' else ''}")
+    assert count == 5
+
+
+def test_docstrings() -> None:
+    for module in (shampoo.jax, shampoo.xla_call):
+        assert doctest.testmod(module).failed == 0
+    for name in shampoo.jax.__all__:
+        assert getattr(shampoo.jax, name).__doc__, name
