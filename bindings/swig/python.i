@@ -29,6 +29,24 @@
 }
 %enddef
 
+/* $disown: of destroy functions alone. The object is left empty, as a copy of what refers to it may end it again. */
+%define SHAMPOO_HANDLE_IN(type)
+%typemap(in) type* {
+  void* handle = NULL;
+  const int status = SWIG_ConvertPtr($input, &handle, $descriptor, $disown);
+  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "in method '$symname', a `$type` is expected");
+  if ($disown) SWIG_ConvertPtr($input, NULL, $descriptor, SWIG_POINTER_CLEAR);
+  $1 = (type*)handle;
+}
+%enddef
+/* SWIG would take them over, as it does what is put into a struct: they stay the object's, which ends them. */
+%typemap(in) shampoo_comm* replica_comm, shampoo_comm* shard_comm {
+  void* handle = NULL;
+  const int status = SWIG_ConvertPtr($input, &handle, $descriptor, 0);
+  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "a `shampoo_comm *` or None is expected");
+  $1 = (shampoo_comm*)handle;
+}
+
 %typemap(out) shampoo_status {
   if (!ShampooPyCheck($1)) SWIG_fail;
   $result = Py_NewRef(Py_None);

@@ -7,6 +7,7 @@
  *
  *   SHAMPOO_WAITS(function)   the function may take long, or wait for other threads: let the language's others run
  *   SHAMPOO_HANDLE_OUT(type)  `type** out`, the first argument, is what the function returns
+ *   SHAMPOO_HANDLE_IN(type)   a handle as an argument; the destroy function leaves NULL in the object that held it
  */
 %module(package="shampoo") _native
 
@@ -30,6 +31,7 @@
 }
 %delobject type##_destroy;
 SHAMPOO_HANDLE_OUT(type)
+SHAMPOO_HANDLE_IN(type)
 typedef struct type {} type;
 %enddef
 

@@ -3,10 +3,12 @@
 """Communicators in Python: functions, and mpi4py."""
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,33 @@ def test_an_exception_becomes_an_error_of_the_step() -> None:
         return True
 
     assert in_threads(run, 2) == [True, True]
+
+
+def test_a_communicator_is_let_go() -> None:
+    class Alone(shampoo.Communicator):
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            recv[:] = send
+
+    comm, shards = Alone(), Alone()
+    kept = [weakref.ref(comm), weakref.ref(shards)]
+    opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, shard_comm=shards)
+    opt.step([np.ones(4, np.float32)])
+    del comm, shards
+    gc.collect()
+    assert all(ref() is not None for ref in kept), "the optimizer needs them"
+    opt.close()
+    gc.collect()
+    assert not any(ref() is not None for ref in kept)
+    comm = Alone()
+    comm.world = 2
+    kept = [weakref.ref(comm)]
+    with pytest.raises(shampoo.CommError):
+        comm.all_gather = lambda send, recv: 1 / 0  # type: ignore[assignment]
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
+    comm.all_gather = None  # type: ignore[assignment, method-assign]
+    del comm
+    gc.collect()
+    assert kept[0]() is None
 
 
 def test_memory_of_an_exchange_ends_with_it() -> None:

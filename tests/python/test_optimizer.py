@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 
 import numpy as np
 import pytest
@@ -164,6 +166,21 @@ def test_a_closed_optimizer_says_so() -> None:
     assert repr(opt) == "Optimizer(closed)"
     with pytest.raises(RuntimeError, match="closed"):
         opt.step()
+
+
+def test_what_has_ended_ends_once() -> None:
+    opt = shampoo.Optimizer(params())
+    for function in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="an optimizer cannot be"):
+            function(opt)
+    twin = object.__new__(shampoo.Optimizer)
+    twin.__dict__.update(opt.__dict__)
+    opt.close()
+    twin.close()
+    config = shampoo._native.shampoo_config_create()
+    shampoo._native.shampoo_config_destroy(config)
+    shampoo._native.shampoo_config_destroy(config)
+    assert shampoo._native.shampoo_config_get(config, "lr") is None, "nothing is left in it"
 
 
 def test_repr_shows_blocks() -> None:

@@ -323,6 +323,16 @@ class Optimizer:
             _native.shampoo_optimizer_destroy(handle)
             self._buffers.release()
             self._scalars.clear()
+            self._world = None  # a communicator ends after the optimizers that use it
+
+    def __copy__(self) -> Optimizer:
+        raise TypeError("an optimizer cannot be copied: make another, and load_state_dict() what state_dict() gives")
+
+    def __deepcopy__(self, memo: Any) -> Optimizer:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an optimizer cannot be pickled: save() its state, or pickle what state_dict() gives")
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
