@@ -9,10 +9,6 @@
 #include "native.h"
 %}
 
-%init %{
-  if (!ShampooPyInit(m)) return NULL;
-%}
-
 %define SHAMPOO_WAITS(function)
 %exception function {
   Py_BEGIN_ALLOW_THREADS
@@ -127,6 +123,7 @@
   Py_XDECREF(items$argnum);
 }
 
-/* Hand-written functions. */
+/* Hand-written functions. start is no %init, in which how to fail depends on the version of SWIG. */
+%native(start) PyObject* ShampooPyStart(PyObject* self, PyObject* module);
 %native(preload) PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
 %native(same_address) PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);

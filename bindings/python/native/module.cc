@@ -13,19 +13,6 @@ thread_local PyObject* cause = nullptr;
 
 }  // namespace
 
-int ShampooPyInit(PyObject* module) {
-  const int library = shampoo_version();
-  if (library != kHeader) {
-    PyErr_Format(PyExc_ImportError,
-                 "this module was compiled for libshampoo %d.%d.%d, and the libshampoo that was loaded is %d.%d.%d: "
-                 "install both from one version",
-                 kHeader / 10000, kHeader / 100 % 100, kHeader % 100, library / 10000, library / 100 % 100,
-                 library % 100);
-    return 0;
-  }
-  return ShampooPyAddView(module);
-}
-
 void ShampooPyKeepCause() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
@@ -91,6 +78,21 @@ PyObject* ShampooPyTuple(const int64_t* numbers, int count) {
     PyTuple_SET_ITEM(tuple, k, number);
   }
   return tuple;
+}
+
+PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
+  PyObject* module = nullptr;
+  if (PyArg_ParseTuple(arguments, "O!", &PyModule_Type, &module) == 0) return nullptr;
+  const int library = shampoo_version();
+  if (library != kHeader) {
+    return PyErr_Format(PyExc_ImportError,
+                        "this module was compiled for libshampoo %d.%d.%d, and the libshampoo that was loaded is "
+                        "%d.%d.%d: install both from one version",
+                        kHeader / 10000, kHeader / 100 % 100, kHeader % 100, library / 10000, library / 100 % 100,
+                        library % 100);
+  }
+  if (ShampooPyAddView(module) == 0) return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* ShampooPyPreload(PyObject* /*self*/, PyObject* path) {

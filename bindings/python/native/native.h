@@ -16,9 +16,6 @@
 extern "C" {
 #endif
 
-/** Adds types to the module, and refuses a library of another version than the header. */
-int ShampooPyInit(PyObject* module);
-
 /** 0, and an exception, where status is a failure. */
 int ShampooPyCheck(shampoo_status status);
 /** The exception that a callback left, which the next failure gets as its cause: takes over what is set. */
@@ -40,6 +37,8 @@ int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** b
 /** Adds the type View. */
 int ShampooPyAddView(PyObject* module);
 
+/** start(module): refuses a library of another version than the header, and adds types. Before all else. */
+PyObject* ShampooPyStart(PyObject* self, PyObject* module);
 /** preload(path): opens a shared library for those that are loaded later. False: it cannot be opened. */
 PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
 /** same_address(first, second): whether two buffers begin at the same byte. */

@@ -7,7 +7,11 @@ its documentation. docs/python.md is the guide.
 """
 from __future__ import annotations
 
-from . import _native, cuda, errors
+from . import _native
+
+_native.start(_native)  # an ImportError where the library is of another version: before anything uses it
+
+from . import cuda, errors
 from .checkpoint import load, save
 from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (

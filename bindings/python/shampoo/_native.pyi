@@ -6,6 +6,7 @@ A status becomes an exception, what is delivered the result, an address an integ
 those of the module.
 """
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, final
 
 SHAMPOO_CPU: int
@@ -187,5 +188,6 @@ class View:
         self, what: str, dtype: int, shape: tuple[int, ...], device_type: int, device_id: int, writable: bool
     ) -> None: ...
 
+def start(module: ModuleType) -> None: ...
 def preload(path: Any) -> bool: ...
 def same_address(first: Any, second: Any) -> bool: ...
