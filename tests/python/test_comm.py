@@ -196,7 +196,9 @@ whole = np.concatenate(world.allgather(part))
 assert whole.tobytes() == trained()[0].tobytes()
 opt.save(sys.argv[2])
 opt.load(sys.argv[2])
+(duplicate,) = [comm._comm for comm in opt._comms]
 opt.close()
+assert duplicate == MPI.COMM_NULL
 print("rank", world.rank, "done")
 """
 

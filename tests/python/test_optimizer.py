@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import pickle
+import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -181,6 +184,21 @@ def test_what_has_ended_ends_once() -> None:
     shampoo._native.shampoo_config_destroy(config)
     shampoo._native.shampoo_config_destroy(config)
     assert shampoo._native.shampoo_config_get(config, "lr") is None, "nothing is left in it"
+
+
+def test_it_ends_with_its_last_name() -> None:
+    array = np.ones(4, np.float32)
+    opt = shampoo.Optimizer({"w": array})
+    kept, group, uses = weakref.ref(opt), opt.param_groups[0], sys.getrefcount(array)
+    gc.disable()
+    try:
+        del opt
+        assert kept() is None, "a cycle holds it until the collector runs"
+    finally:
+        gc.enable()
+    assert sys.getrefcount(array) < uses
+    with pytest.raises(RuntimeError, match="gone"):
+        group["lr"]
 
 
 def test_repr_shows_blocks() -> None:

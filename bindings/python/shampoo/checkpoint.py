@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from .comm import connect
+from .comm import connect, wrap
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 def _call(
     function: Callable[..., None], optimizers: Sequence[Optimizer], directory: Any, world: Any, stream: int
 ) -> None:
+    world, made = wrap(world)
     comm, _ = connect(world)
     with ExitStack() as stack:
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
-        function(handles, comm, os.fspath(directory), stream or None)
+        function(handles, comm, os.fsdecode(directory), stream or None)
+    del comm
+    for own in made:  # not where it failed: other ranks may not be here
+        own.close()
 
 
 def save(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, stream: int = 0) -> None:

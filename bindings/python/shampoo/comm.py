@@ -63,6 +63,9 @@ class CallableComm(Communicator):
 class MpiComm(Communicator):
     """A communicator of mpi4py, which is duplicated. Collective over it.
 
+    The duplicate lives until ``close``, which is collective, too. An optimizer that was given a communicator of mpi4py
+    closes what it made of it when it is closed itself; where it is only dropped, the duplicate lasts until MPI ends.
+
     Where a collective fails the job is aborted, as the other ranks could be reached in no other way.
 
     Parameters
@@ -81,9 +84,11 @@ class MpiComm(Communicator):
         self._comm = comm.Dup()
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
-    def __del__(self) -> None:
-        if getattr(self, "_comm", None) is not None and not self._mpi.Is_finalized():
-            self._comm.Free()
+    def close(self) -> None:
+        """Free the duplicate, after all that was made with it; it can be called again."""
+        comm, self._comm = self._comm, None
+        if comm is not None and not self._mpi.Is_finalized():
+            comm.Free()
 
     def all_gather(self, send: memoryview, recv: memoryview) -> None:
         mpi, size = self._mpi, len(send)
@@ -154,13 +159,21 @@ class NcclComm:
         self.handle = _native.shampoo_comm_from_nccl(pointer, library)
 
 
+def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
+    """Give what ``connect`` takes, and what is to be closed in the end: of a communicator of mpi4py its duplicate."""
+    if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
+        made = MpiComm(comm)
+        return made, [made]
+    return comm, []
+
+
 def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     """Make a communicator of the library.
 
     Parameters
     ----------
     comm
-        None, a communicator of mpi4py, a ``Communicator`` or what has its attributes, a ``NativeComm`` or ``NcclComm``;
+        None, a ``Communicator`` or what has its attributes, a ``NativeComm`` or ``NcclComm``;
         or what this function gave before, whose rank is not asked for.
 
     Returns
@@ -173,8 +186,6 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
         return comm.handle, (comm.rank, comm.world)
     if isinstance(comm, _native.shampoo_comm):
         return comm, (0, 1)
-    if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
-        comm = MpiComm(comm)
     if not isinstance(comm, NativeComm) and not callable(getattr(comm, "all_gather", None)):
         raise TypeError(f"{type(comm).__name__} is no communicator: it has no all_gather(send, recv)")
     return _native.shampoo_comm_from_ops(comm), (comm.rank, comm.world)

@@ -3,11 +3,13 @@
 """Parameter groups of an optimizer: their hyper-parameters, to be read, and to be changed between steps."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, MutableMapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from . import _native
-from .errors import InvalidError
+from .errors import InvalidError, StateError
 from .keys import KEYS, read_key
 
 if TYPE_CHECKING:
@@ -28,8 +30,15 @@ class Group(MutableMapping[str, Value]):
     """
 
     def __init__(self, optimizer: Optimizer, number: int, config: _native.shampoo_config, names: list[str]) -> None:
-        self._optimizer, self._number, self._config = optimizer, number, config
+        # Weak: the optimizer has its groups, and must end as soon as nobody has it, without Python's collector.
+        self._optimizer, self._number, self._config = weakref.ref(optimizer), number, config
         self.names = names
+
+    def _using(self) -> AbstractContextManager[_native.shampoo_optimizer]:
+        optimizer = self._optimizer()
+        if optimizer is None:
+            raise StateError("the optimizer of this group is gone")
+        return optimizer._using()
 
     def __getitem__(self, name: str) -> Value:
         if name not in KEYS:
@@ -37,7 +46,7 @@ class Group(MutableMapping[str, Value]):
         kind = KEYS[name].value_type
         if kind not in ("f64", "i64", "bool"):
             return read_key(self._config, name)
-        with self._optimizer._using() as handle:
+        with self._using() as handle:
             try:
                 value = _native.shampoo_optimizer_get(handle, self._number, name)
             except InvalidError:  # another for each block
@@ -49,7 +58,7 @@ class Group(MutableMapping[str, Value]):
             raise KeyError(name)
         if not KEYS[name].changeable:
             raise ValueError(f"key {name}: fixed when an optimizer is made; shampoo.KEYS tells which are changeable")
-        with self._optimizer._using() as handle:
+        with self._using() as handle:
             _native.shampoo_optimizer_set(handle, self._number, name, float(value))
 
     def __delitem__(self, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _native, state
 from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views, refuse_twins
-from .comm import connect
+from .comm import MpiComm, connect, wrap
 from .device import dlpack_stream, find_device
 from .errors import StateError
 from .groups import Group
@@ -90,6 +90,7 @@ class Optimizer:
         self._handle: _native.shampoo_optimizer | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
+        self._comms: list[MpiComm] = []
         found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
         views: Views = [
             _native.View(param.array, f"parameter {name!r}", dlpack_stream(stream)) for name, param, _ in found
@@ -101,6 +102,9 @@ class Optimizer:
         self._buffers = Buffers(described, self._device)
         self._buffers.check(PARAM, views)
         refuse_twins(described, views)
+        comm, own = wrap(comm)
+        shard_comm, shard_own = wrap(shard_comm)
+        self._comms = own + shard_own
         replica_comm, replica = connect(comm)
         shards, shard = connect(shard_comm)
         if replica_comm is None or shards is None:
@@ -315,7 +319,15 @@ class Optimizer:
         return world
 
     def close(self) -> None:
-        """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again."""
+        """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again.
+
+        Collective where a communicator of mpi4py was given, whose duplicate is freed.
+        """
+        self._end()
+        while self._comms:
+            self._comms.pop().close()
+
+    def _end(self) -> None:
         if self._handle is None:
             return
         with self._using() as handle:
@@ -339,7 +351,7 @@ class Optimizer:
         if handle is not None and self._process != os.getpid():
             handle.disown()  # its threads are in another process: nothing would end the wait for them
         elif handle is not None:
-            self.close()
+            self._end()  # not its duplicates of MPI: other ranks may not be here
 
     def __enter__(self) -> Optimizer:
         return self
