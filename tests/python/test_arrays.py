@@ -96,11 +96,78 @@ def test_what_cannot_be_written_is_refused() -> None:
     opt.step({"w": frozen})
     with pytest.raises(ValueError, match="output of 'w': read-only"):
         opt.bind(out={"w": frozen})
-    with pytest.raises(ValueError, match="parameter 'v': the same memory as 'w'"):
+    with pytest.raises(ValueError, match="parameter 'v': it overlaps the parameter 'w'"):
         same = np.ones(3, np.float32)
         shampoo.Optimizer({"w": same, "v": same})
     with pytest.raises(ValueError, match="read-only"):
         shampoo.Optimizer([np.float32(1)])
+
+
+def test_updates_only_read_parameters() -> None:
+    array, out = np.ones(3, np.float32), np.zeros(3, np.float32)
+    of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
+    opt = shampoo.Optimizer({"w": of_jax(array)}, output="updates", lr=0.5)
+    opt.bind(out=[out])
+    opt.step([of_jax(np.ones(3, np.float32))])
+    opt.bind(params=[of_jax(np.full(3, 2, np.float32))])
+    opt.step()
+    assert (array == 1).all() and (out < 0).all()
+    plain = shampoo.Optimizer({"w": array})
+    plain.bind(params=[of_jax(array)], out=[out])
+    with pytest.raises(ValueError, match="parameter 'w': read-only"):
+        plain.bind(out=None)
+
+
+def test_tensors_that_are_trained() -> None:
+    class Trained(OnlyDlpack):
+        requires_grad = True
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+        def detach(self) -> OnlyDlpack:
+            return OnlyDlpack(self.array)
+
+    w = np.ones(3, np.float32)
+    shampoo.Optimizer([Trained(w)], lr=0.5).step([np.ones(3, np.float32)])
+    assert (w < 1).all()
+
+
+def test_what_is_written_overlaps_nothing() -> None:
+    whole = np.ones(24, np.float32)
+    w, v = whole[:4], whole[4:8]
+    for other in (whole[3:7], whole[0:4]):
+        with pytest.raises(ValueError, match="overlaps the parameter '[wv]', and a step writes there"):
+            shampoo.Optimizer({"w": w, "v": other})
+    opt = shampoo.Optimizer({"w": w, "v": v})
+    opt.step({"v": whole[8:12], "w": whole[8:12]})  # which are only read
+    for refused_call, message in (
+        (lambda: opt.step({"v": whole[7:11]}), "gradient of 'v': it overlaps the parameter 'v'"),
+        (lambda: opt.step({"v": whole[:4]}), "gradient of 'v': it overlaps the parameter 'w'"),
+        (lambda: opt.bind(out={"w": whole[6:10]}), "overlaps the"),
+        (lambda: opt.bind(copy={"w": whole[12:16], "v": whole[13:17]}), "copy of 'v': it overlaps the copy of 'w'"),
+        (lambda: opt.bind(params={"w": whole[5:9]}), "overlaps the"),
+        (lambda: opt.bind(out={"w": whole[10:14]}), "gradient of 'w': it overlaps the output of 'w'"),
+    ):
+        before = opt._buffers.views
+        with pytest.raises(ValueError, match=message):
+            refused_call()
+        assert opt._buffers.views is before
+    opt.bind(out={"w": w, "v": whole[16:20]}, copy=[whole[20:24], None])
+    opt.step()
+
+
+def test_what_a_mapping_does_not_name_stays() -> None:
+    w, v, other, out, copy = (np.ones(4, np.float32) for _ in range(5))
+    opt = shampoo.Optimizer({"w": w, "v": v}, lr=0.5)
+    grads = [np.ones(4, np.float32)] * 2
+    opt.bind(grads=grads, params={"w": other})
+    opt.step()
+    assert (w == 1).all() and (other < 1).all() and (v < 1).all()
+    opt.bind(copy={"v": copy}, out={"w": out})
+    opt.bind(params={"v": w}, copy={"w": np.ones(4, np.float32)})
+    opt.step()
+    assert (out < 1).all() and (w < 1).all() and copy.tobytes() == w.tobytes()
 
 
 def test_a_failing_bind_changes_nothing() -> None:

@@ -151,6 +151,15 @@ bool IsImmutable(PyObject* array) {
   return is;
 }
 
+// A new reference to what has DLPack: PyTorch refuses it for tensors that are trained, whose detach() is the same memory.
+PyObject* Detached(PyObject* array) {
+  PyObject* const trained = PyObject_GetAttrString(array, "requires_grad");
+  const bool is = trained == Py_True && PyObject_HasAttrString(array, "detach") != 0;
+  Py_XDECREF(trained);
+  PyErr_Clear();
+  return is ? PyObject_CallMethod(array, "detach", nullptr) : Py_NewRef(array);
+}
+
 bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream) {
   int type = 0, id = 0;
   PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
@@ -161,7 +170,9 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
     PyErr_Format(PyExc_ValueError, "%s: on a device of type %d of DLPack: the CPU or CUDA is expected", what, type);
     return false;
   }
-  PyObject* const capsule = Export(array, type == dlpack::kCuda ? stream : nullptr);
+  PyObject* const detached = Detached(array);
+  PyObject* const capsule = detached != nullptr ? Export(detached, type == dlpack::kCuda ? stream : nullptr) : nullptr;
+  Py_XDECREF(detached);
   if (capsule == nullptr) return false;
   const dlpack::Tensor* const tensor = Import(view, capsule, what);
   Py_DECREF(capsule);

@@ -71,6 +71,13 @@ PyObject* Pointer(PyObject* self, void* /*closure*/) {
   return PyLong_FromVoidPtr(reinterpret_cast<const View*>(self)->data);
 }
 
+PyObject* Bytes(PyObject* self, void* /*closure*/) {
+  const auto* const view = reinterpret_cast<const View*>(self);
+  int64_t bytes = ElementSize(view->dtype);
+  for (int k = 0; k < view->ndim; ++k) bytes *= view->shape[k];
+  return PyLong_FromLongLong(bytes);
+}
+
 // check(what, dtype, shape, device_type, device_id, writable): a ValueError where the array is not that.
 PyObject* Check(PyObject* self, PyObject* arguments) {
   const auto* const view = reinterpret_cast<const View*>(self);
@@ -111,6 +118,7 @@ PyObject* Check(PyObject* self, PyObject* arguments) {
 PyGetSetDef getters[] = {
     {"shape", Shape, nullptr, "Shape in elements.", nullptr},
     {"pointer", Pointer, nullptr, "Address of the first element.", nullptr},
+    {"nbytes", Bytes, nullptr, "Bytes of a dense one.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

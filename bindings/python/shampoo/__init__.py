@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo optimizers on arrays of NumPy, JAX, PyTorch and others, without a copy.
+"""Shampoo optimizers on arrays of NumPy, PyTorch and others with DLPack, without a copy.
 
-``Optimizer`` steps arrays in place; ``plan`` tells before what it will cost; ``KEYS`` has every hyper-parameter with
+``Optimizer`` steps arrays in place, or beside read-only ones gives their updates; ``plan`` tells before what it will cost; ``KEYS`` has every hyper-parameter with
 its documentation. docs/python.md is the guide.
 """
 from __future__ import annotations

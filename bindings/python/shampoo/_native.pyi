@@ -178,6 +178,7 @@ def shampoo_load(
 class View:
     shape: tuple[int, ...]
     pointer: int
+    nbytes: int
     dtype: int
     device_type: int
     device_id: int

@@ -3,6 +3,7 @@
 """Buffers of an optimizer: arrays of the caller, checked and kept alive, and bound to the library."""
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ FIELDS = ("param", "grad", "out", "copy")
 
 #: Of one role, one for each parameter.
 Views = list[_native.View | None]
+#: First byte, byte after the last, role and number of the parameter.
+Range = tuple[int, int, int, int]
 
 
 class Buffers:
@@ -32,6 +35,7 @@ class Buffers:
         self._dtypes = [[getattr(param.desc, f"{field}_dtype") for param in described] for field in FIELDS]
         self._shapes = [param.local_shape for param in described]
         self.views: list[Views] = [[None] * len(described) for _ in ROLES]
+        self._written: list[Range] = []
         self._retired: list[list[Views]] = []
 
     def check(self, role: int, views: Views) -> Views:
@@ -39,13 +43,18 @@ class Buffers:
         labels, dtypes = self._labels[role], self._dtypes[role]
         for number, view in enumerate(views):
             if view is not None:
-                view.check(labels[number], dtypes[number], self._shapes[number], *self._device, role != GRAD)
+                view.check(labels[number], dtypes[number], self._shapes[number], *self._device, role in (OUT, COPY))
         return views
 
     def read(self, role: int, arrays: Any, stream: int) -> Views:
-        """Look at arrays of one role: a mapping by name, where what is missing is None, or a sequence of all."""
+        """Look at arrays of one role: a sequence of all, or a mapping by name.
+
+        What is missing in a mapping has no gradient; of the other roles it stays as it is.
+        """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):
+            if role != GRAD:
+                items = list(self.views[role])
             for name, array in arrays.items():
                 if name not in self._index:
                     raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
@@ -59,16 +68,68 @@ class Buffers:
         labels = self._labels[role]
         return self.check(
             role,
-            [None if array is None else _native.View(array, labels[k], stream) for k, array in enumerate(items)],
+            [
+                array if array is None or isinstance(array, _native.View) else _native.View(array, labels[k], stream)
+                for k, array in enumerate(items)
+            ],
         )
+
+    def refuse(self, views: list[Views], grads_alone: bool = False) -> list[Range]:
+        """Refuse what a step must not write: read-only parameters, and memory that anything else is in, too.
+
+        Parameters
+        ----------
+        views
+            Of all roles.
+        grads_alone
+            The others are those that are bound.
+
+        Returns
+        -------
+        list of Range
+            What is written, by address.
+        """
+        written, readers = self._written, [GRAD]
+        if not grads_alone:
+            written, readers = [], [GRAD, PARAM]
+            for number, (param, out) in enumerate(zip(views[PARAM], views[OUT], strict=True)):
+                if param is not None and out is param and param.readonly:
+                    raise ValueError(f"{self._labels[PARAM][number]}: read-only, and a step writes to it")
+            for role in (OUT, COPY):
+                for number, view in enumerate(views[role]):
+                    if view is not None and view.nbytes > 0:
+                        in_place = role == OUT and _same(view, views[PARAM][number])
+                        written.append(
+                            (view.pointer, view.pointer + view.nbytes, PARAM if in_place else role, number)
+                        )
+            written.sort()
+            for one, other in zip(written, written[1:]):
+                if other[0] < one[1]:
+                    self._refuse_overlap(other, one)
+        starts = [first for first, _, _, _ in written]
+        for role in readers:
+            for number, view in enumerate(views[role]):
+                if view is None or view.nbytes == 0 or (role == PARAM and _same(view, views[OUT][number])):
+                    continue
+                found = (view.pointer, view.pointer + view.nbytes, role, number)
+                index = bisect_right(starts, found[0])
+                for near in written[max(index - 1, 0) : index + 1]:
+                    if near[0] < found[1] and found[0] < near[1]:
+                        self._refuse_overlap(found, near)
+        return written
+
+    def _refuse_overlap(self, found: Range, written: Range) -> None:
+        label, other = (self._labels[role][number] for _, _, role, number in (found, written))
+        raise ValueError(f"{label}: it overlaps the {other}, and a step writes there")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
         """Bind the roles that are given anew; the others stay."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
+        written = self.refuse(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
         if self._device[0] != _native.SHAMPOO_CPU:
             self._retired.append(self.views)
-        self.views = views
+        self.views, self._written = views, written
 
     def stepped(self) -> None:
         """Let go of what was bound before the step that has just been made: the one that read it is done."""
@@ -77,14 +138,9 @@ class Buffers:
     def release(self) -> None:
         """Let go of all memory."""
         self.views = [[None] * len(self._shapes) for _ in ROLES]
+        self._written = []
         self._retired.clear()
 
 
-def refuse_twins(described: Sequence[Described], views: Views) -> None:
-    """Refuse parameters that are the same memory, which would be stepped twice."""
-    seen: dict[int, str] = {}
-    for param, view in zip(described, views, strict=True):
-        if view is not None and 0 not in view.shape:
-            other = seen.setdefault(view.pointer, param.name)
-            if other != param.name:
-                raise ValueError(f"parameter {param.name!r}: the same memory as {other!r}, stepped twice")
+def _same(one: _native.View, other: _native.View | None) -> bool:
+    return other is not None and (one.pointer, one.nbytes) == (other.pointer, other.nbytes)

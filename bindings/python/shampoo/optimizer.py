@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _native, state
-from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views, refuse_twins
+from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
 from .comm import MpiComm, connect, wrap
 from .device import dlpack_stream, find_device
 from .errors import StateError
@@ -40,6 +40,7 @@ class Optimizer:
         A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
         with ``"params"``, and keys of their own. Arrays are of NumPy or have DLPack, dense and row-major, of float32,
         float64, float16 or bfloat16; ``Param`` adds what an array does not tell. Checkpoints know parameters by name.
+        Read-only ones, such as those of JAX, are for output="updates" alone.
     device
         "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
     comm, shard_comm
@@ -101,7 +102,6 @@ class Optimizer:
         self._device = find_device(device, views[0])
         self._buffers = Buffers(described, self._device)
         self._buffers.check(PARAM, views)
-        refuse_twins(described, views)
         comm, own = wrap(comm)
         shard_comm, shard_own = wrap(shard_comm)
         self._comms = own + shard_own
@@ -113,6 +113,8 @@ class Optimizer:
             self._world = _KEEP
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
         self._updates = _native.shampoo_config_get(self._plan.configs[0], "output") == "updates"
+        none: Views = [None] * len(views)
+        self._buffers.refuse([views, none, none if self._updates else views, none])
         self._has_grads = False
         self._scalars: dict[tuple[int, str], _native.View | None] = {}
 
@@ -172,6 +174,8 @@ class Optimizer:
     ) -> None:
         """Say where arrays are, for all steps to come; what is not given stays.
 
+        A mapping need not name all parameters: one that is missing has no gradient, and its other arrays stay.
+
         Parameters
         ----------
         params
@@ -199,13 +203,17 @@ class Optimizer:
         copy: Any = _KEEP,
         stream: int = 0,
     ) -> None:
-        in_place = self._buffers.views[OUT] is self._buffers.views[PARAM]
-        changed = {}
+        before, changed = self._buffers.views, {}
         for role, arrays in ((PARAM, params), (GRAD, grads), (OUT, out), (COPY, copy)):
             if arrays is not _KEEP:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
-        if not self._updates and (out is None or (out is _KEEP and in_place)):
-            changed[OUT] = changed.get(PARAM, self._buffers.views[PARAM])
+        if not self._updates and out is None:
+            changed[OUT] = changed.get(PARAM, before[PARAM])
+        elif not self._updates and PARAM in changed:  # what is stepped in place still is
+            changed[OUT] = [
+                new if now is old else now
+                for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
+            ]
         self._buffers.bind(handle, changed)
         self._has_grads = self._has_grads or GRAD in changed
 
