@@ -82,7 +82,8 @@
 }
 %typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
 
-/* An object with rank, world, all_gather(send, recv) and what else shampoo.comm.Communicator has. */
+/* An object with rank, world, all_gather(send, recv) and what else shampoo.comm.Communicator has; or the address of a
+ * struct that C has filled. */
 %typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
   if (!ShampooPyCommOps($input, &filled)) SWIG_fail;
   $1 = &filled;

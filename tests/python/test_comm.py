@@ -166,6 +166,55 @@ def test_memory_of_an_exchange_ends_with_it() -> None:
             memory[0]
 
 
+@pytest.mark.parametrize("keep", [lambda memory: memory[:], lambda memory: np.frombuffer(memory, np.uint8)])
+@pytest.mark.parametrize("which", ["send", "recv"])
+def test_what_was_cut_of_an_exchange_fails_it(keep: Any, which: str) -> None:
+    kept = []
+
+    class Keeps(shampoo.Communicator):
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            recv[:] = send
+            kept.append(keep({"send": send, "recv": recv}[which]))
+
+    with pytest.raises(shampoo.CommError) as error:
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=Keeps()).step([np.ones(4, np.float32)])
+    assert isinstance(error.value.__cause__, BufferError)
+    assert str(error.value.__cause__).startswith(f"{which}: a slice or an array of this memory was kept")
+
+
+def test_a_communicator_may_have_any_other_attribute() -> None:
+    class Counts(shampoo.Communicator):
+        ops = 0
+
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            recv[:] = send
+            self.ops += 1
+
+    comm = Counts()
+    shampoo.Optimizer([np.ones(4, np.float32)], comm=comm).step([np.ones(4, np.float32)])
+    assert comm.ops > 0
+
+
+@pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
+def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
+    class Fails(shampoo.Communicator):
+        world = 2
+        aborted = 0
+
+        def all_gather(self, send: memoryview, recv: memoryview) -> None:
+            raise kind("here")
+
+        def abort(self) -> None:
+            shampoo.plan({"w": (4, 4)})
+            self.aborted += 1
+
+    comm = Fails()
+    with pytest.raises(shampoo.CommError if kind is KeyError else kind) as error:
+        shampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
+    assert comm.aborted == 1
+    assert isinstance(error.value.__cause__ if kind is KeyError else error.value, kind)
+
+
 def test_what_is_no_communicator_is_refused() -> None:
     with pytest.raises(TypeError, match="int is no communicator"):
         shampoo.Optimizer([np.ones(4, np.float32)], comm=3)

@@ -151,7 +151,8 @@ bool IsImmutable(PyObject* array) {
   return is;
 }
 
-// A new reference to what has DLPack: PyTorch refuses it for tensors that are trained, whose detach() is the same memory.
+// A new reference to what has DLPack: PyTorch refuses it for tensors that are trained, whose detach() is the same
+// memory.
 PyObject* Detached(PyObject* array) {
   PyObject* const trained = PyObject_GetAttrString(array, "requires_grad");
   const bool is = trained == Py_True && PyObject_HasAttrString(array, "detach") != 0;

@@ -23,6 +23,20 @@ void ShampooPyKeepCause() {
   Py_XSETREF(cause, value);
 }
 
+PyObject* ShampooPyTakeCause() {
+  PyObject* const taken = cause;
+  cause = nullptr;
+  return taken;
+}
+
+void ShampooPyGiveCause(PyObject* taken) {
+  if (cause == nullptr) {
+    cause = taken;
+  } else {
+    Py_XDECREF(taken);
+  }
+}
+
 int ShampooPyCheck(shampoo_status status) {
   if (status == SHAMPOO_OK && cause == nullptr) return 1;
   PyObject* const reason = cause;
@@ -30,6 +44,12 @@ int ShampooPyCheck(shampoo_status status) {
   if (status == SHAMPOO_OK) {
     Py_DECREF(reason);
     return 1;
+  }
+  if (reason != nullptr && PyErr_GivenExceptionMatches(reason, PyExc_Exception) == 0) {
+    // KeyboardInterrupt or SystemExit, which nobody may take for a failure.
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(reason)), reason);
+    Py_DECREF(reason);
+    return 0;
   }
   // Before anything else runs on this thread: the text lives until its next call of the library.
   PyObject* const text =

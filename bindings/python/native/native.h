@@ -20,6 +20,9 @@ extern "C" {
 int ShampooPyCheck(shampoo_status status);
 /** The exception that a callback left, which the next failure gets as its cause: takes over what is set. */
 void ShampooPyKeepCause(void);
+/** Takes that exception away, or NULL; and gives it back, where there is none that is newer. */
+PyObject* ShampooPyTakeCause(void);
+void ShampooPyGiveCause(PyObject* taken);
 
 /** None or an integer. */
 int ShampooPyAddress(PyObject* object, void** address);

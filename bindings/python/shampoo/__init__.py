@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shampoo optimizers on arrays of NumPy, PyTorch and others with DLPack, without a copy.
 
-``Optimizer`` steps arrays in place, or beside read-only ones gives their updates; ``plan`` tells before what it will cost; ``KEYS`` has every hyper-parameter with
-its documentation. docs/python.md is the guide.
+``Optimizer`` steps arrays in place, or beside read-only ones gives their updates; ``plan`` tells before what it will
+cost; ``KEYS`` has every hyper-parameter with its documentation. docs/python.md is the guide.
 """
 from __future__ import annotations
 

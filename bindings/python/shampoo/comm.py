@@ -14,7 +14,8 @@ class Communicator:
     """Ranks that an optimizer works with; a subclass brings the all-gather.
 
     An exception in one of the functions makes the step fail on all ranks with ``shampoo.CommError``, whose cause it
-    is. They are called with the GIL, on the thread that is inside the step.
+    is; KeyboardInterrupt and SystemExit are raised as they are. They are called with the GIL, on the thread that is
+    inside the step.
 
     Optional functions that a subclass may have: ``all_to_all(send, send_bytes, recv, recv_bytes)``, for
     shard_mode="gather"; ``async_error()``, which raises what failed meanwhile; ``abort()``, which makes the
@@ -36,7 +37,8 @@ class Communicator:
     def all_gather(self, send: memoryview, recv: memoryview) -> None:
         """Fill recv, whose part r is what rank r has sent. send may be this rank's part of recv.
 
-        Both end with the call: nothing may look at them afterwards.
+        Both end with the call: nothing may look at them afterwards. Where a slice or an array of them is kept, the
+        exchange fails.
         """
         raise NotImplementedError
 
@@ -186,6 +188,8 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
         return comm.handle, (comm.rank, comm.world)
     if isinstance(comm, _native.shampoo_comm):
         return comm, (0, 1)
-    if not isinstance(comm, NativeComm) and not callable(getattr(comm, "all_gather", None)):
+    if isinstance(comm, NativeComm):
+        return _native.shampoo_comm_from_ops(comm.ops), (comm.rank, comm.world)
+    if not callable(getattr(comm, "all_gather", None)):
         raise TypeError(f"{type(comm).__name__} is no communicator: it has no all_gather(send, recv)")
     return _native.shampoo_comm_from_ops(comm), (comm.rank, comm.world)
