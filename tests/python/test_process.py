@@ -93,6 +93,8 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import shampoo"], env=environment, check=True)  # its own comes first
+    environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
     done = subprocess.run([sys.executable, "-c", "import shampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"ImportError: this module was compiled for libshampoo {shampoo.__version__}" in done.stderr

