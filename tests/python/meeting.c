@@ -52,6 +52,14 @@ static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes
   return meet();
 }
 
+// How many wait inside for the others.
+int meeting_waits(void) {
+  pthread_mutex_lock(&mutex);
+  const int waits = here;
+  pthread_mutex_unlock(&mutex);
+  return waits;
+}
+
 const shampoo_comm_ops* meeting_ops(int pair, int rank) {
   const shampoo_comm_ops none = SHAMPOO_COMM_OPS_INIT;
   shampoo_comm_ops* const filled = &ops[pair][rank];

@@ -110,7 +110,10 @@ def test_steps_on_a_stream(cuda: Cuda) -> None:
     assert opt._buffers.views[0][0].pointer == param.address.value
     for _ in range(3):
         opt.step([gradient], stream=stream)
-    assert opt.status() == 0
+    assert opt.status() is None
+    for key, value in opt.state_dict(stream=stream).items():
+        assert value.tobytes() == opt.state_dict()[key].tobytes()
+    opt.load_state_dict(opt.state_dict(stream=stream), stream=stream)
     assert gradient.streams == [stream] * 3
     assert param.streams == [1], "the legacy default stream, as DLPack counts"
     np.testing.assert_allclose(param.read(), on_cpu(w, grad), rtol=1e-4, atol=1e-6)
@@ -142,8 +145,26 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
 def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
     opt = shampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     opt.step([OnDevice(cuda, np.full(4, np.nan, np.float32))])
-    with pytest.raises(FloatingPointError, match='"w"'):
+    with pytest.raises(FloatingPointError, match='"w"') as error:
         opt.status()
+    assert error.value.step == 1
+    opt.close()
+
+
+def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
+    opt = shampoo.Optimizer([OnDevice(cuda, np.ones(4, np.float32))], lr=0.1)
+    rate, stream = OnDevice(cuda, np.full(1, 0.5, np.float32)), cuda.stream()
+    kept = weakref.ref(rate)
+    opt.bind_scalar("lr", rate, stream=stream)
+    assert rate.streams == [stream]
+    opt.step([OnDevice(cuda, np.ones(4, np.float32))], stream=stream)
+    del rate
+    opt.bind_scalar("lr", None)
+    gc.collect()
+    assert kept() is not None, "a step may be reading it"
+    opt.step(stream=stream)
+    gc.collect()
+    assert kept() is None
     opt.close()
 
 

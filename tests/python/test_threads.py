@@ -88,20 +88,21 @@ def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
     assert all(w.tobytes() == alone.tobytes() for w in trained)
 
 
-def test_other_threads_run_while_one_waits_in_a_step() -> None:
-    went_on = threading.Event()
-    pair = Pair(threading.Barrier(1))
+def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> None:
+    seen: list[int] = []
 
     def run(number: int) -> Any:
-        opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=pair.rank(number), threads=1)
-        if number == 1:
-            went_on.wait(PATIENCE)
-        else:
-            threading.Timer(0.05, went_on.set).start()
+        comm = shampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
+        opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
+        if number == 3:
+            while meeting.meeting_waits() < 3:  # they fail where they are left alone for too long
+                time.sleep(0.001)
+            seen.append(meeting.meeting_waits())
         opt.step([np.ones(4, np.float32)])
         return opt.stats()["steps"]
 
-    assert in_threads(run, 2) == [1, 1]
+    assert in_threads(run) == [1] * THREADS
+    assert seen == [3], "three steps are inside, and this thread runs"
 
 
 def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:

@@ -68,6 +68,17 @@ int ShampooPyCheck(shampoo_status status) {
   return 0;
 }
 
+void ShampooPyNoteStep(int64_t step) {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject* const number = PyLong_FromLongLong(step);
+  if (number != nullptr) PyObject_SetAttrString(value, "step", number);
+  Py_XDECREF(number);
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
 int ShampooPyAddress(PyObject* object, void** address) {
   *address = nullptr;
   if (object == Py_None) return 1;

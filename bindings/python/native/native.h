@@ -24,6 +24,9 @@ void ShampooPyKeepCause(void);
 PyObject* ShampooPyTakeCause(void);
 void ShampooPyGiveCause(PyObject* taken);
 
+/** Gives the exception that is set an attribute step. */
+void ShampooPyNoteStep(int64_t step);
+
 /** None or an integer. */
 int ShampooPyAddress(PyObject* object, void** address);
 /** At most 8 integers; 0 behind them. */

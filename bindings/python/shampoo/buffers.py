@@ -36,7 +36,7 @@ class Buffers:
         self._shapes = [param.local_shape for param in described]
         self.views: list[Views] = [[None] * len(described) for _ in ROLES]
         self._written: list[Range] = []
-        self._retired: list[list[Views]] = []
+        self._retired: list[Views] = []
 
     def check(self, role: int, views: Views) -> Views:
         """Refuse a view that a step cannot take; the message names the parameter."""
@@ -127,9 +127,14 @@ class Buffers:
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
         written = self.refuse(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
-        if self._device[0] != _native.SHAMPOO_CPU:
-            self._retired.append(self.views)
+        for bound in self.views:
+            self.retire(bound)
         self.views, self._written = views, written
+
+    def retire(self, views: Views) -> None:
+        """Keep what is bound no longer until no step on the device reads it."""
+        if self._device[0] != _native.SHAMPOO_CPU:
+            self._retired.append(views)
 
     def stepped(self) -> None:
         """Let go of what was bound before the step that has just been made: the one that read it is done."""

@@ -3,6 +3,7 @@
 """Communicators: ranks that share the work, over mpi4py, NCCL or functions of Python."""
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -156,9 +157,9 @@ class NcclComm:
         The file from which NCCL was loaded, or its soname; None: libnccl.so.2.
     """
 
-    def __init__(self, pointer: int, rank: int, world: int, library: str | None = None) -> None:
+    def __init__(self, pointer: int, rank: int, world: int, library: str | os.PathLike[str] | None = None) -> None:
         self.rank, self.world = rank, world
-        self.handle = _native.shampoo_comm_from_nccl(pointer, library)
+        self.handle = _native.shampoo_comm_from_nccl(pointer, None if library is None else os.fsdecode(library))
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:

@@ -3,6 +3,7 @@
 """CUDA: finds the libraries of NVIDIA that packages of PyPI have brought, and loads the library's own plugin."""
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -54,7 +55,7 @@ def _is_of(folder: Path, major: str) -> bool:
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 
 
-def load(path: str | Path | None = None) -> None:
+def load(path: str | os.PathLike[str] | None = None) -> None:
     """Load the backend for CUDA, once per process. An optimizer on CUDA does it by itself.
 
     Parameters
@@ -67,8 +68,8 @@ def load(path: str | Path | None = None) -> None:
     NotImplementedError
         It is not there, or a library that it needs.
     """
-    plugin = Path(path) if path is not None else _plugin()
-    if plugin is not None:
+    plugin = Path(os.fsdecode(path)) if path is not None else _plugin()
+    if plugin is not None and plugin.is_file():
         preload(plugin)
     _native.shampoo_backend_load(str(plugin) if path is not None else "cuda")
 

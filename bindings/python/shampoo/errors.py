@@ -35,9 +35,13 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class NumericError(Error, FloatingPointError):
-    """NaN or infinity was met; the step has changed nothing, and training may go on."""
+    """NaN or infinity was met; the step has changed nothing, and training may go on.
+
+    ``step`` is the number of that step, where ``Optimizer.status`` has told of it.
+    """
 
     status = 5
+    step: int | None = None
 
 
 class CommError(Error, RuntimeError):

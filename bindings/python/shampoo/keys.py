@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -76,13 +77,21 @@ def check_name(name: str) -> None:
 def _text(key: Key, value: Any) -> str:
     if value is None:
         return "auto"
-    if isinstance(value, bool):
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # NumPy has one of its own
         return "true" if value else "false"
     if key.value_type == "dtype":
         return LONG_NAMES.get(name_of(value), name_of(value))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(str(int(entry)) for entry in value)
-    return str(value)
+    if isinstance(value, str):
+        return value
+    if key.value_type == "list" and hasattr(value, "__iter__"):
+        return ",".join(map(_integer, value))
+    return _integer(value) if key.value_type in ("i64", "list") else str(value)
+
+
+def _integer(value: Any) -> str:
+    """Write 10, numpy.int64(10) and 10.0 alike; what is no integer as it is, for the library to refuse."""
+    whole = isinstance(value, Real) and value == value // 1
+    return str(int(value) if whole else value)
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:

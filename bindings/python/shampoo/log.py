@@ -17,7 +17,12 @@ def _deliver(level: int, message: str) -> None:
 
 
 def set_log_level(level: int) -> None:
-    """Say which messages the library makes: 0 errors, 1 warnings (as it begins), 2 information, 3 everything."""
+    """Say which messages the library makes: 0 errors, 1 warnings (as it begins), 2 information, 3 everything.
+
+    Levels of logging are taken, too: ``logging.INFO`` is 2.
+    """
+    if level >= logging.DEBUG:
+        level = sum(level <= each for each in _LEVELS[1:])
     _native.shampoo_set_log(_deliver, level)
 
 

@@ -159,7 +159,7 @@ class Optimizer:
         ValueError
             A gradient has another dtype, shape, device or order than its parameter needs; the message names it.
         FloatingPointError
-            A gradient is not finite. Nothing has changed.
+            A gradient is not finite. Nothing has changed, but that these gradients are those that were given last.
         """
         with self._using() as handle:
             if grads is not None:
@@ -232,18 +232,18 @@ class Optimizer:
         for group in self.param_groups:
             group["lr"] = value
 
-    def status(self, wait: bool = True) -> int:
+    def status(self, wait: bool = True) -> None:
         """Ask what steps on CUDA have found since it was told last; on the CPU there is never anything.
 
-        Returns
-        -------
-        int
-            0. What a step has found is raised, as by ``step``.
+        Raises
+        ------
+        FloatingPointError
+            As of ``step``. Its attribute ``step`` is the number of the step that was refused.
         """
         with self._using() as handle:
-            return _native.shampoo_optimizer_status(handle, int(wait))
+            _native.shampoo_optimizer_status(handle, int(wait))
 
-    def bind_scalar(self, name: str, value: Any, *, group: int = 0) -> None:
+    def bind_scalar(self, name: str, value: Any, *, group: int = 0, stream: int = 0) -> None:
         """Have every step read a hyper-parameter from an array of one number, on CUDA in memory of the device.
 
         Parameters
@@ -254,14 +254,17 @@ class Optimizer:
             Of float32 or float64; None: the value that is set counts again.
         group
             Number of the parameter group.
+        stream
+            On CUDA the stream in whose order later steps read it.
         """
         with self._using() as handle:
-            view = None if value is None else _native.View(value, name)
+            view = None if value is None else _native.View(value, name, dlpack_stream(stream))
             dtype = _native.SHAMPOO_F32
             if view is not None:
                 dtype = view.dtype
                 view.check(name, dtype, (1,) * len(view.shape), *self._device, False)
             _native.shampoo_optimizer_bind_scalar(handle, group, name, dtype, None if view is None else view.pointer)
+            self._buffers.retire([self._scalars.get((group, name))])
             self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
@@ -274,13 +277,21 @@ class Optimizer:
         with self._using() as handle:
             return {name: int(_native.shampoo_optimizer_stat(handle, name)) for name in STATS}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Copy all state of this rank: NumPy arrays by their names, which safetensors can store as they are."""
-        with self._using() as handle:
-            return state.read(handle)
+    def state_dict(self, *, stream: int = 0) -> dict[str, Any]:
+        """Copy all state of this rank: NumPy arrays by their names, which safetensors can store as they are.
 
-    def load_state_dict(self, entries: Any) -> None:
-        """Bring back what ``state_dict`` gave. Hyper-parameters stay as they are.
+        Without ml_dtypes bfloat16 is uint16, with the same bits.
+
+        Parameters
+        ----------
+        stream
+            On CUDA that in whose order the state is copied.
+        """
+        with self._using() as handle:
+            return state.read(handle, stream)
+
+    def load_state_dict(self, entries: Any, *, stream: int = 0) -> None:
+        """Bring back what ``state_dict`` gave; parameters as of it. Hyper-parameters stay as they are.
 
         Raises
         ------
@@ -288,7 +299,7 @@ class Optimizer:
             An entry is missing, too many, or of another shape or dtype. Nothing has changed.
         """
         with self._using() as handle:
-            state.write(handle, entries)
+            state.write(handle, entries, stream)
 
     def save(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
         """Save the state of all ranks as a checkpoint, that any other number of ranks can load. Collective.
@@ -372,6 +383,10 @@ class Optimizer:
     def __repr__(self) -> str:
         if self._handle is None:
             return "Optimizer(closed)"
+        try:
+            rate = f"lr={self.lr:g}"
+        except StateError:  # in use by another thread, or made before a fork
+            rate = "in use"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
-        return "\n".join([f"Optimizer(lr={self.lr:g}, {device}, {head.removeprefix('Plan(')}", *lines])
+        return "\n".join([f"Optimizer({rate}, {device}, {head.removeprefix('Plan(')}", *lines])

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from . import _native
@@ -82,8 +84,8 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
 
 
 def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
-    if isinstance(array, (tuple, list)) and all(isinstance(extent, int) for extent in array):
-        return tuple(array), _native.SHAMPOO_F32
+    if isinstance(array, (tuple, list)) and all(isinstance(extent, Integral) for extent in array):
+        return tuple(map(operator.index, array)), _native.SHAMPOO_F32
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
@@ -101,7 +103,10 @@ def _is_named(item: Any) -> bool:
 def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
     """Give (name, array) of each; what has no name gets its number, counted from first."""
     if isinstance(params, Mapping):
-        yield from params.items()
+        for name, item in params.items():
+            if not isinstance(name, str):
+                raise TypeError(f"params: the name {name!r} is no string")
+            yield name, item
         return
     if is_array(params) or isinstance(params, (str, bytes)):
         raise TypeError("params: a mapping, a sequence or groups are expected; put a single array into a list")

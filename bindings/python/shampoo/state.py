@@ -17,7 +17,7 @@ def _entries(handle: _native.shampoo_optimizer) -> Iterator[tuple[int, str, tupl
         yield index, entry.key, entry.shape[: entry.ndim], entry.dtype
 
 
-def read(handle: _native.shampoo_optimizer) -> dict[str, Any]:
+def read(handle: _native.shampoo_optimizer, stream: int) -> dict[str, Any]:
     """Copy every entry into an array of NumPy."""
     import numpy
 
@@ -25,13 +25,13 @@ def read(handle: _native.shampoo_optimizer) -> dict[str, Any]:
     for index, key, shape, dtype in _entries(handle):
         array = numpy.empty(shape, numpy_dtype(dtype))
         _native.shampoo_state_read(
-            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, None
+            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
         )
         found[key] = array
     return found
 
 
-def write(handle: _native.shampoo_optimizer, entries: Mapping[str, Any]) -> None:
+def write(handle: _native.shampoo_optimizer, entries: Mapping[str, Any], stream: int) -> None:
     """Write every entry, after all of them have been looked at."""
     import numpy
 
@@ -47,10 +47,11 @@ def write(handle: _native.shampoo_optimizer, entries: Mapping[str, Any]) -> None
         array = numpy.ascontiguousarray(entries[key]).reshape(numpy.shape(entries[key]))
         if array.shape != shape:
             raise ValueError(f"state {key!r}: shape {array.shape}, and the optimizer has {shape}")
-        if array.dtype != numpy_dtype(dtype) and str(array.dtype) != NUMPY_NAMES[dtype]:
+        bits = dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # of a process without ml_dtypes
+        if array.dtype != numpy_dtype(dtype) and str(array.dtype) != NUMPY_NAMES[dtype] and not bits:
             raise ValueError(f"state {key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[dtype]}")
         arrays.append(array)
     for (index, _, _, _), array in zip(wanted, arrays, strict=True):
         _native.shampoo_state_write(
-            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, None
+            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
         )
