@@ -120,6 +120,10 @@
   if (items == NULL) SWIG_fail;
   $2 = (int32_t)PySequence_Fast_GET_SIZE(items);
   $1 = (shampoo_optimizer**)calloc((size_t)$2 + 1, sizeof(shampoo_optimizer*));
+  if ($1 == NULL) {
+    PyErr_NoMemory();
+    SWIG_fail;
+  }
   for (i = 0; i < $2; ++i) {
     void* handle = NULL;
     const int status = SWIG_ConvertPtr(PySequence_Fast_GET_ITEM(items, i), &handle, $descriptor(shampoo_optimizer*), 0);

@@ -227,6 +227,21 @@ def test_errors_of_other_packages_come_through() -> None:
     with pytest.raises(BufferError, match="not today"):
         _native.View(Broken())
 
+    class Listed(OnlyDlpack):
+        def __dlpack_device__(self) -> Any:
+            return list(self.device)
+
+    with pytest.raises(TypeError, match=r"weights: __dlpack_device__ gave \[1, 0\], not two integers"):
+        _native.View(Listed(np.ones(3, np.float32)), "weights")
+
+    class Property:
+        @property
+        def __array_struct__(self) -> Any:
+            raise MemoryError("here")
+
+    with pytest.raises(MemoryError, match="here"):
+        _native.View(Property())
+
 
 def test_the_stub_names_what_is_there() -> None:
     import re

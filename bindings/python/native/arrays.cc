@@ -164,7 +164,10 @@ PyObject* Detached(PyObject* array) {
 bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream) {
   int type = 0, id = 0;
   PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
-  const bool known = device != nullptr && PyArg_ParseTuple(device, "ii", &type, &id) != 0;
+  const bool known = device != nullptr && PyTuple_Check(device) != 0 && PyArg_ParseTuple(device, "ii", &type, &id) != 0;
+  if (!known && device != nullptr) {
+    PyErr_Format(PyExc_TypeError, "%s: __dlpack_device__ gave %R, not two integers", what, device);
+  }
   Py_XDECREF(device);
   if (!known) return false;
   if (type != dlpack::kCpu && type != dlpack::kCuda && type != dlpack::kCudaHost) {
@@ -187,6 +190,7 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream) {
   PyObject* const capsule = PyObject_GetAttrString(array, "__array_struct__");
   if (capsule != nullptr) return ReadNumpy(view, array, capsule, what);
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return false;
   PyErr_Clear();
   if (PyObject_HasAttrString(array, "__dlpack__") != 0) return ReadDlpack(view, array, what, stream);
   PyErr_Format(PyExc_TypeError, "%s: %.200s is no array: one of NumPy, or with __dlpack__, is expected", what,

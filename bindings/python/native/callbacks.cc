@@ -123,6 +123,7 @@ int32_t Finish(PyObject* result) {
 }
 
 int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) {
+  if (Py_IsInitialized() == 0) return 1;
   const auto& comm = *static_cast<const Communicator*>(user);
   const WithGil gil;
   const WithoutCause without;
@@ -152,6 +153,7 @@ PyObject* Counts(const size_t* bytes, int world, size_t* sum) {
 
 int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                  void* stream) {
+  if (Py_IsInitialized() == 0) return 1;
   const auto& comm = *static_cast<const Communicator*>(user);
   const WithGil gil;
   const WithoutCause without;
@@ -176,6 +178,7 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
 }
 
 int32_t AsyncError(void* user) {
+  if (Py_IsInitialized() == 0) return 1;
   const WithGil gil;
   const WithoutCause without;
   return Finish(PyObject_CallMethod(static_cast<const Communicator*>(user)->object, "async_error", nullptr));
@@ -183,6 +186,7 @@ int32_t AsyncError(void* user) {
 
 // It follows a failure, whose exception is kept already: one of its own is printed.
 void Abort(void* user) {
+  if (Py_IsInitialized() == 0) return;
   const WithGil gil;
   const WithoutCause without;
   PyObject* const object = static_cast<const Communicator*>(user)->object;

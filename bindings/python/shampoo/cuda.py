@@ -3,6 +3,7 @@
 """CUDA: finds the libraries of NVIDIA that packages of PyPI have brought, and loads the library's own plugin."""
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -29,15 +30,21 @@ def folders() -> list[Path]:
     return found
 
 
+@functools.cache
+def _major(plugin: Path) -> str | None:
+    """Tell which version of cuBLAS a plugin names."""
+    needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
+    return needed.group(1).decode() if needed is not None else None
+
+
 def preload(plugin: Path) -> list[Path]:
     """Load the libraries of NVIDIA that a plugin names, from packages of PyPI where they are there.
 
     What the process has loaded already is not loaded again, and what is in no package the system finds or does not.
     """
-    needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
-    if needed is None:
+    major = _major(plugin)
+    if major is None:
         return []
-    major = needed.group(1).decode()
     loaded = []
     places = [folder for folder in folders() if _is_of(folder, major)]
     for library in _LIBRARIES:
