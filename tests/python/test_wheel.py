@@ -31,12 +31,13 @@ def run(command: list[object], **options: object) -> str:
 def make_wheel(folder: Path, *options: str) -> Path:
     for package in ("scikit_build_core", "pip"):
         pytest.importorskip(package)
-    settings = [word for option in options for word in ("-C", option)]
+    # Not -C, which the pip of Debian 12 does not know.
+    settings = [word for option in (f"build-dir={folder}/build", *options) for word in ("--config-settings", option)]
     environment = {**os.environ, "CMAKE_GENERATOR": "Ninja"}
     if shutil.which("ccache") is not None:
         environment |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
-         ROOT, "-w", folder, "-C", f"build-dir={folder}/build", *settings], env=environment, cwd=folder)  # fmt: skip
+         ROOT, "-w", folder, *settings], env=environment, cwd=folder)  # fmt: skip
     (wheel,) = folder.glob("*.whl")
     return wheel
 
