@@ -68,6 +68,7 @@ prepare_python() {
   fi
   if "$python" -c "import $modules" 2>/dev/null; then
     python_option+=(-DSHAMPOO_PYTHON=ON "-DPython_EXECUTABLE=$python")
+    "$python" -c "import torch" 2>/dev/null || leave_out "python.torch, as PyTorch is not installed"
   else
     python_option+=(-DSHAMPOO_PYTHON=OFF)
     leave_out "the tests python, as pip could not install ${packages[*]}"

@@ -20,7 +20,11 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", MODULES)
+#: Those of frameworks, which are looked at with their tests.
+FRAMEWORKS = ("torch",)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in FRAMEWORKS])
 def test_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"shampoo.{name}")).failed == 0
 
@@ -40,6 +44,14 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(code, str(page), "exec"), names)
         count += 1
     assert count >= 5
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_missing_framework_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"shampoo.{name}", raising=False)
+    with pytest.raises(ImportError, match=f"shampoo.{name} needs .*: pip install {name}"):
+        importlib.import_module(f"shampoo.{name}")
 
 
 def test_public_names_have_docstrings() -> None:

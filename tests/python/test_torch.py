@@ -1,0 +1,455 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""shampoo.torch: in the habits of torch.optim, and with the bits of shampoo.Optimizer on NumPy."""
+from __future__ import annotations
+
+import copy
+import doctest
+import gc
+import io
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shampoo
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+
+import shampoo.torch  # noqa: E402
+from shampoo.torch import Shampoo  # noqa: E402
+
+KEYS: dict[str, Any] = {"grafting": "adam", "beta2": 0.99, "precondition_frequency": 2, "max_preconditioner_dim": 16}
+
+
+def make(seed: int = 0, dtype: Any = torch.float32) -> Any:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(20, 12), torch.nn.Tanh(), torch.nn.Linear(12, 4)).to(dtype)
+
+
+def fill_grads(model: Any, step: int) -> None:
+    random = torch.Generator().manual_seed(step)
+    for param in model.parameters():
+        param.grad = torch.randn(param.shape, generator=random).to(param.dtype)
+
+
+def bits(model: Any) -> bytes:
+    return b"".join(param.detach().view(torch.uint8).numpy().tobytes() for param in model.parameters() if param.dim())
+
+
+def test_docstring() -> None:
+    assert doctest.testmod(shampoo.torch).failed == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_bits_are_those_of_numpy(dtype: str) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    model = make(dtype=getattr(torch, dtype))
+    kind = shampoo.dtypes.numpy_dtype(shampoo.dtypes.CODES[shampoo.dtypes.LONG_NAMES[dtype]])
+    values = [param.detach().clone().view(torch.uint8).numpy().view(kind) for param in model.parameters()]
+    opt = Shampoo(model.named_parameters(), lr=0.1, weight_decay=0.1, **KEYS)
+    reference = shampoo.Optimizer(values, lr=0.1, weight_decay=0.1, **KEYS)
+    for step in range(5):
+        fill_grads(model, step)
+        opt.step()
+        reference.step([param.grad.view(torch.uint8).numpy().view(kind) for param in model.parameters()])
+    assert bits(model) == b"".join(value.tobytes() for value in values)
+    assert opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), lr=0.1)
+    fill_grads(model, 1)
+    seen: list[list[list[int]]] = []
+    native = shampoo._native.shampoo_optimizer_bind
+
+    def watch(handle: Any, first: int, views: Any) -> None:
+        seen.append([[0 if view is None else view.pointer for view in four] for four in views])
+        native(handle, first, views)
+
+    monkeypatch.setattr(shampoo._native, "shampoo_optimizer_bind", watch)
+    opt.step()
+    wanted = [[param.data_ptr(), param.grad.data_ptr(), param.data_ptr(), 0] for param in model.parameters()]
+    assert seen[0] == wanted
+    assert [four[1] for four in seen[-1]] == [0] * 4, "gradients are let go"
+
+
+def test_gradients_are_freed_by_zero_grad() -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), lr=0.1)
+    fill_grads(model, 1)
+    storage = weakref.ref(model[0].weight.grad)
+    opt.step()
+    views = [view for view in opt.optimizer._buffers.views[1] if view is not None]
+    opt.zero_grad()
+    gc.collect()
+    assert storage() is None and views == [] and model[0].weight.grad is None
+
+
+def test_a_training_with_a_closure() -> None:
+    model, inputs = make(), torch.randn(64, 20, generator=torch.Generator().manual_seed(3))
+    targets = inputs[:, :4].tanh()
+    opt = Shampoo(model.parameters(), lr=0.03, **KEYS)
+
+    def closure() -> Any:
+        assert torch.is_grad_enabled()
+        opt.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        return loss
+
+    losses = [opt.step(closure).item() for _ in range(60)]
+    assert losses[-1] < 0.1 * losses[0]
+    assert opt.step() is None
+    assert all(param.requires_grad and param.is_leaf for param in model.parameters())
+
+
+def test_schedulers_and_param_groups() -> None:
+    model, twin = make(), make()
+    opt = Shampoo(
+        [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters(), "weight_decay": 0.5}],
+        lr=0.2, **KEYS,
+    )  # fmt: skip
+    assert [(group["lr"], group["weight_decay"]) for group in opt.param_groups] == [(0.1, 0.0), (0.2, 0.5)]
+    assert opt.param_groups[0]["grafting"] == "adam" and opt.defaults["momentum"] == 0.0
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
+    by_hand = shampoo.Optimizer(
+        [{"params": [p.detach() for p in twin[0].parameters()], "lr": 0.1},
+         {"params": [p.detach() for p in twin[2].parameters()], "weight_decay": 0.5}], lr=0.2, **KEYS,
+    )  # fmt: skip
+    for step in range(4):
+        fill_grads(model, step)
+        opt.step()
+        by_hand.step([param.grad for param in model.parameters()])
+        scheduler.step()
+        for group, lr in zip(by_hand.param_groups, (0.1, 0.2)):
+            group["lr"] = lr * 0.5 ** (step + 1)
+        opt.param_groups[1]["weight_decay"] = by_hand.param_groups[1]["weight_decay"] = 0.25
+    assert opt.optimizer.param_groups[1]["weight_decay"] == 0.25
+    assert bits(model) == bits(twin)
+
+
+def test_a_learning_rate_in_a_tensor() -> None:
+    model, twin = make(), make()
+    rate = torch.tensor(0.5)
+    opt, other = Shampoo(model.parameters(), lr=rate), Shampoo(twin.parameters(), lr=0.5)
+    for step in range(3):
+        fill_grads(model, step)
+        fill_grads(twin, step)
+        opt.step()
+        other.step()
+        rate.fill_(0.25)
+        other.param_groups[0]["lr"] = 0.25
+    assert opt.param_groups[0]["lr"] is rate
+    assert bits(model) == bits(twin)
+
+
+def test_keys_that_are_fixed_or_wrong_are_refused() -> None:
+    model = make()
+    with pytest.raises(TypeError, match="'graftin'.*'grafting'"):
+        Shampoo(model.parameters(), graftin="adam")
+    with pytest.raises(TypeError, match="'foreach'"):
+        Shampoo([{"params": model.parameters(), "foreach": True}])
+    opt = Shampoo(model.parameters(), **KEYS)
+    fill_grads(model, 1)
+    before = bits(model)
+    for key, value in (("grafting", "sgd"), ("max_preconditioner_dim", 8), ("root_method", "newton")):
+        saved = dict(opt.param_groups[0])
+        opt.param_groups[0][key] = value
+        with pytest.raises(ValueError, match=f"{key}: fixed"):
+            opt.step()
+        opt.param_groups[0] = saved
+    opt.param_groups[0]["lr"] = -1.0
+    with pytest.raises(ValueError, match="lr"):
+        opt.step()
+    assert bits(model) == before
+    with pytest.raises(RuntimeError, match="momentum was 0"):
+        torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.1, total_steps=10)
+        opt.step()
+
+
+def test_what_is_no_parameter_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="parameter 'w': its strides"):
+        Shampoo([("w", torch.ones(3, 4).t())])
+    with pytest.raises(ValueError, match="parameter 'param0': its strides"):
+        Shampoo([torch.ones(3, 8)[:, ::2]])
+    with pytest.raises(ValueError, match="parameter 'w': on meta"):
+        Shampoo([("w", torch.ones(3, device="meta"))])
+    with pytest.raises(ValueError, match="parameter 'w': dtype"):
+        Shampoo([("w", torch.ones(3, dtype=torch.complex64))])
+    with pytest.raises(ValueError, match="param1.*the same memory"):
+        weight = torch.ones(3)
+        Shampoo([weight, weight.view(3)])
+    with pytest.raises(ValueError, match="names"):
+        Shampoo([("w", torch.ones(3)), torch.ones(3)])
+    with pytest.raises(ValueError, match="empty"):
+        Shampoo([])
+    with pytest.raises(ValueError, match="non-leaf"):
+        Shampoo([torch.ones(3, requires_grad=True) * 2])
+
+
+def test_what_is_no_gradient_is_refused_by_name() -> None:
+    weight, table = torch.nn.Parameter(torch.ones(4, 3)), torch.nn.Embedding(5, 3, sparse=True)
+    opt = Shampoo([("w", weight), ("table", table.weight)])
+    before = table.weight.detach().clone()
+    weight.grad = torch.ones(3, 4).t()
+    with pytest.raises(ValueError, match="gradient of 'w': its strides"):
+        opt.step()
+    weight.grad = torch.ones(4, 3)
+    table(torch.tensor([1, 2])).sum().backward()
+    with pytest.raises(ValueError, match="gradient of 'table': layout torch.sparse_coo"):
+        opt.step()
+    table.weight.grad = torch.view_as_complex(torch.ones(5, 3, 2)).conj().imag
+    with pytest.raises(ValueError, match="gradient of 'table': "):
+        opt.step()
+    table.weight.grad = torch.full((5, 3), torch.nan)
+    with pytest.raises(FloatingPointError, match="table"):
+        opt.step()
+    assert (weight == 1).all() and (table.weight == before).all()
+
+
+def test_a_view_with_another_sign_is_refused() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    opt = Shampoo([weight])
+    weight.grad = torch.tensor([1 + 1j]).conj().imag
+    with pytest.raises(ValueError, match="gradient of 'param0': a view with another sign"):
+        opt.step()
+
+
+def test_states_go_to_the_parameter_whose_name_is_longest() -> None:
+    opt = Shampoo([("w", torch.ones(3)), ("w/0", torch.ones(2))])
+    state = opt.state_dict()["state"]
+    assert [state[number]["0/factor.0"].shape for number in range(2)] == [(3, 3), (2, 2)]
+    assert set(state[0]) == set(state[1])
+
+
+def test_parameters_without_a_gradient_stay() -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), lr=0.1, weight_decay=0.5)
+    before = bits(model)
+    opt.step()
+    assert bits(model) == before and opt.optimizer.stats()["steps"] == 0
+    frozen = [param.detach().clone() for param in model[2].parameters()]
+    fill_grads(model, 1)
+    model[2].zero_grad()
+    opt.step()
+    assert all((a == b).all() for a, b in zip(frozen, model[2].parameters()))
+    assert bits(model) != before
+
+
+def groups(model: Any) -> list[dict[str, Any]]:
+    return [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.3}]
+
+
+def test_state_comes_back_with_the_same_bits() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        states = {"factor_dtype": torch.bfloat16} if dtype is torch.float32 else {}
+        if states or dtype is torch.bfloat16:
+            pytest.importorskip("ml_dtypes")
+        model = make(dtype=dtype)
+        opt = Shampoo(groups(model), lr=0.1, momentum=0.5, **KEYS, **states)
+        for step in range(3):
+            fill_grads(model, step)
+            opt.step()
+        opt.param_groups[1]["lr"] = 0.7
+        file = io.BytesIO()
+        torch.save([model.state_dict(), opt.state_dict()], file)
+        file.seek(0)
+        saved_model, saved = torch.load(file, weights_only=True)
+        assert saved["param_groups"][0]["params"] == [0, 1] and saved["state"][0]["step"] == 3
+        if states:
+            assert saved["state"][0]["0/factor.0"].dtype is torch.bfloat16
+        assert saved["state"][0]["0/factor.0"].shape == (12, 12)
+        assert saved["state"][2]["0/momentum"].dtype is torch.float32
+        other_model = make(seed=5, dtype=dtype)
+        other_model.load_state_dict(saved_model)
+        other = Shampoo(groups(other_model), lr=0.1, momentum=0.5, **KEYS, **states)
+        other.load_state_dict(saved)
+        again = other.state_dict()
+        assert all(
+            torch.equal(value, again["state"][number][name]) and value.dtype is again["state"][number][name].dtype
+            for number, entries in saved["state"].items() for name, value in entries.items()
+        )  # fmt: skip
+        for step in range(3, 6):
+            for net, optimizer in ((model, opt), (other_model, other)):
+                fill_grads(net, step)
+                optimizer.step()
+        assert bits(model) == bits(other_model)
+        assert other.param_groups[1]["lr"] == 0.7
+
+
+def test_wrong_states_are_refused_and_change_nothing() -> None:
+    model = make()
+    opt = Shampoo(model.named_parameters(), lr=0.1, **KEYS)
+    fill_grads(model, 1)
+    opt.step()
+    saved = opt.state_dict()
+
+    def broken(change: Any) -> dict[str, Any]:
+        state = copy.deepcopy(saved)
+        change(state)
+        return state
+
+    def refuse(match: str, state: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=match):
+            opt.load_state_dict(state)
+        after = opt.state_dict()
+        assert all(torch.equal(value, after["state"][k][name]) for k in range(4)
+                   for name, value in saved["state"][k].items())  # fmt: skip
+
+    refuse("'0.bias/0/factor.0' is missing", broken(lambda state: state["state"][1].pop("0/factor.0")))
+    refuse("no such entry", broken(lambda state: state["state"][1].update({"0/more": torch.ones(1)})))
+    refuse("shape", broken(lambda state: state["state"][1].update({"0/factor.0": torch.ones(1)})))
+    refuse("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
+    refuse("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
+    refuse("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
+
+
+def test_hooks_see_states() -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), **KEYS)
+    seen: list[str] = []
+    opt.register_step_pre_hook(lambda *_: seen.append("before"))
+    opt.register_step_post_hook(lambda *_: seen.append("after"))
+    opt.register_state_dict_post_hook(lambda _, state: seen.append(f"{len(state['state'])} parameters"))
+
+    def halve(_: Any, state: dict[str, Any]) -> dict[str, Any]:
+        entries = {number: {name: value.clone() for name, value in entries.items()}
+                   for number, entries in state["state"].items()}  # fmt: skip
+        entries[0]["0/filtered_grad"] /= 2
+        return {**state, "state": entries}
+
+    opt.register_load_state_dict_pre_hook(halve)
+    fill_grads(model, 1)
+    opt.step()
+    state = opt.state_dict()
+    opt.load_state_dict(state)
+    assert torch.equal(opt.state_dict()["state"][0]["0/filtered_grad"], state["state"][0]["0/filtered_grad"] / 2)
+    assert seen == ["before", "after", "4 parameters", "4 parameters"]
+
+
+def test_parameters_that_were_moved_are_found() -> None:
+    model, twin = make(), make()
+    opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
+    for step in range(3):
+        fill_grads(model, step)
+        fill_grads(twin, step)
+        opt.step()
+        other.step()
+        for param in model.parameters():
+            param.data = param.data.clone()
+    assert bits(model) == bits(twin)
+    model[0].weight.grad = None
+    model[0].weight.data = model[0].weight.data.double()
+    with pytest.raises(ValueError, match="parameter 'param0': dtype float64"):
+        opt.step()
+
+
+def test_autograd_sees_that_a_step_wrote() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    opt = Shampoo([weight], lr=0.1)
+    loss = (weight * weight).sum()
+    weight.grad = torch.ones(3)
+    opt.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_groups_are_fixed_and_optimizers_are_not_copied() -> None:
+    model = make()
+    opt = Shampoo(model.parameters())
+    with pytest.raises(RuntimeError, match="add_param_group: .* make a new one"):
+        opt.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
+    with pytest.raises(TypeError, match="state_dict"):
+        copy.deepcopy(opt)
+    assert "lr: 0.01" in repr(opt)
+
+
+def test_gradient_scalers() -> None:
+    model, twin = make(), make()
+    opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    images = torch.ones(2, 20)
+    scaler.scale(model(images).sum()).backward()
+    scaler.step(opt)
+    scaler.update()
+    twin(images).sum().backward()
+    other.step()
+    assert bits(model) == bits(twin)
+
+
+def test_distributed_checkpoints_make_no_step() -> None:
+    state_dicts = pytest.importorskip("torch.distributed.checkpoint.state_dict")
+    model = make()
+    opt = Shampoo(model.parameters(), lr=0.1, **KEYS)
+    fill_grads(model, 1)
+    opt.step()
+    before = opt.state_dict()["state"][0]
+    saved = state_dicts.get_optimizer_state_dict(model, opt)
+    assert torch.equal(saved["state"]["0.weight"]["0/factor.0"], before["0/factor.0"])
+    assert saved["state"]["0.weight"]["step"] == 1
+    fresh_model = make()
+    fresh = Shampoo(fresh_model.parameters(), lr=0.1, **KEYS)
+    assert state_dicts.get_optimizer_state_dict(fresh_model, fresh)["state"]["0.weight"]["step"] == 0
+    state_dicts.set_optimizer_state_dict(fresh_model, fresh, saved)
+    assert torch.equal(fresh.state_dict()["state"][0]["0/factor.0"], before["0/factor.0"])
+
+
+RANK = """
+import sys, torch, shampoo.torch
+torch.set_num_threads(1)
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+torch.manual_seed(0)
+model = torch.nn.Linear(20, 12)
+opt = shampoo.torch.Shampoo(model.parameters(), lr=0.1, grafting="adam", max_preconditioner_dim=8,
+                            comm=torch.distributed.group.WORLD)
+assert {block.owner for block in opt.optimizer.plan.blocks} == {0, 1}
+for step in range(4):
+    for param in model.parameters():
+        param.grad = torch.full_like(param, step + 1.0) + param.detach()
+    opt.step()
+torch.save(model.state_dict(), f"{folder}/{rank}")
+"""
+
+
+def test_a_process_group(tmp_path: Path) -> None:
+    if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+        pytest.skip("this PyTorch has no gloo")
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), str(tmp_path)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) for rank in range(2)]  # fmt: skip
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 12)
+    opt = Shampoo(model.parameters(), lr=0.1, grafting="adam", max_preconditioner_dim=8)
+    for step in range(4):
+        for param in model.parameters():
+            param.grad = torch.full_like(param, step + 1.0) + param.detach()
+        opt.step()
+    for rank in range(2):
+        found = torch.load(tmp_path / str(rank), weights_only=True)
+        assert all(torch.equal(found[name], value) for name, value in model.state_dict().items())
+
+
+def test_cuda() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no GPU")
+    model, twin = make().cuda(), make()
+    stream = torch.cuda.Stream()
+    opt, other = Shampoo(model.parameters(), lr=0.1, **KEYS), Shampoo(twin.parameters(), lr=0.1, **KEYS)
+    for step in range(5):
+        fill_grads(twin, step)
+        with torch.cuda.stream(stream):
+            for param, of_cpu in zip(model.parameters(), twin.parameters()):
+                param.grad = of_cpu.grad.cuda()
+            opt.step()
+        other.step()
+    torch.cuda.synchronize()
+    assert all(np.allclose(a.detach().cpu(), b.detach(), rtol=1e-3, atol=1e-5)
+               for a, b in zip(model.parameters(), twin.parameters()))  # fmt: skip
