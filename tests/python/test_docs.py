@@ -21,7 +21,7 @@ MODULES = sorted(
 
 
 #: Those of frameworks, which are looked at with their tests.
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("tinygrad", "torch")
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in FRAMEWORKS])

@@ -76,6 +76,24 @@ def train(python: Path, example: Path, environment: dict[str, str]) -> None:
     assert accuracy >= 0.97, said
     picture = (example / "curves.svg").read_text()
     assert "Shampoo" in picture and "AdamW" in picture
+    use_tinygrad(python, folder, environment)
+
+
+def use_tinygrad(python: Path, folder: Path, environment: dict[str, str]) -> None:
+    """Run the example in tinygrad, which is that of this interpreter, for few epochs: most of its time is compiling."""
+    if importlib.util.find_spec("tinygrad") is None or shutil.which("clang") is None:
+        print("tinygrad_digits: skipped, as tinygrad or its compiler clang is not installed")
+        return
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    (site / "tinygrad.pth").write_text(sysconfig.get_path("purelib"))
+    example = folder / "tinygrad_digits"
+    example.mkdir()
+    for name in ("train.py", "network.py"):
+        (example / name).write_bytes((ROOT / "examples" / "tinygrad_digits" / name).read_bytes())
+    run([python, example / "train.py", "--data", folder / "digits.bin", "--epochs", "2"], env=environment, cwd=example)
+    accuracy = float((example / "curves.csv").read_text().split()[-1].split(",")[3])
+    assert accuracy >= 0.93
+    assert "Shampoo" in (example / "curves.svg").read_text()
 
 
 def check_paths(wheel: Path, folder: Path) -> None:
