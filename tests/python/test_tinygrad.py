@@ -198,7 +198,7 @@ def test_views_and_constants() -> None:
         Shampoo({"w": base.T})
     with pytest.raises(ValueError, match="parameter 'w': a view"):
         Shampoo({"w": base[1:]})
-    with pytest.raises(ValueError, match="param1.*the same memory"):
+    with pytest.raises(ValueError, match="param1.*overlaps the parameter"):
         Shampoo([base, base.reshape(24)])
     zeros = Tensor.zeros(4, 3)
     opt = Shampoo([zeros], lr=0.5)

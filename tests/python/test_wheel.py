@@ -67,6 +67,7 @@ def use_wheel(wheel: Path, folder: Path) -> None:
         (site,) = venv.glob("lib/python*/site-packages")
         (site / "jax.pth").write_text(sysconfig.get_path("purelib"))
         train(python, folder / "jax_digits", environment)
+    use_tinygrad(python, folder, environment)
 
 
 def train(python: Path, example: Path, environment: dict[str, str]) -> None:
@@ -76,7 +77,6 @@ def train(python: Path, example: Path, environment: dict[str, str]) -> None:
     assert accuracy >= 0.97, said
     picture = (example / "curves.svg").read_text()
     assert "Shampoo" in picture and "AdamW" in picture
-    use_tinygrad(python, folder, environment)
 
 
 def use_tinygrad(python: Path, folder: Path, environment: dict[str, str]) -> None:

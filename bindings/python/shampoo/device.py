@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from . import _native, cuda
+from .errors import UnsupportedError
 
 DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
@@ -20,6 +21,8 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
         found = DEVICES[kind], int(number or first.device_id)
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()
+        if text := cuda.why_not():
+            raise UnsupportedError(f"CUDA cannot be used here: {text}")
     return found
 
 
