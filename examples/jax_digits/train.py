@@ -3,39 +3,21 @@
 """Trains a small network on handwritten digits in JAX, with Shampoo and with AdamW; README.md tells what comes out."""
 from __future__ import annotations
 
-import argparse
 import functools
-import struct
 import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from shampoo.jax import shampoo
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))
-from report import Curve, show_progress, show_table, write_csv, write_svg  # noqa: E402
+from digits import TRAIN, batches, load_digits, read_options  # noqa: E402
+from report import Curve, report, show_progress  # noqa: E402
 
-TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
 SIZES = (64, 128, 64, 10)
-
-
-def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Give images with pixels from 0 to 1, and labels: of a file as examples/c_mlp has it, or of scikit-learn."""
-    if path is not None:
-        text = Path(path).read_bytes()
-        train, test = struct.unpack_from("<HH", text, 8)
-        rows = np.frombuffer(text, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
-    else:
-        from sklearn import datasets
-
-        digits = datasets.load_digits()
-        rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)
-        rows = rows[np.random.default_rng(1).permutation(len(rows))]
-    return rows[:, :64].astype(np.float32) / np.float32(16), rows[:, 64].astype(np.int32)
 
 
 def make(seed: int) -> list[dict[str, jax.Array]]:
@@ -72,21 +54,9 @@ def evaluate(params: Any, images: jax.Array, labels: jax.Array) -> tuple[jax.Arr
 
 def main() -> None:
     """Train both, side by side on the same batches."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.03)
-    parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--csv", default="curves.csv", help="where the numbers go; empty: nowhere")
-    parser.add_argument("--svg", default="curves.svg", help="where the picture goes; empty: nowhere")
-    options = parser.parse_args()
-
+    options = read_options(__doc__)
     images, labels = load_digits(options.data)
-    per_epoch = TRAIN // options.batch
-    steps = options.epochs * per_epoch
-    schedule = optax.cosine_decay_schedule(options.lr, steps)
+    schedule = optax.cosine_decay_schedule(options.lr, options.steps)
     transformations = {
         "Shampoo": shampoo(
             schedule,
@@ -108,24 +78,15 @@ def main() -> None:
             curve.loss.append(float(evaluate(nets[name], images[:TRAIN], labels[:TRAIN])[0]))
             curve.accuracy.append(float(evaluate(nets[name], images[TRAIN:], labels[TRAIN:])[1]))
 
-    random = np.random.default_rng(options.seed)
     look()
-    for number in range(steps):
-        show_progress(number, steps)
-        if number % per_epoch == 0:
-            order = random.permutation(TRAIN)
-        rows = order[number % per_epoch * options.batch :][: options.batch]
+    for number, rows, ends_epoch in batches(options):
+        show_progress(number, options.steps)
         for name, tx in transformations.items():
             nets[name], states[name] = step(tx, nets[name], states[name], images[rows], labels[rows])
-        if (number + 1) % per_epoch == 0:
+        if ends_epoch:
             look()
 
-    found = list(curves.values())
-    show_table(found)
-    if options.csv:
-        write_csv(options.csv, found)
-    if options.svg:
-        write_svg(options.svg, found)
+    report(list(curves.values()), options.csv, options.svg)
 
 
 if __name__ == "__main__":

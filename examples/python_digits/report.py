@@ -80,3 +80,12 @@ def write_svg(path: str, curves: list[Curve]) -> None:
         "</svg>\n",
     ])  # fmt: skip
     Path(path).write_text(drawing, encoding="utf-8")
+
+
+def report(curves: list[Curve], csv: str, svg: str) -> None:
+    """Print the table, and write numbers and picture where a path is given."""
+    show_table(curves)
+    if csv:
+        write_csv(csv, curves)
+    if svg:
+        write_svg(svg, curves)

@@ -3,48 +3,18 @@
 """Trains a small network on handwritten digits with Shampoo and with AdamW; README.md tells what comes out."""
 from __future__ import annotations
 
-import argparse
 import math
-import struct
-from pathlib import Path
 
 import network
-import numpy as np
 import shampoo
 from adamw import AdamW
-from report import Curve, show_progress, show_table, write_csv, write_svg
-
-TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
-
-
-def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Give images with pixels from 0 to 1, and labels: of a file as examples/c_mlp has it, or of scikit-learn."""
-    if path is not None:
-        text = Path(path).read_bytes()
-        train, test = struct.unpack_from("<HH", text, 8)
-        rows = np.frombuffer(text, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
-    else:
-        from sklearn import datasets
-
-        digits = datasets.load_digits()
-        rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)
-        rows = rows[np.random.default_rng(1).permutation(len(rows))]
-    return rows[:, :64].astype(np.float32) / np.float32(16), rows[:, 64].astype(np.int64)
+from digits import TRAIN, batches, load_digits, read_options
+from report import Curve, report, show_progress
 
 
 def main() -> None:
     """Train both, side by side on the same batches."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.03)
-    parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--csv", default="curves.csv", help="where the numbers go; empty: nowhere")
-    parser.add_argument("--svg", default="curves.svg", help="where the picture goes; empty: nowhere")
-    options = parser.parse_args()
-
+    options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [network.make(options.seed), network.make(options.seed)]
     curves = [Curve("Shampoo"), Curve("AdamW")]
@@ -66,27 +36,17 @@ def main() -> None:
             curve.loss.append(network.evaluate(net, images[:TRAIN], labels[:TRAIN])[0])
             curve.accuracy.append(network.evaluate(net, images[TRAIN:], labels[TRAIN:])[1])
 
-    random = np.random.default_rng(options.seed)
-    per_epoch = TRAIN // options.batch
-    steps = options.epochs * per_epoch
     evaluate()
-    for step in range(steps):
-        show_progress(step, steps)
-        if step % per_epoch == 0:
-            order = random.permutation(TRAIN)
-        rows = order[step % per_epoch * options.batch :][: options.batch]
-        opt.lr = adamw.lr = options.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+    for step, rows, ends_epoch in batches(options):
+        show_progress(step, options.steps)
+        opt.lr = adamw.lr = options.lr * 0.5 * (1 + math.cos(math.pi * step / options.steps))
         opt.step(network.gradient(nets[0], images[rows], labels[rows])[1])
         adamw.step(network.gradient(nets[1], images[rows], labels[rows])[1])
-        if (step + 1) % per_epoch == 0:
+        if ends_epoch:
             evaluate()
 
-    show_table(curves)
+    report(curves, options.csv, options.svg)
     print(f"\nShampoo computed {opt.stats()['root_computed']} inverse roots")
-    if options.csv:
-        write_csv(options.csv, curves)
-    if options.svg:
-        write_svg(options.svg, curves)
 
 
 if __name__ == "__main__":

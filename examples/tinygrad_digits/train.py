@@ -3,37 +3,18 @@
 """Trains a small network on handwritten digits in tinygrad, with Shampoo and with AdamW; README.md tells the result."""
 from __future__ import annotations
 
-import argparse
 import math
-import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from network import Network
 from shampoo.tinygrad import Shampoo
 from tinygrad import Context, Tensor, TinyJit, nn
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))
-from report import Curve, show_progress, show_table, write_csv, write_svg  # noqa: E402
-
-TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
-
-
-def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Give images with pixels from 0 to 1, and labels: of a file as examples/c_mlp has it, or of scikit-learn."""
-    if path is not None:
-        text = Path(path).read_bytes()
-        train, test = struct.unpack_from("<HH", text, 8)
-        rows = np.frombuffer(text, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
-    else:
-        from sklearn import datasets
-
-        digits = datasets.load_digits()
-        rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)
-        rows = rows[np.random.default_rng(1).permutation(len(rows))]
-    return rows[:, :64].astype(np.float32) / np.float32(16), rows[:, 64].astype(np.int32)
+from digits import TRAIN, batches, load_digits, read_options  # noqa: E402
+from report import Curve, report, show_progress  # noqa: E402
 
 
 def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Tensor], list[Tensor]]:
@@ -50,17 +31,7 @@ def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Te
 
 def main() -> None:
     """Train both, side by side on the same batches."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.03)
-    parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--csv", default="curves.csv", help="where the numbers go; empty: nowhere")
-    parser.add_argument("--svg", default="curves.svg", help="where the picture goes; empty: nowhere")
-    options = parser.parse_args()
-
+    options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [Network(options.seed), Network(options.seed)]
     curves = [Curve("Shampoo"), Curve("AdamW")]
@@ -87,29 +58,19 @@ def main() -> None:
             curve.loss.append(scores[0].sparse_categorical_crossentropy(Tensor(labels[:TRAIN])).item())
             curve.accuracy.append(float((scores[1].argmax(axis=1).numpy() == labels[TRAIN:]).mean()))
 
-    random = np.random.default_rng(options.seed)
-    per_epoch = TRAIN // options.batch
-    steps = options.epochs * per_epoch
     evaluate()
-    for step in range(steps):
-        show_progress(step, steps)
-        if step % per_epoch == 0:
-            order = random.permutation(TRAIN)
-        rows = order[step % per_epoch * options.batch :][: options.batch]
-        lr = options.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+    for step, rows, ends_epoch in batches(options):
+        show_progress(step, options.steps)
+        lr = options.lr * 0.5 * (1 + math.cos(math.pi * step / options.steps))
         for backward, opt, make_step in zip(backwards, opts, make_steps):
             opt.lr.assign(Tensor([lr])).realize()
             backward(Tensor(images[rows]).realize(), Tensor(labels[rows]).realize())
             make_step()
-        if (step + 1) % per_epoch == 0:
+        if ends_epoch:
             evaluate()
 
-    show_table(curves)
+    report(curves, options.csv, options.svg)
     print(f"\nShampoo computed {opts[0].optimizer.stats()['root_computed']} inverse roots")
-    if options.csv:
-        write_csv(options.csv, curves)
-    if options.svg:
-        write_svg(options.svg, curves)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,55 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The images, the options of a training, and the batches that it is made of: of jax_digits and tinygrad_digits, too."""
+from __future__ import annotations
+
+import argparse
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
+
+
+def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Give images with pixels from 0 to 1, and labels: of a file as examples/c_mlp has it, or of scikit-learn."""
+    if path is not None:
+        text = Path(path).read_bytes()
+        train, test = struct.unpack_from("<HH", text, 8)
+        rows = np.frombuffer(text, np.uint8, (train + test) * 65, 12).reshape(-1, 65)
+    else:
+        from sklearn import datasets
+
+        digits = datasets.load_digits()
+        rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)
+        rows = rows[np.random.default_rng(1).permutation(len(rows))]
+    return rows[:, :64].astype(np.float32) / np.float32(16), rows[:, 64].astype(np.int32)
+
+
+def read_options(description: str | None) -> argparse.Namespace:
+    """Read the command line; `steps` is the number of steps that follows from it."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
+    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=0.03)
+    parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--csv", default="curves.csv", help="where the numbers go; empty: nowhere")
+    parser.add_argument("--svg", default="curves.svg", help="where the picture goes; empty: nowhere")
+    options = parser.parse_args()
+    options.steps = options.epochs * (TRAIN // options.batch)
+    return options
+
+
+def batches(options: argparse.Namespace) -> Iterator[tuple[int, np.ndarray, bool]]:
+    """Give of each step its number, the rows of its images, and whether it ends an epoch."""
+    random = np.random.default_rng(options.seed)
+    per_epoch = TRAIN // options.batch
+    for step in range(options.steps):
+        place = step % per_epoch
+        if place == 0:
+            order = random.permutation(TRAIN)
+        yield step, order[place * options.batch :][: options.batch], place == per_epoch - 1
