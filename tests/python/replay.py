@@ -8,39 +8,8 @@ from typing import Any
 
 import numpy as np
 import shampoo
+from recorded import keys_of
 from tools import read_safetensors
-
-# Field of a recorded group -> keys; tests/golden/case_config.cc has the reasons.
-FIELDS = {
-    "inv_root_override": ["inverse_root_override"],
-    "grafting.type": ["grafting"],
-    "grafting.beta2": ["grafting_beta2"],
-    "grafting.epsilon": ["grafting_epsilon"],
-    "precision.computation": ["computation_dtype", "root_dtype"],
-    "precision.factor_matrix": ["factor_dtype"],
-    "precision.inv_factor_matrix": ["inverse_dtype"],
-    "precision.filtered_grad": ["filtered_grad_dtype"],
-    "precision.momentum": ["momentum_dtype"],
-    "precision.grafting_state": ["grafting_dtype"],
-}
-
-
-def keys_of(group: dict[str, Any]) -> dict[str, Any]:
-    keys: dict[str, Any] = {"initial_inverse": "zero"}
-    for field, value in group.items():
-        members = {field: value}
-        if isinstance(value, dict):
-            members = {f"{field}.{name}": inner for name, inner in value.items()}
-        for name, inner in members.items():
-            if name in ("params", "preconditioner_dtype"):
-                continue
-            if name == "inv_root_override" and isinstance(inner, list) and len(inner) == 1:
-                inner = [*inner, 0]
-            for key in FIELDS.get(name, [name]):
-                keys[key] = inner
-    if group["preconditioner_dtype"] is not None:
-        keys["factor_dtype"] = group["preconditioner_dtype"]
-    return keys
 
 
 class Replay:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay import keys_of
+from recorded import keys_of
 from tools import DATA, from_environment, read_safetensors
 
 jax = pytest.importorskip("jax")

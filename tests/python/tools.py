@@ -3,14 +3,13 @@
 """What several tests need."""
 from __future__ import annotations
 
-import json
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
@@ -30,15 +29,11 @@ def bfloat16() -> Any:
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Give the tensors, bit by bit, and the case of a recorded file."""
     kinds = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4"}
-    text = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", text)
-    head = json.loads(text[8 : 8 + length])
-    case = json.loads(head.pop("__metadata__", {}).get("case", "{}"))
+    tensors, case = recorded.read(path)
     found = {}
-    for name, entry in head.items():
-        first, last = entry["data_offsets"]
-        dtype = bfloat16() if entry["dtype"] == "BF16" else kinds[entry["dtype"]]
-        found[name] = np.frombuffer(text[8 + length + first : 8 + length + last], dtype).reshape(entry["shape"])
+    for name, tensor in tensors.items():
+        dtype = bfloat16() if tensor.dtype == "BF16" else kinds[tensor.dtype]
+        found[name] = np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
     return found, case
 
 

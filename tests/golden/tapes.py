@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Turns recorded trajectories into tapes, which a binding replays with few lines of code.
+
+    tapes.py --answers FOLDER --out FOLDER CASE.safetensors...
+
+FOLDER of the answers is what shampoo_replay wrote of the same cases. Of each case NAME two files come out. NAME.tape is
+text; its lines are to be done in their order, and words are parted by one blank:
+
+    key GROUP NAME VALUE             set a key of a group; group 0 is that of the plan's own config
+    param NAME GROUP DTYPE DIM...    a parameter, without dims a scalar; DTYPE is f32, f64, f16 or bf16; its first value
+    lr GROUP VALUE                   set the learning rate
+    grad NAME                        the gradient of the next step; a parameter without this line has none
+    step                             make a step; then no parameter has a gradient
+    expect NAME                      the parameter as it must be now, bit by bit
+
+All lines "key" come first, then all "param", both by group from 0 on. NAME.bin holds the bytes of what the lines
+"param", "grad" and "expect" stand for, in their order, and nothing else.
+"""
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from recorded import keys_of, read
+
+
+def as_text(value: Any) -> str:
+    """Write a value as shampoo_config_set_str() reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def write_tape(path: Path, answers: Path, out: Path) -> None:
+    """Write both files of a case."""
+    data, case = read(path)
+    answer, _ = read(answers / path.name)
+    lines: list[str] = []
+    parts: list[bytes] = []
+
+    def add(line: str, part: bytes) -> None:
+        lines.append(line)
+        parts.append(part)
+
+    for number, group in enumerate(case["groups"]):
+        lines += [f"key {number} {key} {as_text(value)}" for key, value in keys_of(group).items()]
+    dtype = case["param_dtype"].upper()
+    for number, group in enumerate(case["groups"]):
+        for param in group["params"]:
+            tensor = data[f"init/{param}"]
+            add(" ".join(map(str, ["param", f"p{param}", number, tensor.dtype.lower(), *tensor.shape])), tensor.data)
+    for step in range(1, case["steps"] + 1):
+        if case["lr_schedule"] is not None:
+            lines += [f"lr {number} {lr}" for number, lr in enumerate(case["lr_schedule"][step - 1])]
+        for param in range(len(case["shapes"])):
+            gradient = data.get(f"grad/{step}/{param}")
+            if gradient is not None:
+                assert gradient.dtype == dtype, path
+                add(f"grad p{param}", gradient.data)
+        lines.append("step")
+        for param in range(len(case["shapes"])):
+            add(f"expect p{param}", answer[f"param/{step}/{param}"].data)
+    (out / f"{path.stem}.tape").write_text("\n".join(lines) + "\n", encoding="ascii")
+    (out / f"{path.stem}.bin").write_bytes(b"".join(parts))
+
+
+def main() -> None:
+    """Write the tapes of all cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("cases", type=Path, nargs="+")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for path in options.cases:
+        write_tape(path, options.answers, options.out)
+
+
+if __name__ == "__main__":
+    main()
