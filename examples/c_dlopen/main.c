@@ -1,0 +1,203 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host that was built without libshampoo, and finds it when it runs: it trains the network of c_mlp on the digits,
+// with the same first weights, batches and settings, and so with the same losses.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "digits.h"
+#include "library.h"
+#include "mlp.h"
+#include "numbers.h"
+#include "progress.h"
+
+const char program_name[] = "host";
+
+static const char kHelp[] =
+    "usage: host [option value]...\n"
+    "\n"
+    "Loads libshampoo and trains a 64-128-64-10 network on handwritten digits.\n"
+    "\n"
+    "  --library FILE   the library (libshampoo.so.0, as the system finds it)\n"
+    "  --data FILE      the images (../c_mlp/data/digits.bin)\n"
+    "  --epochs N       passes over the training images (25)\n"
+    "  --csv FILE       receives the losses as numbers; without it they are not written\n"
+    "  --help           this text\n";
+
+typedef struct {
+  const char* library;
+  const char* data;
+  const char* csv;
+  int epochs;
+} Options;
+
+enum { kBatch = 64 };
+
+static Options parse(int argc, char** argv) {
+  Options options = {library_soname, "../c_mlp/data/digits.bin", NULL, 25};
+  for (int i = 1; i < argc; i += 2) {
+    const char* const name = argv[i];
+    const char* const value = argv[i + 1];  // NULL after the last argument
+    if (strcmp(name, "--help") == 0) {
+      fputs(kHelp, stdout);
+      exit(0);
+    }
+    if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
+    if (strcmp(name, "--library") == 0) {
+      options.library = value;
+    } else if (strcmp(name, "--data") == 0) {
+      options.data = value;
+    } else if (strcmp(name, "--csv") == 0) {
+      options.csv = value;
+    } else if (strcmp(name, "--epochs") == 0) {
+      options.epochs = to_integer(name, value, 1, 100000);
+    } else {
+      fail("there is no option %s; see --help", name);
+    }
+  }
+  return options;
+}
+
+static void log_message(void* user, int32_t level, const char* message) {
+  (void)user, (void)level;
+  fprintf(stderr, "libshampoo: %s\n", message);
+}
+
+static void tell_library(const Library* library) {
+  printf("library     %s\n", library->build_info());
+  for (int32_t b = 0; b < library->backend_count(); ++b) {
+    shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
+    library_check(library, library->backend_describe(b, &info), "backend");
+    printf("backend     %s: %s\n", info.name, info.usable ? "usable" : info.why_not);
+  }
+}
+
+static shampoo_config* make_config(const Library* library) {
+  static const char* const settings[][2] = {{"lr", "0.03"},
+                                            {"beta1", "0.9"},
+                                            {"beta2", "0.99"},
+                                            {"epsilon", "1e-6"},
+                                            {"weight_decay", "0.1"},
+                                            {"grafting", "adam"},
+                                            {"precondition_frequency", "10"},
+                                            {"max_preconditioner_dim", "128"}};
+  shampoo_config* config;
+  library_check(library, library->config_create(&config), "config");
+  for (size_t s = 0; s < sizeof settings / sizeof settings[0]; ++s) {
+    library_check(library, library->config_set_str(config, settings[s][0], settings[s][1]), settings[s][0]);
+  }
+  return config;
+}
+
+static shampoo_plan* make_plan(const Library* library, const shampoo_config* config) {
+  shampoo_plan* plan;
+  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  library_check(library, library->plan_create(&plan, config, &place), "plan");
+  for (int t = 0; t < kTensors; ++t) {
+    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
+    desc.name = mlp_tensors[t].name;
+    desc.ndim = mlp_tensors[t].ndim;
+    for (int d = 0; d < desc.ndim; ++d) desc.shape[d] = mlp_tensors[t].shape[d];
+    library_check(library, library->plan_add_param(plan, &desc, NULL), desc.name);
+  }
+  library_check(library, library->plan_finish(plan), "plan");
+  return plan;
+}
+
+static shampoo_optimizer* make_optimizer(const Library* library, const Mlp* net) {
+  shampoo_config* const config = make_config(library);
+  shampoo_plan* const plan = make_plan(library, config);
+  shampoo_optimizer* optimizer;
+  const shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  library_check(library, library->optimizer_create(&optimizer, plan, &device), "optimizer");
+
+  shampoo_buffers buffers[kTensors];
+  for (int t = 0; t < kTensors; ++t) {
+    const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
+    buffers[t] = empty;
+    buffers[t].param = buffers[t].out = net->params + mlp_tensors[t].offset;
+    buffers[t].grad = net->grads + mlp_tensors[t].offset;
+  }
+  library_check(library, library->optimizer_bind(optimizer, 0, kTensors, buffers), "bind");
+  library->plan_destroy(plan);
+  library->config_destroy(config);
+  return optimizer;
+}
+
+static void shuffle(int* rows, int count, uint64_t* random_state) {
+  for (int i = count - 1; i > 0; --i) {
+    const int j = (int)(random_uniform(random_state) * (i + 1));
+    const int row = rows[i];
+    rows[i] = rows[j];
+    rows[j] = row;
+  }
+}
+
+static void tell_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
+  int correct;
+  const double loss = mlp_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
+  mlp_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kInputs,
+               digits->labels + digits->train_count, &correct);
+  clear_progress();
+  printf("epoch %3d   loss %.6f   test images recognised %.2f %%\n", epoch, loss, 100.0 * correct / digits->test_count);
+  if (csv != NULL) fprintf(csv, "%d,%.9g\n", epoch, loss);
+}
+
+static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net, const Digits* digits,
+                  const Options* options, uint64_t* random_state, FILE* csv) {
+  const int steps_per_epoch = digits->train_count / kBatch, steps = options->epochs * steps_per_epoch;
+  real* const x = allocate(kBatch * kInputs, sizeof(real));
+  int labels[kBatch];
+  int* const rows = allocate((size_t)digits->train_count, sizeof(int));
+  double lr;
+  for (int i = 0; i < digits->train_count; ++i) rows[i] = i;
+  library_check(library, library->optimizer_get(optimizer, 0, "lr", &lr), "lr");
+  tell_epoch(net, digits, 0, csv);
+  for (int step = 0; step < steps; ++step) {
+    const int first = step % steps_per_epoch * kBatch;
+    if (first == 0) shuffle(rows, digits->train_count, random_state);
+    show_progress(step, steps);
+    for (int r = 0; r < kBatch; ++r) {
+      const int row = rows[first + r];
+      memcpy(x + (size_t)r * kInputs, digits->images + (size_t)row * kInputs, kInputs * sizeof(real));
+      labels[r] = digits->labels[row];
+    }
+    const double share = 0.5 * (1 + cos(3.14159265358979323846 * step / steps));
+    library_check(library, library->optimizer_set(optimizer, 0, "lr", share * lr), "lr");
+    mlp_gradient(net, kBatch, x, labels);
+    library_check(library, library->optimizer_step(optimizer, NULL), "step");
+    if ((step + 1) % steps_per_epoch == 0) tell_epoch(net, digits, step / steps_per_epoch + 1, csv);
+  }
+  free(rows);
+  free(x);
+}
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  uint64_t random_state = 1;
+  Library library;
+  Digits digits;
+  Mlp net;
+  library_open(&library, options.library);
+  library_check(&library, library.set_log(log_message, NULL, 1), "log");
+  tell_library(&library);
+  digits_load(&digits, options.data);
+  FILE* const csv = options.csv != NULL ? open_file(options.csv, "w") : NULL;
+  if (csv != NULL) fputs("epoch,shampoo_train_loss\n", csv);
+
+  mlp_create(&net, kBatch);
+  mlp_init(&net, &random_state);
+  shampoo_optimizer* const optimizer = make_optimizer(&library, &net);
+  train(&library, optimizer, &net, &digits, &options, &random_state, csv);
+
+  library.optimizer_destroy(optimizer);
+  mlp_free(&net);
+  digits_free(&digits);
+  if (csv != NULL) close_file(csv, options.csv);
+  library_close(&library);
+  return 0;
+}
