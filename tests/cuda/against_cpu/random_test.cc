@@ -10,8 +10,6 @@
 namespace shampoo_test {
 namespace {
 
-constexpr uint64_t kCourses = 100;
-
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -126,14 +124,20 @@ std::string Text(const ModelSpec& spec) {
   return text;
 }
 
-TEST_CASE("options drawn by lot") {
-  for (uint64_t seed = 1; seed <= kCourses; ++seed) {
+void CheckCourses(uint64_t count) {
+  for (uint64_t seed = 1; seed <= count; ++seed) {
     const Course course = DrawCourse(seed);
     INFO("seed ", seed, ": ", Text(course.spec));
     double_set_order(static_cast<int>(seed % 4), seed);
     CHECK(Difference(course) == "");
   }
   double_set_order(DOUBLE_AS_LATE_AS_POSSIBLE, 1);
+}
+
+TEST_CASE("options drawn by lot") { CheckCourses(30); }
+
+TEST_SUITE("long") {
+  TEST_CASE("options drawn by lot, a hundred times") { CheckCourses(100); }
 }
 
 }  // namespace
