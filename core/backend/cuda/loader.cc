@@ -17,6 +17,8 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr const char* kName = "cuda";
+// That of this major version, so that several may be installed; then what has one name only, as in a Python wheel.
+constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
 // As of CUDA: the plugin calls functions that came with 12.6.
 constexpr int32_t kLeastDriver = 12060;
@@ -93,10 +95,13 @@ Status Open(const std::string& file, Plugin* plugin) {
 
 Status OpenByName(Plugin* plugin) {
   if (plugin->table != nullptr) return {};
-  const std::string beside = FolderOfThisLibrary() + kFile;
-  if (beside != kFile && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
-  return Open(kFile, plugin)
-      .Within(Cat("there is no ", beside,
+  const std::string folder = FolderOfThisLibrary();
+  for (const char* const name : {kVersionedFile, kFile}) {
+    const std::string beside = folder + name;
+    if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
+  }
+  return Open(kVersionedFile, plugin)
+      .Within(Cat("there is no ", folder, kFile,
                   ": install the CUDA backend beside libshampoo.so, or give its path to "
                   "shampoo_backend_load"));
 }

@@ -9,6 +9,7 @@
 #include <shampoo/shampoo.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -87,6 +88,24 @@ TEST_CASE("without a plugin the backend tells where it was looked for, and optim
   CHECK(Tells(shampoo_last_error(), {"SHAMPOO_CUDA", "libshampoo_cuda.so"}));
   shampoo_plan_destroy(plan);
   shampoo_config_destroy(config);
+}
+
+// A file beside this program, which has the library in it, for as long as this lives.
+struct Beside {
+  Beside(const char* name, const char* fake)
+      : path(std::filesystem::read_symlink("/proc/self/exe").parent_path() / name) {
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink(Fake(fake), path);
+  }
+  ~Beside() { std::filesystem::remove(path); }
+  std::filesystem::path path;
+};
+
+TEST_CASE("beside the library the name with the version comes first, then that without") {
+  const Beside plain("libshampoo_cuda.so", "libfake_other_interface.so");
+  CheckUnusable({plain.path.c_str(), "interface number 99"});
+  const Beside versioned("libshampoo_cuda.so.0", "libfake_no_symbol.so");
+  CheckUnusable({versioned.path.c_str(), "no CUDA backend of libshampoo"});
 }
 
 TEST_CASE("the first that fits stays, on all threads at once") {

@@ -1,0 +1,36 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# libshampoo.a: for hosts that are to be one file. It holds one object, in which all but the functions of the header is
+# local: the private BLAS, the core and the code of templates, so that none of it meets what a host has by the same names.
+if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
+  message(FATAL_ERROR "SHAMPOO_STATIC is ON: libshampoo.a holds the private BLAS, so it goes with neither SHAMPOO_SYSTEM_BLAS "
+                      "nor SHAMPOO_SANITIZE")
+endif()
+
+# An object in place of a program. Groups are dissolved: of two groups of one name a linker keeps the host's, and what is
+# local in ours would be gone with it.
+# GCC makes constants of templates unique in the whole process, which no tool takes back.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(shampoo_core PRIVATE -fno-gnu-unique)
+  target_compile_options(shampoo_capi PRIVATE -fno-gnu-unique)
+endif()
+add_executable(shampoo_joined $<TARGET_OBJECTS:shampoo_capi>)
+target_link_libraries(shampoo_joined PRIVATE shampoo_core)
+target_link_options(shampoo_joined PRIVATE -r -nostdlib LINKER:--force-group-allocation)
+set_target_properties(shampoo_joined PROPERTIES LINKER_LANGUAGE CXX SUFFIX .o)
+
+set(archive ${CMAKE_CURRENT_BINARY_DIR}/libshampoo.a)
+add_custom_command(OUTPUT ${archive}
+  COMMAND ${CMAKE_OBJCOPY} --strip-debug --wildcard --keep-global-symbol=shampoo_* $<TARGET_FILE:shampoo_joined> shampoo.o
+  COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+  COMMAND ${CMAKE_AR} rcs ${archive} shampoo.o
+  DEPENDS shampoo_joined COMMENT "libshampoo.a" VERBATIM)
+add_custom_target(shampoo_archive ALL DEPENDS ${archive})
+
+add_library(shampoo_static STATIC IMPORTED GLOBAL)
+add_library(shampoo::shampoo_static ALIAS shampoo_static)
+add_dependencies(shampoo_static shampoo_archive)
+set_target_properties(shampoo_static PROPERTIES IMPORTED_LOCATION ${archive})
+target_include_directories(shampoo_static INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/include)
+target_link_libraries(shampoo_static INTERFACE ${SHAMPOO_STATIC_NEEDS})
+install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# pkg_config.sh KIND LIBRARY_DIR SOURCE PROGRAM VERSION: compiles and runs a program with what shampoo.pc says.
+#
+#   shared    linked with libshampoo.so
+#   archive   linked with libshampoo.a, and with the shared libraries of the system
+#   cxx       the same, and a program in C++ that is not optimized
+#   static    linked with nothing but archives
+#   loads     linked with nothing of it: the program loads it
+set -euo pipefail
+command -v pkg-config >/dev/null || { echo "skipped: pkg-config is not installed"; exit 77; }
+kind=$1 libraries=$2 source=$3 program=$4 version=$5
+export PKG_CONFIG_PATH=$libraries/pkgconfig
+[ "$(pkg-config --modversion shampoo)" = "$version" ] || { echo "shampoo.pc has another version than $version"; exit 1; }
+
+# shellcheck disable=SC2046  # the flags are words
+compile() {
+  cc -std=c89 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200112L $(pkg-config --cflags shampoo) "$source" "$@" -o "$program"
+}
+arguments=()
+# shellcheck disable=SC2046
+case $kind in
+  shared) compile $(pkg-config --libs shampoo) -Wl,-rpath,"$libraries" ;;
+  archive) compile -Wl,-Bstatic $(pkg-config --libs shampoo) -Wl,-Bdynamic $(pkg-config --static --libs shampoo | sed 's/-lshampoo//') ;;
+  cxx) c++ -O0 -std=c++11 -Wall -Wextra -Werror $(pkg-config --cflags shampoo) "$source" "$libraries/libshampoo.a" -ldl -pthread -o "$program" ;;
+  static) compile -static $(pkg-config --static --libs shampoo) ;;
+  loads)
+    compile -DPROGRAM_LOADS -Wno-long-long -ldl
+    arguments=("$libraries/libshampoo.so")
+    ;;
+esac
+[ "$("$program" "${arguments[@]}")" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
+
+# What the program was linked with is what it needs.
+needed=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
+case $kind in
+  shared) grep -q libshampoo.so <<<"$needed" ;;
+  archive | cxx | loads) ! grep -q shampoo <<<"$needed" ;;
+  static) [ -z "$needed" ] ;;
+esac || { printf 'the program needs:\n%s\n' "$needed"; exit 1; }

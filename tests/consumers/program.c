@@ -1,0 +1,66 @@
+/* Copyright The libshampoo authors.
+ * SPDX-License-Identifier: Apache-2.0
+ * The least that a user of the installed library does, built in every way that there is to find it. With PROGRAM_LOADS
+ * it knows the header alone, and takes the path of the library as its argument. */
+#include <shampoo/shampoo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A host's own, of names that the library has inside itself: neither is called by the other. */
+void cblas_dgemm(void) { abort(); }
+void dsyevd_(void) { abort(); }
+void dsteqr_(void) { abort(); }
+void xerbla_(void) { abort(); }
+
+#ifdef PROGRAM_LOADS
+#include <dlfcn.h>
+#define FIND(name)                                           \
+  do {                                                       \
+    void* const found = dlsym(library, "shampoo_" #name);    \
+    if (found == NULL) return puts("there is no " #name), 1; \
+    memcpy(&name, &found, sizeof found);                     \
+  } while (0)
+#endif
+
+int main(int argc, char** argv) {
+  shampoo_config* config = NULL;
+  double a[16] = {2, 1, 0, 0, 1, 2, 0, 0, 0, 0, 2, 1, 0, 0, 1, 2}, x[16], error = 0;
+  int i, j, k;
+#ifdef PROGRAM_LOADS
+  int32_t (*version)(void);
+  shampoo_status (*config_create)(shampoo_config**);
+  shampoo_status (*config_set_f64)(shampoo_config*, const char*, double);
+  void (*config_destroy)(shampoo_config*);
+  shampoo_status (*matrix_inverse_root)(const shampoo_config*, int64_t, int32_t, const void*, void*, int32_t, int32_t,
+                                        shampoo_root_info*);
+  void* const library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (library == NULL) return puts("usage: program LIBRARY"), 1;
+  FIND(version);
+  FIND(config_create);
+  FIND(config_set_f64);
+  FIND(config_destroy);
+  FIND(matrix_inverse_root);
+#define shampoo_version version
+#define shampoo_config_create config_create
+#define shampoo_config_set_f64 config_set_f64
+#define shampoo_config_destroy config_destroy
+#define shampoo_matrix_inverse_root matrix_inverse_root
+#else
+  (void)argc, (void)argv;
+#endif
+  if (shampoo_config_create(&config) != SHAMPOO_OK) return 1;
+  if (shampoo_config_set_f64(config, "epsilon", 1e-12) != SHAMPOO_OK) return 1;
+  /* x = a^(-1/2), so that x a x is the identity. */
+  if (shampoo_matrix_inverse_root(config, 4, SHAMPOO_F64, a, x, 2, 1, NULL) != SHAMPOO_OK) return 1;
+  shampoo_config_destroy(config);
+  for (i = 0; i < 4; ++i) {
+    for (j = 0; j < 4; ++j) {
+      double sum = i == j ? -1 : 0;
+      for (k = 0; k < 16; ++k) sum += x[4 * i + k / 4] * a[k] * x[4 * (k % 4) + j];
+      error += sum < 0 ? -sum : sum;
+    }
+  }
+  printf("%d.%d.%d\n", SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH);
+  return error < 1e-9 && shampoo_version() / 100 == 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR ? 0 : 1;
+}
