@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of shampoo-ckpt: what it takes, and what it says of what it does not take."""
 import os
+import pathlib
 import re
 
 from checkpoints import Case, ckpt, main, make
@@ -17,6 +18,11 @@ class Arguments(Case):
             self.assertLessEqual(len(line), 100)
         for arguments in (("-h",), ("help",), ("inspect", "--help"), ("diff", "a", "--help")):
             self.assertEqual(ckpt(*arguments).stdout, result.stdout)
+
+    def test_the_manual_page_has_them_all(self):
+        page = pathlib.Path(os.environ["MANUAL_PAGE"]).read_text(encoding="ascii").replace("\\-", "-")
+        for word in set(re.findall(r"(?<![\w-])--[a-z-]+|shampoo-ckpt [a-z]+", ckpt("--help").stdout)) - {"shampoo-ckpt looks"}:
+            self.assertIn(word, page)
 
     def test_version(self):
         self.assertRegex(self.run_tool(0, "--version"), f"^shampoo-ckpt {re.escape(os.environ['SHAMPOO_VERSION'])},")

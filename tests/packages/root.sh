@@ -1,0 +1,49 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# For the tests beside it, which source it: a Debian in a folder, in which nothing is but what a package brings.
+# Without debootstrap or without being root they are skipped.
+
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+
+# make_root FOLDER: a Debian of this machine's release, made once.
+make_root() {
+  [ "$(id -u)" -eq 0 ] || skip "a root of its own needs root"
+  command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+  [ ! -d "$1" ] || return 0
+  local codename mirror
+  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  mirror=$(apt-get indextargets --format '$(SITE)' "Codename: $codename" | head -n 1)
+  rm -rf "$1.part"
+  debootstrap --variant=minbase "$codename" "$1.part" "$mirror" >"$1.log" || { tail -n 20 "$1.log"; exit 1; }
+  mv "$1.part" "$1"
+}
+
+# copy_root FOLDER: sets root to a copy of it, which goes when the shell ends.
+copy_root() {
+  root=$(mktemp -d "$1.XXXXXX")
+  trap 'rm -rf "$root"' EXIT
+  cp -a "$1/." "$root"
+}
+
+# inside COMMAND: runs it in the copy, with no environment of ours. /proc is mounted for it alone.
+inside() {
+  unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+    DEBIAN_FRONTEND=noninteractive chroot "$0" sh -ec "$1"' "$root" "$1"
+}
+
+# install PACKAGE...: of Debian, or files of the copy's /packages.
+install() {
+  inside "apt-get -qq update && apt-get -qq install --no-install-recommends $* >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }"
+}
+
+# code_of PAGE LANGUAGE [NUMBER]: a block of code of a page of the documentation, by default the first of the language.
+code_of() {
+  awk -v start="\`\`\`$2" -v wanted="${3:-1}" '
+    $0 == start && !open { open = 1; ++seen; next }
+    open && /^```/ { open = 0; next }
+    open && seen == wanted' "$1"
+}
