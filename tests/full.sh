@@ -22,6 +22,7 @@ for source in $(git ls-files 'core/*.cc' 'capi/src/*.cc'); do
 done
 tally clang-tidy "$tidy_passed" "$tidy_failed"
 
+source tests/arm64/run.sh
 source tests/fuzz/run.sh
 
 # The record: what ran, when, on which commit and which kind of processor.

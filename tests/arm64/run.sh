@@ -1,0 +1,62 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by full.sh. Debian's packages
+# for arm64 are unpacked into a folder, so that the system stays as it is.
+
+arm64_root=$PWD/build/arm64_root
+arm64_packages() {
+  [ ! -e "$arm64_root/complete" ] || return 0
+  rm -rf "$arm64_root"
+  mkdir -p "$arm64_root"/{lists/partial,cache/archives/partial,packages}
+  (
+    cd "$arm64_root/packages"
+    options=(-qq -o "Dir::State::Lists=$arm64_root/lists" -o "Dir::Cache=$arm64_root/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
+    apt-get "${options[@]}" update
+    apt-get "${options[@]}" download libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev
+    for package in *.deb; do dpkg-deb -x "$package" "$arm64_root"; done
+  ) && touch "$arm64_root/complete"
+}
+
+arm64_build() {
+  cmake -S tests/arm64/project -B build/arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/arm64.cmake" -DSHAMPOO_ARM64_ROOT="$arm64_root" \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache &&
+    cmake --build build/arm64
+}
+
+# arm64_replay FOLDER OPTIONS...: the cases of the suite into the folder.
+arm64_replay() {
+  local out=build/arm64/out/$1
+  shift
+  rm -rf "$out"
+  qemu-aarch64-static -L /usr/aarch64-linux-gnu build/arm64/shampoo_replay --out "$out" "$@" >>build/arm64.log 2>&1
+}
+
+# arm64_count NAME COMMAND...: one more that passed, or failed.
+arm64_count() {
+  if "${@:2}" >>build/arm64.log 2>&1; then
+    arm64_passed=$((arm64_passed + 1))
+  else
+    printf 'arm64: %s failed; build/arm64.log tells more\n' "$1"
+    arm64_failed=$((arm64_failed + 1))
+  fi
+}
+
+printf '== arm64: build, recorded cases under qemu\n'
+arm64_passed=0
+arm64_failed=0
+if arm64_packages >build/arm64.log 2>&1 && arm64_build >>build/arm64.log 2>&1; then
+  for suite in trajectory matrix_root matrix_root_extra; do
+    arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
+    arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"
+  done
+  # The same bits for every number of threads and of ranks, there as elsewhere.
+  arm64_replay threads --threads 5 tests/golden/data/trajectory/*.safetensors || true
+  arm64_count threads diff -r build/arm64/out/trajectory build/arm64/out/threads
+  arm64_replay ranks --threads 1 --ranks 3 tests/golden/data/trajectory/*.safetensors || true
+  arm64_count ranks diff -r build/arm64/out/trajectory build/arm64/out/ranks
+  tally arm64 "$arm64_passed" "$arm64_failed"
+else
+  tail -n 40 build/arm64.log
+  tally 'arm64 (build)' 0 1
+fi
