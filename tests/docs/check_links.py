@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "site"))
+from anchors import HEADING, Anchors, lines_with_code  # noqa: E402
+
 # Generated trees; they are ignored by git, too.
 SKIPPED = re.compile(r"build.*|install|out|\..*")
-FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 # The text of a link may contain an image, whose brackets are one level deeper.
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?([^\s>]+)")
-HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 EXPLICIT = re.compile(r"<a\s+(?:id|name)=[\"']([^\"']+)[\"']")
 SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*:|^//")
 
@@ -28,36 +29,19 @@ def pages(root):
 
 
 def lines_outside_code(page):
-    fence = None
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        found = FENCE.match(line)
-        if fence is None and not found:
+    for number, line, is_code in lines_with_code(page.read_text(encoding="utf-8")):
+        if not is_code:
             yield number, line
-        elif fence is None:
-            fence = found.group(1)
-        elif found and found.group(1).startswith(fence):
-            fence = None
-
-
-def slug(heading):
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-    text = re.sub(r"[^\w\- ]", "", text.lower())
-    return text.replace(" ", "-")
 
 
 def anchors(page):
-    names = set()
+    names = Anchors()
     for _, line in lines_outside_code(page):
-        names.update(EXPLICIT.findall(line))
+        names.names.update(EXPLICIT.findall(line))
         heading = HEADING.match(line)
         if heading:
-            base = name = slug(heading.group(1))
-            repeat = 0
-            while name in names:
-                repeat += 1
-                name = f"{base}-{repeat}"
-            names.add(name)
-    return names
+            names.add(heading.group(2))
+    return names.names
 
 
 def links(page):

@@ -156,11 +156,13 @@
  * ================================================================================================================= */
 
 /**
- * Version of this header; shampoo_version() tells that of the library that was loaded. Before 1.0 a new minor version
- * may change the API; a patch version never does.
+ * Major version of this header; shampoo_version() tells that of the library that was loaded. Before 1.0 a new minor
+ * version may change the API; a patch version never does.
  */
 #define SHAMPOO_VERSION_MAJOR 0
+/** Minor version of this header. */
 #define SHAMPOO_VERSION_MINOR 1
+/** Patch version of this header. */
 #define SHAMPOO_VERSION_PATCH 0
 
 #ifdef __cplusplus

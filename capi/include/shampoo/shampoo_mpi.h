@@ -57,10 +57,13 @@ extern "C" {
 typedef struct shampoo_mpi_state {
   /** The duplicate: messages of the optimizer never meet those of the caller. */
   MPI_Comm comm;
-  /** Rank and number of ranks in it. */
-  int rank, world;
-  /** What the last failed call returned, and which collective that was, for abort. */
+  /** This rank in it. */
+  int rank;
+  /** Number of its ranks. */
+  int world;
+  /** What the last failed call returned, for abort. */
   int error;
+  /** Which collective that was. */
   const char* failed;
   /** Of an all-to-all: world receives, then world sends; MPI_REQUEST_NULL where nothing is under way. Made once, so
    * that a step allocates nothing here. */

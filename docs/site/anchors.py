@@ -1,0 +1,45 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The little of Markdown that the site and the tests of the documentation need, with the anchors that GitHub makes."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+HEADING = re.compile(r"^(\s{0,3}#{1,6})\s+(.*?)\s*#*\s*$")
+
+
+def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Give of each line its number, itself, and whether it belongs to a block of code."""
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        found = FENCE.match(line)
+        yield number, line, fence is not None or found is not None
+        if fence is None and found:
+            fence = found.group(1)
+        elif fence is not None and found and found.group(1).startswith(fence):
+            fence = None
+
+
+def slug(heading: str) -> str:
+    """Give the anchor of a heading that comes once."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    text = re.sub(r"[^\w\- ]", "", text.lower())
+    return text.replace(" ", "-")
+
+
+class Anchors:
+    """The anchors of a page, heading by heading: the second of a name gets a number."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def add(self, heading: str) -> str:
+        base = name = slug(heading)
+        repeat = 0
+        while name in self.names:
+            repeat += 1
+            name = f"{base}-{repeat}"
+        self.names.add(name)
+        return name
