@@ -22,6 +22,9 @@
 #ifdef SWIGPYTHON
 %include "python.i"
 #endif
+#ifdef SWIGJAVA
+%include "java.i"
+#endif
 
 /* A handle ends with the object that holds it, or earlier by its destroy function, after which it is NULL. */
 %define SHAMPOO_HANDLE(type)

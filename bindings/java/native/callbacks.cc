@@ -1,0 +1,162 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "native.h"
+
+namespace {
+
+// The user of ops.
+struct Calls {
+  jobject object;  // a CommCalls
+  size_t world;
+};
+
+const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
+
+// A buffer of Java has at most 2^31 - 1 bytes. Java cannot look at memory that is not there, of no bytes.
+jobject ShownBuffer(JNIEnv* env, const void* data, size_t bytes) {
+  static char nothing;
+  if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
+    const jclass kind = env->FindClass("java/lang/IllegalArgumentException");
+    const std::string text = "an exchange of " + std::to_string(bytes) +
+                             " bytes: a ByteBuffer holds 2147483647: set the key comm_bucket_bytes to less, or use "
+                             "a communicator in C";
+    if (kind != nullptr) env->ThrowNew(kind, text.c_str());
+    return nullptr;
+  }
+  return env->NewDirectByteBuffer(const_cast<void*>(bytes > 0 ? data : &nothing), static_cast<jlong>(bytes));
+}
+
+// 0, or 1 and the exception kept for the failure that the library will report.
+int32_t Finish(JNIEnv* env) {
+  if (env->ExceptionCheck() == JNI_FALSE) return 0;
+  ShampooJavaKeepCause(env);
+  return 1;
+}
+
+int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_rank, void* /*stream*/) {
+  const ShampooJavaEnv java;
+  JNIEnv* const env = java.Get();
+  if (env == nullptr) return 1;
+  const jobject source = ShownBuffer(env, send, bytes_per_rank);
+  const jobject target = source != nullptr ? ShownBuffer(env, recv, bytes_per_rank * CallsOf(user).world) : nullptr;
+  if (target != nullptr) env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_gather, source, target);
+  return Finish(env);
+}
+
+jlongArray Counts(JNIEnv* env, const size_t* bytes, size_t world, size_t* sum) {
+  std::vector<int64_t> counts;
+  *sum = 0;
+  for (size_t r = 0; r < world; ++r) {
+    counts.push_back(static_cast<int64_t>(bytes[r]));
+    *sum += bytes[r];
+  }
+  return ShampooJavaLongs(env, counts.data(), static_cast<int>(world));
+}
+
+int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                 void* /*stream*/) {
+  const ShampooJavaEnv java;
+  JNIEnv* const env = java.Get();
+  if (env == nullptr) return 1;
+  const size_t world = CallsOf(user).world;
+  size_t sent = 0, received = 0;
+  const jlongArray send_counts = Counts(env, send_bytes, world, &sent);
+  const jlongArray recv_counts = send_counts != nullptr ? Counts(env, recv_bytes, world, &received) : nullptr;
+  const jobject source = recv_counts != nullptr ? ShownBuffer(env, send, sent) : nullptr;
+  const jobject target = source != nullptr ? ShownBuffer(env, recv, received) : nullptr;
+  if (target != nullptr) {
+    env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_to_all, source, send_counts, target,
+                        recv_counts);
+  }
+  return Finish(env);
+}
+
+int32_t AsyncError(void* user) {
+  const ShampooJavaEnv java;
+  if (java.Get() == nullptr) return 1;
+  java.Get()->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_async_error);
+  return Finish(java.Get());
+}
+
+// It follows a failure, whose exception is kept already. What it throws itself CommCalls hands to the thread's handler.
+void Abort(void* user) {
+  const ShampooJavaEnv java;
+  if (java.Get() == nullptr) return;
+  java.Get()->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_abort);
+  java.Get()->ExceptionClear();
+}
+
+void Release(void* user) {
+  auto* const calls = static_cast<Calls*>(user);
+  const ShampooJavaEnv java;
+  if (java.Get() != nullptr) {
+    java.Get()->CallVoidMethod(calls->object, ShampooJavaFound().comm_release);
+    java.Get()->ExceptionClear();
+    java.Get()->DeleteGlobalRef(calls->object);
+  }
+  delete calls;
+}
+
+std::mutex log_mutex;
+jobject log_callback = nullptr;  // a global reference
+
+void Log(void* /*user*/, int32_t level, const char* message) {
+  const ShampooJavaEnv java;
+  JNIEnv* const env = java.Get();
+  if (env == nullptr) return;
+  jobject callback = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(log_mutex);
+    if (log_callback != nullptr) callback = env->NewLocalRef(log_callback);
+  }
+  const jbyteArray text = callback != nullptr ? ShampooJavaBytes(env, message) : nullptr;
+  if (text != nullptr) {
+    env->CallStaticVoidMethod(ShampooJavaFound().log, ShampooJavaFound().log_deliver, callback,
+                              static_cast<jint>(level), text);
+  }
+  env->ExceptionClear();
+}
+
+}  // namespace
+
+bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops) {
+  const ShampooJavaIds& ids = ShampooJavaFound();
+  const shampoo_comm_ops initial = SHAMPOO_COMM_OPS_INIT;
+  *ops = initial;
+  ops->rank = env->CallIntMethod(calls, ids.comm_rank);
+  if (env->ExceptionCheck() != JNI_FALSE) return false;
+  ops->world = env->CallIntMethod(calls, ids.comm_world);
+  if (env->ExceptionCheck() != JNI_FALSE) return false;
+  const bool has_all_to_all = env->CallBooleanMethod(calls, ids.comm_has_all_to_all) != JNI_FALSE;
+  if (env->ExceptionCheck() != JNI_FALSE) return false;
+  const jobject held = env->NewGlobalRef(calls);
+  if (held == nullptr) return false;
+  ops->user = new Calls{held, static_cast<size_t>(ops->world > 0 ? ops->world : 0)};
+  ops->all_gather = AllGather;
+  ops->async_error = AsyncError;
+  ops->abort = Abort;
+  ops->release = Release;
+  if (has_all_to_all) ops->all_to_all = AllToAll;
+  return true;
+}
+
+shampoo_log_callback ShampooJavaLog::Replace(JNIEnv* env, jobject callback) {
+  env_ = env;
+  jobject const held = callback != nullptr ? env->NewGlobalRef(callback) : nullptr;
+  const std::lock_guard<std::mutex> lock(log_mutex);
+  other_ = std::exchange(log_callback, held);
+  return callback != nullptr ? Log : nullptr;
+}
+
+ShampooJavaLog::~ShampooJavaLog() {
+  if (env_ == nullptr) return;
+  if (!keep_) {
+    const std::lock_guard<std::mutex> lock(log_mutex);
+    std::swap(log_callback, other_);
+  }
+  if (other_ != nullptr) env_->DeleteGlobalRef(other_);
+}

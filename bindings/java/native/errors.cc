@@ -1,0 +1,107 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "native.h"
+
+namespace {
+
+ShampooJavaIds ids = {};
+
+// The exception of a callback, as a global reference, until the call that it was made by returns on the same thread.
+thread_local jobject cause = nullptr;
+
+jclass FindClass(JNIEnv* env, const char* name) {
+  const jclass found = env->FindClass(name);
+  return found != nullptr ? static_cast<jclass>(env->NewGlobalRef(found)) : nullptr;
+}
+
+// Each line is done only if the one before has left no exception.
+bool FindIds(JNIEnv* env) {
+  return (ids.exception = FindClass(env, "org/shampoo/ShampooException")) != nullptr &&
+         (ids.exception_of = env->GetStaticMethodID(
+              ids.exception, "of", "(I[BLjava/lang/Throwable;J)Lorg/shampoo/ShampooException;")) != nullptr &&
+         (ids.log = FindClass(env, "org/shampoo/LogCalls")) != nullptr &&
+         (ids.log_deliver = env->GetStaticMethodID(ids.log, "deliver", "(Lorg/shampoo/LogCallback;I[B)V")) != nullptr &&
+         (ids.comm = FindClass(env, "org/shampoo/CommCalls")) != nullptr &&
+         (ids.comm_rank = env->GetMethodID(ids.comm, "rank", "()I")) != nullptr &&
+         (ids.comm_world = env->GetMethodID(ids.comm, "world", "()I")) != nullptr &&
+         (ids.comm_has_all_to_all = env->GetMethodID(ids.comm, "hasAllToAll", "()Z")) != nullptr &&
+         (ids.comm_all_gather =
+              env->GetMethodID(ids.comm, "allGather", "(Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V")) != nullptr &&
+         (ids.comm_all_to_all =
+              env->GetMethodID(ids.comm, "allToAll", "(Ljava/nio/ByteBuffer;[JLjava/nio/ByteBuffer;[J)V")) != nullptr &&
+         (ids.comm_async_error = env->GetMethodID(ids.comm, "asyncError", "()V")) != nullptr &&
+         (ids.comm_abort = env->GetMethodID(ids.comm, "abort", "()V")) != nullptr &&
+         (ids.comm_release = env->GetMethodID(ids.comm, "release", "()V")) != nullptr;
+}
+
+}  // namespace
+
+const ShampooJavaIds& ShampooJavaFound() { return ids; }
+
+ShampooJavaEnv::ShampooJavaEnv() {
+  if (ids.vm->GetEnv(reinterpret_cast<void**>(&env_), JNI_VERSION_10) == JNI_EDETACHED) {
+    // As a daemon: a thread of the host must not keep Java from ending.
+    attached_ = ids.vm->AttachCurrentThreadAsDaemon(reinterpret_cast<void**>(&env_), nullptr) == JNI_OK;
+    if (!attached_) env_ = nullptr;
+  }
+  if (env_ != nullptr && env_->PushLocalFrame(16) != JNI_OK) {
+    env_->ExceptionClear();
+    if (attached_) ids.vm->DetachCurrentThread();
+    env_ = nullptr;
+  }
+  cause_ = std::exchange(cause, nullptr);
+}
+
+ShampooJavaEnv::~ShampooJavaEnv() {
+  if (env_ == nullptr) return;
+  if (cause == nullptr) {
+    cause = cause_;
+  } else if (cause_ != nullptr) {
+    env_->DeleteGlobalRef(cause_);
+  }
+  env_->PopLocalFrame(nullptr);
+  if (attached_) ids.vm->DetachCurrentThread();
+}
+
+void ShampooJavaKeepCause(JNIEnv* env) {
+  const jthrowable thrown = env->ExceptionOccurred();
+  if (thrown == nullptr) return;
+  env->ExceptionClear();
+  if (cause != nullptr) env->DeleteGlobalRef(cause);
+  cause = env->NewGlobalRef(thrown);
+}
+
+void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step) {
+  const jobject reason = std::exchange(cause, nullptr);
+  if (status != SHAMPOO_OK) {
+    // Before Java runs on this thread: the text lives until its next call of the library.
+    const jbyteArray text = ShampooJavaBytes(env, shampoo_last_error());
+    if (text != nullptr) {
+      const jobject made = env->CallStaticObjectMethod(ids.exception, ids.exception_of, static_cast<jint>(status), text,
+                                                       reason, static_cast<jlong>(step));
+      if (env->ExceptionCheck() == JNI_FALSE) env->Throw(static_cast<jthrowable>(made));
+    }
+  }
+  if (reason != nullptr) env->DeleteGlobalRef(reason);
+}
+
+extern "C" {
+
+JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* /*reserved*/) {
+  JNIEnv* env = nullptr;
+  ids.vm = vm;
+  if (vm->GetEnv(reinterpret_cast<void**>(&env), JNI_VERSION_10) != JNI_OK || !FindIds(env)) return JNI_ERR;
+  return JNI_VERSION_10;
+}
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Library_headerVersion(JNIEnv* /*env*/, jclass /*type*/) {
+  return SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
+}
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Library_libraryVersion(JNIEnv* /*env*/, jclass /*type*/) {
+  return shampoo_version();
+}
+
+}  // extern "C"

@@ -1,0 +1,7 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+/** Shampoo optimizers over direct buffers. */
+module org.shampoo {
+  exports org.shampoo;
+}
