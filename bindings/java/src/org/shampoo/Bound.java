@@ -25,6 +25,11 @@ final class Bound {
     this.ownState = ownState;
   }
 
+  /** What is bound; null: nothing yet. */
+  Binding binding(int index) {
+    return bindings[index];
+  }
+
   int indexOf(String name) {
     for (int index = 0; index < params.size(); ++index) {
       if (params.get(index).name().equals(name)) {
@@ -58,11 +63,11 @@ final class Bound {
   }
 
   void bindGrad(long opt, int index, Memory grad) {
-    if (index < 0 || index >= bindings.length || bindings[index] == null) {
+    if (index < 0 || index >= bindings.length || binding(index) == null) {
       throw new ShampooException.State(
           "parameter " + index + ": bind it first: bindGrad gives another gradient to what is bound");
     }
-    bind(opt, index, List.of(bindings[index].withGrad(grad)));
+    bind(opt, index, List.of(binding(index).withGrad(grad)));
   }
 
   void bindScalar(long opt, int group, String key, DType dtype, Memory value) {

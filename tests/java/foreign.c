@@ -1,0 +1,81 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What C code in a process of Java may do: call the library on threads that Java does not know, and bring a
+// communicator of its own.
+#include <jni.h>
+#include <pthread.h>
+#include <shampoo/shampoo.h>
+#include <string.h>
+
+static int32_t on_other_thread(void* (*function)(void*), void* argument) {
+  pthread_t thread;
+  void* status;
+  if (pthread_create(&thread, NULL, function, argument) != 0) return -1;
+  if (pthread_join(thread, &status) != 0) return -1;
+  return (int32_t)(intptr_t)status;
+}
+
+// A plan that warns: use_nesterov has no effect without momentum.
+static void* warn(void* unused) {
+  shampoo_config* config;
+  shampoo_plan* plan;
+  shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  int32_t status = shampoo_config_create(&config);
+  (void)unused;
+  if (status == SHAMPOO_OK) status = shampoo_config_set_i64(config, "use_nesterov", 1);
+  if (status == SHAMPOO_OK) status = shampoo_plan_create(&plan, config, &desc);
+  if (status == SHAMPOO_OK) {
+    status = shampoo_plan_finish(plan);
+    shampoo_plan_destroy(plan);
+  }
+  shampoo_config_destroy(config);
+  return (void*)(intptr_t)status;
+}
+
+static void* step(void* optimizer) { return (void*)(intptr_t)shampoo_optimizer_step(optimizer, NULL); }
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_warn(JNIEnv* env, jclass type) {
+  (void)env, (void)type;
+  return on_other_thread(warn, NULL);
+}
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_step(JNIEnv* env, jclass type, jlong optimizer) {
+  (void)env, (void)type;
+  return on_other_thread(step, (void*)optimizer);
+}
+
+// The first of two ranks, of which the other is a mirror.
+static int exchanges, releases;
+
+static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+  (void)user, (void)stream;
+  if (send != recv) memcpy(recv, send, bytes);
+  memcpy((char*)recv + bytes, send, bytes);
+  ++exchanges;
+  return 0;
+}
+
+static void release(void* user) {
+  (void)user;
+  ++releases;
+}
+
+JNIEXPORT jlong JNICALL Java_org_shampoo_Foreign_ops(JNIEnv* env, jclass type) {
+  static shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  (void)env, (void)type;
+  ops.world = 2;
+  ops.all_gather = all_gather;
+  ops.release = release;
+  return (jlong)&ops;
+}
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_exchanges(JNIEnv* env, jclass type) {
+  (void)env, (void)type;
+  return exchanges;
+}
+
+JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_releases(JNIEnv* env, jclass type) {
+  (void)env, (void)type;
+  return releases;
+}

@@ -1,0 +1,388 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package org.shampoo;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.FloatBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Buffers, steps, states. */
+class OptimizerTest {
+  private static Optimizer make(Config config, Param... params) {
+    try (config;
+        Plan plan = new Plan(config)) {
+      for (Param param : params) {
+        plan.addParam(param);
+      }
+      return new Optimizer(plan.finish());
+    }
+  }
+
+  private static Optimizer make() {
+    return make(Model.config(), new Param("w", 3, 2), new Param("b", 2));
+  }
+
+  private static void assertRefused(String part, Executable call) {
+    String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
+    assertTrue(text.contains(part), text);
+  }
+
+  @Test
+  void aStepMinimizes() {
+    FloatBuffer w = Buffers.floats(3, -4);
+    FloatBuffer grad = Buffers.filled(2, 0);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
+      optimizer.bind("w", w, grad);
+      for (int step = 0; step < 200; ++step) {
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads what is here now
+        optimizer.step();
+      }
+      assertEquals(200, optimizer.stat("steps"));
+    }
+    assertEquals(0, w.get(0), 0.1);
+    assertEquals(0, w.get(1), 0.1);
+  }
+
+  /** What the library is given is the address of the buffer: nothing is copied. */
+  @Test
+  void addressesAreThoseOfTheBuffers() {
+    ByteBuffer bytes = Buffers.bytes(64);
+    long base = Raw.address(bytes);
+    assertNotEquals(0, base);
+    assertEquals(base, Memory.of(bytes).address());
+    assertEquals(base + 8, Memory.of(bytes.position(8)).address());
+    assertEquals(56, Memory.of(bytes).bytes());
+    FloatBuffer floats = bytes.slice().order(ByteOrder.nativeOrder()).asFloatBuffer();
+    assertEquals(base + 8 + 12, Memory.of(floats.position(3).limit(5)).address());
+    assertEquals(8, Memory.of(floats).bytes());
+    assertEquals(base + 8, Memory.of(bytes.slice().order(ByteOrder.nativeOrder()).asDoubleBuffer()).address());
+    assertEquals(base + 8 + 2, Memory.of(bytes.slice().order(ByteOrder.nativeOrder()).asShortBuffer().position(1)).address());
+  }
+
+  @Test
+  void aBufferFromItsPositionOnIsStepped() {
+    FloatBuffer all = Buffers.filled(10, 1);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4))) {
+      optimizer.bind("w", all.position(3).limit(7), Buffers.filled(4, 1));
+      all.clear();
+      optimizer.step();
+    }
+    float[] values = Buffers.copy(all);
+    for (int i = 0; i < 10; ++i) {
+      assertEquals(i < 3 || i >= 7, values[i] == 1, "element " + i);
+    }
+  }
+
+  @Test
+  void addressesOfOthersAreTaken() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer grad = Buffers.filled(4, 1);
+    Memory memory = Memory.of(Memory.of(w).address(), 16);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4))) {
+      optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, null)));
+      optimizer.step();
+      Memory small = Memory.of(memory.address(), 12);
+      assertRefused("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
+    }
+    assertTrue(w.get(0) < 1);
+    assertRefused("address 0", () -> Memory.of(0, 4));
+    assertRefused("-1 bytes", () -> Memory.of(64, -1));
+  }
+
+  @Test
+  void buffersOfAnotherKindAreRefused() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer grad = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      assertRefused("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
+      ByteBuffer big = ByteBuffer.allocateDirect(24);
+      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
+      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
+      Buffer chars = Buffers.bytes(24).asCharBuffer();
+      assertTrue(chars instanceof CharBuffer);
+      assertRefused("bytes, floats", () -> optimizer.bind("w", chars, grad));
+      assertRefused("F32 is expected", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
+      assertRefused("gradient of \"w\": 20 bytes, and 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
+      assertRefused("parameter \"w\": 28 bytes, and 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
+      ByteBuffer odd = Buffers.bytes(25).position(1).slice().order(ByteOrder.nativeOrder());
+      assertRefused("align", () -> optimizer.bind("w", odd, grad));
+      assertRefused("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
+      assertRefused("overlap", () -> {
+        Memory memory = Memory.of(w);
+        optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
+      });
+      assertRefused("\"none\"", () -> optimizer.bind("none", w, grad));
+      assertRefused("there are 2", () -> optimizer.bind(2, w, grad));
+      assertRefused("there are 2", () -> optimizer.bind(-1, w, grad));
+      assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
+      assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
+      // Nothing was bound by any of them.
+      assertThrows(ShampooException.State.class, optimizer::step);
+      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
+    }
+  }
+
+  @Test
+  void allAreBoundOrNone() {
+    try (Optimizer optimizer = make()) {
+      List<Binding> bindings =
+          List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
+      assertRefused("\"b\"", () -> optimizer.bind(0, bindings));
+      assertTrue(assertThrows(ShampooException.State.class, optimizer::step).getMessage().contains("w"));
+      assertTrue(optimizer.error().contains("w"));
+    }
+  }
+
+  @Test
+  void aParameterWithoutAGradientStays() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer b = Buffers.filled(2, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, Buffers.filled(6, 1));
+      optimizer.bind("b", b, null);
+      optimizer.step();
+      assertTrue(w.get(0) < 1);
+      assertEquals(1, b.get(0));
+      optimizer.bindGrad(1, Buffers.filled(2, 1));
+      optimizer.bindGrad(0, null);
+      float[] before = Buffers.copy(w);
+      optimizer.step();
+      assertTrue(b.get(0) < 1);
+      assertArrayEquals(before, Buffers.copy(w));
+    }
+  }
+
+  @Test
+  void outputsAndCopiesAreWritten() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer update = Buffers.filled(4, 7);
+    try (Optimizer optimizer = make(Model.config().set("output", "updates"), new Param("w", 4))) {
+      Binding binding = new Binding(Memory.of(w.asReadOnlyBuffer()), Memory.of(Buffers.filled(4, 1)), Memory.of(update), null);
+      optimizer.bind(0, List.of(binding));
+      optimizer.step();
+      assertEquals(1, w.get(0));
+      assertTrue(update.get(0) < 0);
+    }
+    ByteBuffer half = Buffers.bytes(8);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4).copyDtype(DType.BF16))) {
+      Binding binding = Binding.inPlace(w, Buffers.filled(4, 1));
+      Memory copy = Memory.of(half.asShortBuffer());
+      optimizer.bind(0, List.of(new Binding(binding.param(), binding.grad(), binding.out(), copy)));
+      optimizer.step();
+      assertEquals(w.get(0), Float.intBitsToFloat(half.getShort(0) << 16), 0.01);
+    }
+  }
+
+  @Test
+  void aGradientThatIsNotFiniteChangesNothing() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer grad = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, grad);
+      optimizer.bind("b", Buffers.filled(2, 1), null);
+      optimizer.step();
+      float[] before = Buffers.copy(w);
+      List<ByteBuffer> state = optimizer.stateEntries().stream().map(optimizer::readState).toList();
+      grad.put(4, Float.NaN);
+      ShampooException error = assertThrows(ShampooException.Numeric.class, optimizer::step);
+      assertTrue(error.getMessage().contains("w"), error.getMessage());
+      assertEquals(error.getMessage(), optimizer.error());
+      assertArrayEquals(before, Buffers.copy(w));
+      assertEquals(state, optimizer.stateEntries().stream().map(optimizer::readState).toList());
+      assertEquals(1, optimizer.stat("steps"));
+      grad.put(4, 1);
+      optimizer.step();
+      assertEquals(2, optimizer.stat("steps"));
+    }
+  }
+
+  @Test
+  void hyperParametersChangeBetweenSteps() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, Buffers.filled(6, 1));
+      optimizer.bind("b", Buffers.filled(2, 1), null);
+      assertEquals(0.1, optimizer.get(0, "lr"));
+      optimizer.set(0, "lr", 0);
+      optimizer.step();
+      assertEquals(1, w.get(0));
+      FloatBuffer rate = Buffers.floats(0.5f);
+      optimizer.bindScalar(0, "lr", DType.F32, Memory.of(rate));
+      optimizer.step();
+      float after = w.get(0);
+      assertTrue(after < 0.9);
+      rate.put(0, 0); // read when a step begins
+      optimizer.step();
+      assertEquals(after, w.get(0));
+      rate.put(0, -1);
+      assertThrows(ShampooException.Invalid.class, optimizer::step);
+      optimizer.bindScalar(0, "lr", DType.F32, null);
+      optimizer.set(0, "lr", 0.5);
+      optimizer.step();
+      assertTrue(w.get(0) < after);
+      optimizer.status(true);
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.set(1, "lr", 0.1));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.set(0, "grafting", 1));
+      assertThrows(ShampooException.State.class, () -> optimizer.set(0, "momentum", 0.5));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.get(0, "grafting"));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.stat("none"));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // there are no streams
+      assertRefused("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
+      assertThrows(
+          ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
+    }
+  }
+
+  private static void step(Optimizer optimizer, FloatBuffer w, int step) {
+    optimizer.bind(0, w, Buffers.floats(Model.gradient(0, step)));
+    optimizer.step();
+  }
+
+  private static Optimizer ofModel() {
+    return make(Model.config(), new Param("w", Model.SHAPES[0]));
+  }
+
+  @Test
+  void aStateThatIsCopiedGoesOnWithTheSameBits(@TempDir Path folder) {
+    FloatBuffer w = Buffers.floats(Model.first(0));
+    try (Optimizer optimizer = ofModel();
+        Optimizer copy = ofModel();
+        Optimizer loaded = ofModel()) {
+      step(optimizer, w, 0);
+      step(optimizer, w, 1);
+      List<StateEntry> entries = optimizer.stateEntries();
+      assertEquals(entries, copy.stateEntries());
+      for (StateEntry entry : entries) {
+        copy.writeState(entry, optimizer.readState(entry));
+      }
+      optimizer.save(folder);
+      loaded.load(folder);
+      FloatBuffer other = Buffers.floats(Buffers.copy(w));
+      FloatBuffer third = Buffers.floats(Buffers.copy(w));
+      step(optimizer, w, 2);
+      step(copy, other, 2);
+      step(loaded, third, 2);
+      assertArrayEquals(Buffers.copy(w), Buffers.copy(other));
+      assertArrayEquals(Buffers.copy(w), Buffers.copy(third));
+    }
+  }
+
+  @Test
+  void entriesTellWhatTheyAre() {
+    try (Optimizer optimizer = ofModel()) {
+      List<StateEntry> entries = optimizer.stateEntries();
+      StateEntry factor = entries.stream().filter(entry -> entry.key().equals("w/0/factor.0")).findFirst().orElseThrow();
+      assertEquals(List.of(8L, 8L), factor.shape());
+      assertEquals(64, factor.elements());
+      assertEquals(DType.F32, factor.dtype());
+      assertTrue(factor.symmetric());
+      assertEquals(-1, factor.flatOffset());
+      assertEquals(256, optimizer.readState(factor).capacity());
+      FloatBuffer row = Buffers.filled(8, 1);
+      optimizer.readState(factor, 8, 8, Memory.of(row), DeviceType.CPU, 0);
+      assertEquals(0, row.get(1));
+      assertRefused("bytes", () -> optimizer.readState(factor, 0, 64, Memory.of(row), DeviceType.CPU, 0));
+      assertRefused("range", () -> {
+        try {
+          optimizer.readState(factor, 60, 8, Memory.of(row), DeviceType.CPU, 0);
+        } catch (ShampooException.Invalid error) {
+          throw new ShampooException.Invalid("range: " + error.getMessage());
+        }
+      });
+      assertRefused("read-only", () -> optimizer.readState(factor, 0, 8, Memory.of(row.asReadOnlyBuffer()), DeviceType.CPU, 0));
+      assertRefused("F32", () -> optimizer.writeState(factor, Buffers.bytes(256).asIntBuffer()));
+      assertThrows(
+          ShampooException.Unsupported.class,
+          () -> optimizer.readState(factor, 0, 8, Memory.of(Memory.of(row).address(), 32), DeviceType.CUDA, 0));
+      StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
+    }
+  }
+
+  private static ByteBuffer arena(long bytes) {
+    return ByteBuffer.allocateDirect((int) bytes + 63).alignedSlice(64).slice(0, (int) bytes).order(ByteOrder.nativeOrder());
+  }
+
+  @Test
+  void arenasMakeAStepAPureFunction() {
+    try (Config config = Model.config();
+        Plan plan = new Plan(config)) {
+      plan.addParam("w", Model.SHAPES[0]);
+      long bytes = plan.finish().bytes("state");
+      ByteBuffer first = arena(bytes);
+      ByteBuffer second = arena(bytes);
+      assertThrows(
+          ShampooException.Invalid.class,
+          () -> new Optimizer(plan, new OptimizerOptions().state(Memory.of(arena(bytes - 64)))));
+      try (Optimizer optimizer = new Optimizer(plan, new OptimizerOptions().state(Memory.of(first)))) {
+        optimizer.bindState(Memory.of(first), Memory.of(second));
+        List<float[]> results = new ArrayList<>();
+        for (int time = 0; time < 2; ++time) {
+          FloatBuffer w = Buffers.floats(Model.first(0));
+          step(optimizer, w, 0);
+          results.add(Buffers.copy(w));
+        }
+        assertArrayEquals(results.get(0), results.get(1));
+        assertTrue(first.mismatch(second) >= 0);
+        assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(arena(bytes - 64))));
+        assertRefused("null", () -> {
+          try {
+            optimizer.bindState(Memory.of(first), null);
+          } catch (ShampooException.Invalid error) {
+            throw new ShampooException.Invalid("null: " + error.getMessage());
+          }
+        });
+        optimizer.bindState(null, null);
+      }
+    }
+  }
+
+  @Test
+  void checkpointsThatAreNotThereAreTold(@TempDir Path folder) throws Exception {
+    try (Optimizer optimizer = ofModel();
+        Optimizer other = make()) {
+      ShampooException error = assertThrows(ShampooException.Files.class, () -> optimizer.load(folder));
+      assertTrue(error.getMessage().contains(folder.toString()), error.getMessage());
+      optimizer.save(folder);
+      assertThrows(ShampooException.Invalid.class, () -> other.load(folder));
+      Path file = folder.resolve("file");
+      Files.writeString(file, "");
+      assertThrows(ShampooException.Files.class, () -> optimizer.save(file));
+      // The same name twice, and the same optimizer twice.
+      try (Optimizer twin = ofModel()) {
+        assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
+      }
+      assertThrows(ShampooException.State.class, () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
+      optimizer.load(folder); // none of them is left in use
+    }
+  }
+
+  @Test
+  void memoryOfTheHostIsNoneOfADevice() {
+    Memory memory = Memory.of(Buffers.filled(4, 1));
+    assertRefused("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().device(DeviceType.CUDA))) {
+      plan.addParam("w", 4);
+      plan.finish();
+      if (!Shampoo.backends().get(1).usable()) {
+        assertThrows(ShampooException.Unsupported.class, () -> new Optimizer(plan));
+      }
+    }
+  }
+}
