@@ -22,7 +22,8 @@ esac
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
   doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv python3-dev python3-mpi4py swig
-  clang abigail-tools valgrind locales clang-format doxygen)
+  clang abigail-tools valgrind locales clang-format doxygen
+  openjdk-17-jdk-headless junit5)
 if $full; then
   packages+=(clang-tidy libclang-rt-14-dev debootstrap lintian file dpkg-dev g++-aarch64-linux-gnu qemu-user-static)
 fi
@@ -96,6 +97,13 @@ prepare_cuda() {
 }
 prepare_cuda
 
+java_option=(-DSHAMPOO_JAVA=OFF)
+if command -v javac >/dev/null && [ -e /usr/share/java/junit-jupiter-engine.jar ]; then
+  java_option=(-DSHAMPOO_JAVA=ON)
+else
+  leave_out "the tests java, as there is no javac, or no JUnit 5 in /usr/share/java"
+fi
+
 # A user's choice of BLAS kernels is not what is tested.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
@@ -116,7 +124,7 @@ build_and_test() {
   shift
   report=$(mktemp)
   printf '== %s: configure, build, test\n' "$preset"
-  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
     ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
     local counts
     counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)

@@ -1,0 +1,66 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+
+/**
+ * The images. The file, byte by byte: "digits8\n"; the numbers of images to learn from and to judge with, 2 bytes each, the
+ * low byte first; then of each image 64 pixels from 0 (paper) to 16 (ink), and its label.
+ */
+final class Digits {
+  private static final int INK = 16;
+
+  final int trainCount;
+  final int testCount;
+  final double[] images;
+  final int[] labels;
+
+  Digits(String path) {
+    try (DataInputStream in = new DataInputStream(Files.newInputStream(Path.of(path)))) {
+      String head = new String(in.readNBytes(8), StandardCharsets.ISO_8859_1);
+      if (!head.equals("digits8\n")) {
+        throw new Failure(path + " does not begin with \"digits8\": it is no file of c_mlp/data/make_digits.py");
+      }
+      trainCount = in.readUnsignedByte() + 256 * in.readUnsignedByte();
+      testCount = in.readUnsignedByte() + 256 * in.readUnsignedByte();
+      int count = trainCount + testCount;
+      images = new double[count * Network.INPUTS];
+      labels = new int[count];
+      byte[] all = in.readAllBytes();
+      if (all.length != count * (Network.INPUTS + 1)) {
+        throw new EOFException(all.length + " bytes of images, and " + count + " images were announced");
+      }
+      for (int i = 0, at = 0; i < count; ++i) {
+        for (int pixel = 0; pixel < Network.INPUTS; ++pixel) {
+          images[i * Network.INPUTS + pixel] = (double) checked(path, i, all[at++], INK) / INK;
+        }
+        labels[i] = checked(path, i, all[at++], Network.CLASSES - 1);
+      }
+    } catch (NoSuchFileException error) {
+      throw new Failure(path + " is not there: --data says where the images are");
+    } catch (IOException error) {
+      throw new Failure(path + " cannot be read: " + error.getMessage());
+    }
+  }
+
+  private static int checked(String path, int image, int value, int most) {
+    if (value < 0 || value > most) {
+      throw new Failure(path + ": image " + image + " has a " + value + ", above " + most);
+    }
+    return value;
+  }
+
+  /** Copies the images of a batch, and their labels. */
+  void gather(int[] rows, int first, int count, double[] x, int[] labelsOut) {
+    for (int r = 0; r < count; ++r) {
+      System.arraycopy(images, rows[first + r] * Network.INPUTS, x, r * Network.INPUTS, Network.INPUTS);
+      labelsOut[r] = labels[rows[first + r]];
+    }
+  }
+}

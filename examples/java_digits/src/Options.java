@@ -1,0 +1,110 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** The command line. */
+final class Options {
+  private static final String HELP =
+      """
+      usage: java -cp CLASSES:shampoo.jar Train [option value]...
+
+      Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
+      with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies, and draws them.
+
+        --epochs N           passes over the training images (25)
+        --batch N            images per step (64)
+        --lr X               learning rate of Shampoo (0.03)
+        --adamw-lr X         learning rate of AdamW (0.03)
+        --weight-decay X     of both, decoupled (0.1)
+        --threads N          threads of a Shampoo step; 0: all processors (0)
+        --seed N             of the first weights and of the order of the images (1)
+        --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
+        --data FILE          the images (../c_mlp/data/digits.bin)
+        --csv FILE           receives the curves as numbers (curves.csv); "": not written
+        --svg FILE           receives the curves as a picture (curves.svg); "": not written
+        --step-losses FILE   receives the loss of every step before the step
+        --help               this text
+      """;
+
+  int epochs = 25;
+  int batch = 64;
+  double adamwLr = 0.03;
+  double weightDecay = 0.1;
+  int seed = 1;
+  String data = "../c_mlp/data/digits.bin";
+  String csv = "curves.csv";
+  String svg = "curves.svg";
+  String stepLosses = "";
+
+  /** Hyper-parameters of libshampoo, KEY=VALUE; the last of a key counts. */
+  final List<String> settings =
+      new ArrayList<>(
+          List.of(
+              "lr=0.03", "beta1=0.9", "beta2=0.99", "epsilon=1e-6", "weight_decay=0.1", "grafting=adam",
+              "precondition_frequency=10",
+              // The longest dim of the network. The default of 1024 would merge W3 into one vector: 10 * 64 is below it.
+              "max_preconditioner_dim=128"));
+
+  /** Gives null where only help was wanted, which is printed. */
+  static Options parse(String[] args) {
+    Options options = new Options();
+    for (int i = 0; i < args.length; i += 2) {
+      if (args[i].equals("--help")) {
+        System.out.print(HELP);
+        return null;
+      }
+      if (i + 1 == args.length) {
+        throw new Failure(args[i] + " is unknown or lacks its value; see --help");
+      }
+      options.take(args[i], args[i + 1]);
+    }
+    return options;
+  }
+
+  private void take(String name, String value) {
+    switch (name) {
+      case "--epochs" -> epochs = integer(name, value, 1);
+      case "--batch" -> batch = integer(name, value, 1);
+      case "--lr" -> settings.add("lr=" + value);
+      case "--adamw-lr" -> adamwLr = number(name, value);
+      case "--weight-decay" -> {
+        weightDecay = number(name, value);
+        settings.add("weight_decay=" + value);
+      }
+      case "--threads" -> settings.add("threads=" + value);
+      case "--seed" -> seed = integer(name, value, 0);
+      case "--set" -> settings.add(value);
+      case "--data" -> data = value;
+      case "--csv" -> csv = value;
+      case "--svg" -> svg = value;
+      case "--step-losses" -> stepLosses = value;
+      default -> throw new Failure("there is no option " + name + "; see --help");
+    }
+  }
+
+  private static double number(String name, String text) {
+    try {
+      double value = Double.parseDouble(text);
+      if (value >= 0 && value < Double.POSITIVE_INFINITY) {
+        return value;
+      }
+    } catch (NumberFormatException error) {
+      // Told below.
+    }
+    throw new Failure(name + ": \"" + text + "\" is not a number of 0 or more");
+  }
+
+  private static int integer(String name, String text, int least) {
+    try {
+      int value = Integer.parseInt(text);
+      if (value >= least) {
+        return value;
+      }
+    } catch (NumberFormatException error) {
+      // Told below.
+    }
+    throw new Failure(name + ": \"" + text + "\" is not an integer of " + least + " or more");
+  }
+}

@@ -1,0 +1,62 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import java.nio.DoubleBuffer;
+import java.util.List;
+import org.shampoo.Config;
+import org.shampoo.DType;
+import org.shampoo.Optimizer;
+import org.shampoo.Param;
+import org.shampoo.Plan;
+
+/** All that touches the library: config, plan, optimizer, bind, step. */
+final class WithShampoo implements AutoCloseable {
+  final double lr;
+  final long stateBytes;
+  private final Optimizer optimizer;
+
+  WithShampoo(Network net, List<String> settings) {
+    // 1. The hyper-parameters.
+    try (Config config = new Config()) {
+      for (String setting : settings) {
+        int equals = setting.indexOf('=');
+        if (equals < 0) {
+          throw new Failure("\"" + setting + "\" is not of the form key=value");
+        }
+        config.set(setting.substring(0, equals), setting.substring(equals + 1));
+      }
+      // 2. The shapes of the parameters.
+      try (Plan plan = new Plan(config)) {
+        for (int t = 0; t < Network.NAMES.length; ++t) {
+          plan.addParam(new Param(Network.NAMES[t], Network.SHAPES[t]).dtype(DType.F64));
+        }
+        stateBytes = plan.finish().bytes("state");
+        // 3. The optimizer, which allocates all that it will ever need.
+        optimizer = new Optimizer(plan);
+      }
+    }
+    lr = optimizer.get(0, "lr");
+    // 4. Where parameters and gradients are. They stay there, so once is enough.
+    for (int t = 0; t < Network.NAMES.length; ++t) {
+      optimizer.bind(t, part(net.params, t), part(net.grads, t));
+    }
+  }
+
+  private static DoubleBuffer part(DoubleBuffer all, int tensor) {
+    return all.slice(Network.offset(tensor), Network.size(tensor));
+  }
+
+  void step(double rate) {
+    optimizer.set(0, "lr", rate);
+    optimizer.step();
+  }
+
+  long roots() {
+    return (long) optimizer.stat("root_computed");
+  }
+
+  @Override
+  public void close() {
+    optimizer.close();
+  }
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_jni.sh COMMAND...: runs it, and fails where it fails or where -Xcheck:jni has found something.
+output=$("$@" 2>&1)
+status=$?
+printf '%s\n' "$output" | tail -n 60
+if printf '%s\n' "$output" | grep -E -A 5 'WARNING in native method|FATAL ERROR in native method|WARNING: JNI local refs'; then
+  echo "check_jni: the lines above are of -Xcheck:jni"
+  exit 1
+fi
+exit $status
