@@ -65,7 +65,8 @@ final class Report {
   static void writeCsv(String path, List<Curve> curves) {
     Curve one = curves.get(0);
     Curve other = curves.get(1);
-    StringBuilder csv = new StringBuilder("epoch,shampoo_train_loss,adamw_train_loss,shampoo_test_accuracy,adamw_test_accuracy\n");
+    StringBuilder csv = new StringBuilder("epoch,shampoo_train_loss,adamw_train_loss,");
+    csv.append("shampoo_test_accuracy,adamw_test_accuracy\n");
     for (int e = 0; e < one.loss.length; ++e) {
       csv.append(e + "," + one.loss[e] + "," + other.loss[e] + "," + one.accuracy[e] + "," + other.accuracy[e] + "\n");
     }

@@ -6,25 +6,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.net.URL;
-import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.tools.ToolProvider;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What docs/java.md shows is true: it compiles without a warning, and runs. */
 class DocsTest {
   @TempDir Path folder;
-
-  @AfterEach
-  void silence() {
-    Shampoo.setLog(null, LogLevel.ERROR);
-  }
 
   /** Blocks of imports come first; blocks of methods stand in the class; all others are its main. */
   private static String program() throws IOException {
@@ -53,8 +47,17 @@ class DocsTest {
       "--release", "17", "-Xlint:all", "-Werror", "-cp", jar, "-d", folder.toString(), source.toString()
     };
     assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, options));
-    try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()})) {
-      loader.loadClass("Guide").getMethod("main", String[].class).invoke(null, (Object) new String[0]);
+    // As a user would run it, and with the jar on the module path, which no other test has.
+    String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+    for (List<String> paths :
+        List.of(List.of("-cp", folder + ":" + jar), List.of("-p", jar, "--add-modules", "org.shampoo", "-cp", folder.toString()))) {
+      List<String> command = new ArrayList<>(List.of(java, "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+      command.addAll(paths);
+      command.add("Guide");
+      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String told = new String(process.getInputStream().readAllBytes());
+      assertEquals(0, process.waitFor(), told);
+      assertTrue(told.contains("bias"), told);
     }
   }
 }

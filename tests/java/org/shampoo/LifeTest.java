@@ -243,6 +243,15 @@ class LifeTest {
     assertEquals(1, comm.released);
   }
 
+  @Test
+  void aCommunicatorIsLetGoWithItsOptimizer() throws Exception {
+    Ranks.Rank comm = new Ranks(1).new Rank(0);
+    WeakReference<Ranks.Rank> gone = new WeakReference<>(comm);
+    make(comm).close();
+    comm = null;
+    assertTrue(isCollected(gone));
+  }
+
   private static final int SIZE = 1 << 14;
 
   /** Steps of an optimizer that alone has its buffers, and that nobody has any more when its last step begins. */

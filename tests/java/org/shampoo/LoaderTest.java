@@ -28,6 +28,8 @@ class LoaderTest {
   private static final Path SOURCE = Path.of(System.getProperty("shampoo.source"));
   private static final String JAR = System.getProperty("shampoo.jar");
 
+  private static final String NATIVE = "org/shampoo/native/linux-" + System.getProperty("os.arch") + "/";
+
   @TempDir Path folder;
 
   private String run(List<String> command, Map<String, String> environment) throws Exception {
@@ -61,7 +63,7 @@ class LoaderTest {
     Path out = Files.createDirectories(folder.resolve("unpacked"));
     try (JarFile jar = new JarFile(JAR)) {
       for (String name : List.of("libshampoo.so.0", "libshampoo_java.so")) {
-        try (InputStream in = jar.getInputStream(jar.getEntry("org/shampoo/native/linux-amd64/" + name))) {
+        try (InputStream in = jar.getInputStream(jar.getEntry(NATIVE + name))) {
           Files.copy(in, out.resolve(name));
         }
       }
@@ -165,7 +167,7 @@ class LoaderTest {
         assertEquals(Files.readString(SOURCE.resolve(name)), new String(packed));
       }
       // Debug information would be most of it.
-      assertTrue(jar.getEntry("org/shampoo/native/linux-amd64/libshampoo.so.0").getSize() < 40 << 20);
+      assertTrue(jar.getEntry(NATIVE + "libshampoo.so.0").getSize() < 40 << 20);
     }
   }
 

@@ -13,13 +13,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.CharBuffer;
 import java.nio.FloatBuffer;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Buffers, steps, states. */
 class OptimizerTest {
@@ -248,127 +244,14 @@ class OptimizerTest {
     }
   }
 
-  private static void step(Optimizer optimizer, FloatBuffer w, int step) {
-    optimizer.bind(0, w, Buffers.floats(Model.gradient(0, step)));
-    optimizer.step();
-  }
-
-  private static Optimizer ofModel() {
-    return make(Model.config(), new Param("w", Model.SHAPES[0]));
-  }
-
   @Test
-  void aStateThatIsCopiedGoesOnWithTheSameBits(@TempDir Path folder) {
-    FloatBuffer w = Buffers.floats(Model.first(0));
-    try (Optimizer optimizer = ofModel();
-        Optimizer copy = ofModel();
-        Optimizer loaded = ofModel()) {
-      step(optimizer, w, 0);
-      step(optimizer, w, 1);
-      List<StateEntry> entries = optimizer.stateEntries();
-      assertEquals(entries, copy.stateEntries());
-      for (StateEntry entry : entries) {
-        copy.writeState(entry, optimizer.readState(entry));
-      }
-      optimizer.save(folder);
-      loaded.load(folder);
-      FloatBuffer other = Buffers.floats(Buffers.copy(w));
-      FloatBuffer third = Buffers.floats(Buffers.copy(w));
-      step(optimizer, w, 2);
-      step(copy, other, 2);
-      step(loaded, third, 2);
-      assertArrayEquals(Buffers.copy(w), Buffers.copy(other));
-      assertArrayEquals(Buffers.copy(w), Buffers.copy(third));
-    }
-  }
-
-  @Test
-  void entriesTellWhatTheyAre() {
-    try (Optimizer optimizer = ofModel()) {
-      List<StateEntry> entries = optimizer.stateEntries();
-      StateEntry factor = entries.stream().filter(entry -> entry.key().equals("w/0/factor.0")).findFirst().orElseThrow();
-      assertEquals(List.of(8L, 8L), factor.shape());
-      assertEquals(64, factor.elements());
-      assertEquals(DType.F32, factor.dtype());
-      assertTrue(factor.symmetric());
-      assertEquals(-1, factor.flatOffset());
-      assertEquals(256, optimizer.readState(factor).capacity());
-      FloatBuffer row = Buffers.filled(8, 1);
-      optimizer.readState(factor, 8, 8, Memory.of(row), DeviceType.CPU, 0);
-      assertEquals(0, row.get(1));
-      assertRefused("bytes", () -> optimizer.readState(factor, 0, 64, Memory.of(row), DeviceType.CPU, 0));
-      assertRefused("range", () -> {
-        try {
-          optimizer.readState(factor, 60, 8, Memory.of(row), DeviceType.CPU, 0);
-        } catch (ShampooException.Invalid error) {
-          throw new ShampooException.Invalid("range: " + error.getMessage());
-        }
-      });
-      assertRefused("read-only", () -> optimizer.readState(factor, 0, 8, Memory.of(row.asReadOnlyBuffer()), DeviceType.CPU, 0));
-      assertRefused("F32", () -> optimizer.writeState(factor, Buffers.bytes(256).asIntBuffer()));
-      assertThrows(
-          ShampooException.Unsupported.class,
-          () -> optimizer.readState(factor, 0, 8, Memory.of(Memory.of(row).address(), 32), DeviceType.CUDA, 0));
-      StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
-      assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
-    }
-  }
-
-  private static ByteBuffer arena(long bytes) {
-    return ByteBuffer.allocateDirect((int) bytes + 63).alignedSlice(64).slice(0, (int) bytes).order(ByteOrder.nativeOrder());
-  }
-
-  @Test
-  void arenasMakeAStepAPureFunction() {
-    try (Config config = Model.config();
-        Plan plan = new Plan(config)) {
-      plan.addParam("w", Model.SHAPES[0]);
-      long bytes = plan.finish().bytes("state");
-      ByteBuffer first = arena(bytes);
-      ByteBuffer second = arena(bytes);
-      assertThrows(
-          ShampooException.Invalid.class,
-          () -> new Optimizer(plan, new OptimizerOptions().state(Memory.of(arena(bytes - 64)))));
-      try (Optimizer optimizer = new Optimizer(plan, new OptimizerOptions().state(Memory.of(first)))) {
-        optimizer.bindState(Memory.of(first), Memory.of(second));
-        List<float[]> results = new ArrayList<>();
-        for (int time = 0; time < 2; ++time) {
-          FloatBuffer w = Buffers.floats(Model.first(0));
-          step(optimizer, w, 0);
-          results.add(Buffers.copy(w));
-        }
-        assertArrayEquals(results.get(0), results.get(1));
-        assertTrue(first.mismatch(second) >= 0);
-        assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(arena(bytes - 64))));
-        assertRefused("null", () -> {
-          try {
-            optimizer.bindState(Memory.of(first), null);
-          } catch (ShampooException.Invalid error) {
-            throw new ShampooException.Invalid("null: " + error.getMessage());
-          }
-        });
-        optimizer.bindState(null, null);
-      }
-    }
-  }
-
-  @Test
-  void checkpointsThatAreNotThereAreTold(@TempDir Path folder) throws Exception {
-    try (Optimizer optimizer = ofModel();
-        Optimizer other = make()) {
-      ShampooException error = assertThrows(ShampooException.Files.class, () -> optimizer.load(folder));
-      assertTrue(error.getMessage().contains(folder.toString()), error.getMessage());
-      optimizer.save(folder);
-      assertThrows(ShampooException.Invalid.class, () -> other.load(folder));
-      Path file = folder.resolve("file");
-      Files.writeString(file, "");
-      assertThrows(ShampooException.Files.class, () -> optimizer.save(file));
-      // The same name twice, and the same optimizer twice.
-      try (Optimizer twin = ofModel()) {
-        assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
-      }
-      assertThrows(ShampooException.State.class, () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
-      optimizer.load(folder); // none of them is left in use
+  void aParameterWithoutElementsIsBound() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    try (Optimizer optimizer = make(Model.config(), new Param("empty", 0, 3), new Param("w", 4))) {
+      optimizer.bind("empty", Buffers.filled(0, 1), Buffers.filled(0, 1));
+      optimizer.bind("w", w, Buffers.filled(4, 1));
+      optimizer.step();
+      assertTrue(w.get(0) < 1);
     }
   }
 
