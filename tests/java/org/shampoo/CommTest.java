@@ -193,6 +193,34 @@ class CommTest {
     }
   }
 
+  /** Under -Xcheck:jni this shows that no callback leaves references behind, as the frame of the step has few. */
+  @Test
+  void aStepMayExchangeManyTimes() throws Exception {
+    int[] exchanges = new int[1];
+    Communicator counts =
+        new Mirror() {
+          @Override
+          public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+            ++exchanges[0];
+            super.allGather(send, recv);
+          }
+        };
+    try (Config config = Model.config().set("comm_bucket_bytes", 1024);
+        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+      for (int p = 0; p < 64; ++p) {
+        plan.addParam("p" + p, 256);
+      }
+      try (Optimizer optimizer = new Optimizer(plan.finish(), new OptimizerOptions().replicas(counts))) {
+        for (int p = 0; p < 64; ++p) {
+          optimizer.bind(p, Buffers.filled(256, 1), Buffers.filled(256, 1));
+        }
+        int before = exchanges[0];
+        optimizer.step();
+        assertTrue(exchanges[0] - before >= 30, (exchanges[0] - before) + " exchanges");
+      }
+    }
+  }
+
   @Test
   void aRankThatIsNotBelowItsWorldIsRefusedAndReleased() {
     Ranks.Rank comm = new Ranks(2).new Rank(2);
