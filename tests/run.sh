@@ -98,10 +98,11 @@ prepare_cuda() {
 prepare_cuda
 
 java_option=(-DSHAMPOO_JAVA=OFF)
-if command -v javac >/dev/null && [ -e /usr/share/java/junit-jupiter-engine.jar ]; then
+java_version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p' || true)
+if [ "${java_version:-0}" -ge 17 ] && [ -e /usr/share/java/junit-jupiter-engine.jar ]; then
   java_option=(-DSHAMPOO_JAVA=ON)
 else
-  leave_out "the tests java, as there is no javac, or no JUnit 5 in /usr/share/java"
+  leave_out "the tests java, as there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
 fi
 
 # A user's choice of BLAS kernels is not what is tested.
