@@ -23,7 +23,7 @@ packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
   doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv python3-dev python3-mpi4py swig
   clang abigail-tools valgrind locales clang-format doxygen
-  openjdk-17-jdk-headless junit5)
+  openjdk-17-jdk-headless junit5 cargo rustc rustfmt rust-clippy)
 if $full; then
   packages+=(clang-tidy libclang-rt-14-dev debootstrap lintian file dpkg-dev g++-aarch64-linux-gnu qemu-user-static)
 fi
@@ -78,6 +78,14 @@ prepare_python() {
 }
 prepare_python
 
+# The Rust crates, with Debian's toolchain.
+rust_option=(-DSHAMPOO_RUST=OFF)
+if [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] && [ -x /usr/bin/rustc ]; then
+  rust_option=(-DSHAMPOO_RUST=ON -DSHAMPOO_CARGO=/usr/bin/cargo)
+else
+  leave_out "the tests rust, as cargo, rustc, rustfmt and clippy are not in /usr/bin"
+fi
+
 # The CUDA backend is compiled where there is a toolkit. Its tests need no GPU and no toolkit, but the headers of one.
 cuda_option=()
 prepare_cuda() {
@@ -125,7 +133,7 @@ build_and_test() {
   shift
   report=$(mktemp)
   printf '== %s: configure, build, test\n' "$preset"
-  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" "${rust_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
     ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
     local counts
     counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)

@@ -1,0 +1,36 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! The line that shows how far a training is, where someone looks on.
+
+use std::io::Write;
+use std::os::raw::c_int;
+
+extern "C" {
+    fn isatty(descriptor: c_int) -> c_int;
+}
+
+fn on_terminal() -> bool {
+    // SAFETY: it takes any number; 1 is the standard output. (std::io::IsTerminal is of Rust 1.70.)
+    unsafe { isatty(1) == 1 }
+}
+
+/// Takes the line away, so that something else can be printed in its place.
+pub fn clear_progress() {
+    if on_terminal() {
+        print!("\r\x1b[K");
+    }
+}
+
+pub fn show_progress(step: usize, steps: usize) {
+    const BAR: usize = 40;
+    if on_terminal() {
+        let done = step * BAR / steps;
+        print!(
+            "\r\x1b[K{}{} step {step} of {steps}",
+            "#".repeat(done),
+            ".".repeat(BAR - done)
+        );
+        let _ = std::io::stdout().flush(); // only a sight
+    }
+}

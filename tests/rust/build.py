@@ -1,0 +1,15 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""build.py CARGO PROGRAM: builds the tests of this folder, and copies the program that has them to PROGRAM."""
+import json
+import shutil
+import subprocess
+import sys
+
+cargo, program = sys.argv[1:]
+command = [cargo, "test", "--locked", "--lib", "--no-run", "--message-format=json-render-diagnostics"]
+printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+messages = [json.loads(line) for line in printed.splitlines()]
+(built,) = {message["executable"] for message in messages if message.get("executable")}
+shutil.copy(built, program)

@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_crates.py REPOSITORY: the crates have the version of the header, its license, and no dependency but each other."""
+import re
+import sys
+from pathlib import Path
+
+root = Path(sys.argv[1])
+header = root.joinpath("capi/include/shampoo/shampoo.h").read_text(encoding="utf-8")
+version = ".".join(re.search(rf"#define SHAMPOO_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+license_text = root.joinpath("LICENSE").read_bytes()
+for crate in ("shampoo-sys", "shampoo"):
+    folder = root / "bindings/rust" / crate
+    manifest = folder.joinpath("Cargo.toml").read_text(encoding="utf-8")
+    found = re.search(r'^version = "(.*)"', manifest, re.MULTILINE)[1]
+    assert found == version, f"{folder}: version {found}, and the header has {version}"
+    dependencies = manifest.partition("[dependencies]")[2].split("\n[")[0].strip()
+    expected = "" if crate == "shampoo-sys" else f'shampoo-sys = {{ path = "../shampoo-sys", version = "={version}" }}'
+    assert dependencies == expected, f"{folder}: dependencies are {dependencies!r}, not {expected!r}"
+    assert "dependencies]" not in manifest.replace("[dependencies]", ""), f"{folder}: dependencies of another kind"
+    assert folder.joinpath("LICENSE").read_bytes() == license_text, f"{folder}: LICENSE is not that of the repository"

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
+
+Builds examples/rust_digits as a user would who has the crates as packages, the library installed in PREFIX, and nothing
+of the repository: in a folder of its own, with a CARGO_HOME that knows these packages alone. Its losses must be those of
+TRAINER, the example in C, bit by bit.
+"""
+import argparse
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import xml.etree.ElementTree
+from pathlib import Path
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--root", type=Path, required=True)
+parser.add_argument("--cargo", required=True)
+parser.add_argument("--prefix", type=Path, required=True)
+parser.add_argument("--trainer", type=Path, required=True)
+parser.add_argument("--out", type=Path, required=True)
+options = parser.parse_args()
+shutil.rmtree(options.out, ignore_errors=True)
+home, packages, project = (options.out / name for name in ("home", "packages", "rust_digits"))
+home.mkdir(parents=True)
+
+# The packages, as a registry would hand them out.
+for crate in ("shampoo-sys", "shampoo"):
+    command = [options.cargo, "package", "--quiet", "--no-verify", "--allow-dirty", "-p", crate]
+    subprocess.run(command, cwd=options.root / "bindings/rust", check=True)
+    (package,) = Path(os.environ["CARGO_TARGET_DIR"], "package").glob(f"{crate}-[0-9]*.crate")
+    with tarfile.open(package) as archive:
+        archive.extractall(packages)
+    folder = packages / package.stem
+    assert {"LICENSE", "README.md", "src"} <= {path.name for path in folder.iterdir()}, folder
+    checksum = {"files": {}, "package": hashlib.sha256(package.read_bytes()).hexdigest()}
+    folder.joinpath(".cargo-checksum.json").write_text(json.dumps(checksum), encoding="ascii")
+home.joinpath("config.toml").write_text(
+    f'[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "{packages}"\n', encoding="utf-8"
+)
+
+# The example, whose paths into the repository become the names of packages.
+shutil.copytree(options.root / "examples/rust_digits", project, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+manifest = project / "Cargo.toml"
+text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_text(encoding="utf-8"))
+assert replaced == 2, text
+manifest.write_text(text, encoding="utf-8")
+
+# Nothing of the environment but the toolchain, and where pkg-config looks.
+environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME") if name in os.environ}
+environment.update(CARGO_HOME=str(home), CARGO_NET_OFFLINE="true")
+environment["PKG_CONFIG_PATH"] = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)
+subprocess.run([options.cargo, "build", "--quiet", "--release"], cwd=project, env=environment, check=True)
+
+# The rpath of its build.rs finds the library. Half of the epochs: enough for a difference in one bit to be seen.
+data = options.root / "examples/c_mlp/data/digits.bin"
+rows = {}
+for name, program in (("rust", project / "target/release/train_digits"), ("c", options.trainer)):
+    files = [options.out / f"{name}.{kind}" for kind in ("losses", "csv", "svg")]
+    arguments = ["--data", data, "--epochs", "12", "--step-losses", files[0], "--csv", files[1], "--svg", files[2]]
+    subprocess.run([program, *map(str, arguments)], env={"PATH": os.environ["PATH"]}, check=True)
+    rows[name] = [[float(cell) for cell in row] for row in list(csv.reader(files[0].open()))[1:]]
+assert len(rows["c"]) == 12 * 22, len(rows["c"])
+assert rows["rust"] == rows["c"], next(pair for pair in zip(rows["rust"], rows["c"]) if pair[0] != pair[1])
+
+# The picture is that of C but for the line with the times.
+drawn = {}
+for name in ("rust", "c"):
+    picture = options.out / f"{name}.svg"
+    xml.etree.ElementTree.parse(picture)
+    drawn[name] = [line for line in picture.read_text(encoding="utf-8").splitlines() if "mean time of a step" not in line]
+assert drawn["rust"] == drawn["c"]
+print(f"{len(rows['c'])} steps, each with the bits of C")

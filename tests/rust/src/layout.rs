@@ -1,0 +1,60 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sizes, offsets, constants and first values are those of the C compiler, and all that is exported is declared.
+
+use crate::tools::from_environment;
+use shampoo_sys::*;
+use std::collections::BTreeSet;
+use std::mem::{align_of, size_of, MaybeUninit};
+use std::ptr::addr_of;
+
+fn pointee_size<T>(_pointer: *const T) -> usize {
+    size_of::<T>()
+}
+
+/// The bytes of a struct without padding, as hexadecimal digits.
+fn hex<T>(value: T) -> String {
+    let bytes = unsafe { std::slice::from_raw_parts(addr_of!(value).cast::<u8>(), size_of::<T>()) };
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+macro_rules! constant {
+    ($lines:ident, $name:ident) => {
+        $lines.push(format!("constant {} {}", stringify!($name), $name))
+    };
+}
+
+macro_rules! layout {
+    ($lines:ident, $type:ident, $($field:ident),*) => {
+        $lines.push(format!("struct {} {} {}", stringify!($type), size_of::<$type>(), align_of::<$type>()));
+        let place = MaybeUninit::<$type>::uninit();
+        let start = place.as_ptr();
+        $(
+            let field = unsafe { addr_of!((*start).$field) };
+            let offset = field as usize - start as usize;
+            let (kind, name) = (stringify!($type), stringify!($field));
+            $lines.push(format!("field {kind}.{name} {offset} {}", pointee_size(field)));
+        )*
+        $lines.push(format!("init {} {}", stringify!($type), hex($type::new())));
+    };
+}
+
+macro_rules! function {
+    ($lines:ident, $name:ident) => {
+        assert_ne!($name as usize, 0);
+        $lines.push(format!("function {}", stringify!($name)));
+    };
+}
+
+#[test]
+fn declarations_are_those_of_the_c_compiler() {
+    let mut lines: Vec<String> = Vec::new();
+    include!(env!("SHAMPOO_LAYOUT"));
+    let expected = std::fs::read_to_string(from_environment("SHAMPOO_LAYOUT_EXPECTED")).unwrap();
+    let (ours, theirs): (BTreeSet<&str>, BTreeSet<&str>) =
+        (lines.iter().map(String::as_str).collect(), expected.lines().collect());
+    let differ: Vec<_> = ours.symmetric_difference(&theirs).collect();
+    assert!(differ.is_empty(), "only one of the two has: {differ:#?}");
+    assert!(ours.len() > 150, "{} lines", ours.len());
+}

@@ -1,0 +1,28 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! The tests of the crates `shampoo` and `shampoo-sys`.
+
+// Every block of the guide is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+pub struct Guide;
+
+#[cfg(test)]
+mod allocations;
+#[cfg(test)]
+mod checkpoints;
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod layout;
+#[cfg(test)]
+mod library;
+#[cfg(test)]
+mod optimizer;
+#[cfg(test)]
+mod ranks;
+#[cfg(test)]
+mod tools;

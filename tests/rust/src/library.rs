@@ -1,0 +1,120 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! The library itself: its version, its table of keys, its log.
+
+use crate::tools::{builder, config, model, optimizer, steps};
+use shampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn version_of_the_crates() {
+    let (major, minor, patch) = shampoo::version();
+    assert_eq!(format!("{major}.{minor}.{patch}"), shampoo_version_of_header());
+    assert!(shampoo::build_info().contains(&format!("\"{major}.{minor}.{patch}\"")));
+}
+
+fn shampoo_version_of_header() -> String {
+    use shampoo_sys::{SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH};
+    format!("{SHAMPOO_VERSION_MAJOR}.{SHAMPOO_VERSION_MINOR}.{SHAMPOO_VERSION_PATCH}")
+}
+
+/// Run by ctest alone, with a library that says it is 9.7.5.
+#[test]
+#[ignore = "needs a library of another version"]
+fn another_version_is_refused() {
+    let errors = [
+        Config::new().map(|_| ()).unwrap_err(),
+        shampoo::keys().map(|_| ()).unwrap_err(),
+        shampoo::backends().map(|_| ()).unwrap_err(),
+        shampoo::set_log(Level::Debug, |_, _| {}).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.code(), Code::Unsupported);
+        assert!(error.message().contains("libshampoo 9.7.5 was loaded"), "{error}");
+        assert!(error.message().contains(&shampoo_version_of_header()), "{error}");
+    }
+}
+
+#[test]
+fn keys_and_backends() {
+    let keys = shampoo::keys().unwrap();
+    let config = Config::new().unwrap();
+    for key in &keys {
+        assert_eq!(config.get(key.name).as_deref(), Some(key.default), "{}", key.name);
+        assert!(
+            !key.doc.is_empty() && !key.range.is_empty() && !key.value_type.is_empty(),
+            "{}",
+            key.name
+        );
+    }
+    assert!(keys
+        .iter()
+        .any(|key| key.name == "grafting" && !key.changeable && key.per_group));
+    assert!(keys.iter().any(|key| key.name == "threads" && !key.per_group));
+    let backends = shampoo::backends().unwrap();
+    let cpu = &backends[0];
+    assert_eq!(
+        (cpu.name, cpu.usable, cpu.device_count, cpu.why_not),
+        ("cpu", true, 1, "")
+    );
+    assert_eq!(backends[1].usable, backends[1].why_not.is_empty());
+}
+
+#[test]
+fn messages_of_the_log() {
+    let folder = std::env::temp_dir().join(format!("shampoo-rust-log-{}", std::process::id()));
+    optimizer().save(None, &folder).unwrap();
+    let seen: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
+    let keep = Arc::clone(&seen);
+    shampoo::set_log(Level::Debug, move |level, message| {
+        keep.lock().unwrap().push((level, message.to_owned()))
+    })
+    .unwrap();
+    let mut other = config();
+    other.set("beta2", 0.5).unwrap();
+    let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
+    opt.load(None, &folder).unwrap();
+    let told = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
+    assert_eq!(told(&seen.lock().unwrap()), 1, "{seen:?}");
+    // A panic ends in the callback.
+    shampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
+    while Arc::strong_count(&seen) > 1 {
+        std::thread::yield_now(); // the callback before is gone, once no other thread is in it
+    }
+    opt.load(None, &folder).unwrap();
+    shampoo::clear_log().unwrap();
+    opt.load(None, &folder).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    let mut values = model();
+    steps(&mut opt, &mut values, 0, 1);
+}
+
+#[test]
+fn inverse_roots() {
+    let mut config = Config::new().unwrap();
+    config.set("epsilon", 0.0).unwrap();
+    // Of eigenvalues 1 and 3, in f32 and f64.
+    let a = [2.0f64, 1.0, 1.0, 2.0];
+    let (mut x, mut narrow) = ([0.0f64; 4], [0.0f32; 4]);
+    let info = inverse_root(&config, 2, &a, &mut x, (2, 1)).unwrap();
+    assert_eq!((info.method, info.converged, info.retried), (RootMethod::Eigen, 1, 0));
+    let (sum, difference) = (1.0, 1.0 / 3f64.sqrt());
+    assert!((x[0] - (difference + sum) / 2.0).abs() < 1e-15, "{x:?}");
+    assert!((x[1] - (difference - sum) / 2.0).abs() < 1e-15, "{x:?}");
+    inverse_root(&config, 2, &a.map(|value| value as f32), &mut narrow, (2, 1)).unwrap();
+    assert!((f64::from(narrow[0]) - x[0]).abs() < 1e-6);
+    config.set("root_method", "newton").unwrap();
+    let info = inverse_root(&config, 2, &a, &mut x, (2, 1)).unwrap();
+    assert!(
+        info.method == RootMethod::Newton && info.iterations > 0 && info.residual < 1e-6,
+        "{info:?}"
+    );
+
+    let error = inverse_root(&config, 3, &a, &mut x, (2, 1)).unwrap_err();
+    assert!(error.message().contains("a has 4 elements"), "{error}");
+    let error = inverse_root(&config, 2, &[1i32; 4], &mut [0; 4], (2, 1)).unwrap_err();
+    assert_eq!(error.code(), Code::Invalid);
+    let error = inverse_root(&config, 1, &[f64::NAN], &mut [0.0], (2, 1)).unwrap_err();
+    assert_eq!(error.code(), Code::Numeric);
+}

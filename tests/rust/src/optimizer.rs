@@ -1,0 +1,225 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! What an optimizer does with buffers, groups, numbers and threads of the caller.
+
+use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
+use shampoo::{Bf16, Buffers, Config, Dtype, Executor, Optimizer, Param, Place, PlanBuilder};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+fn one_param(config: &Config, param: Param) -> Optimizer {
+    let mut plan = PlanBuilder::new(config, Place::default()).unwrap();
+    plan.param(param).unwrap();
+    Optimizer::new(&plan.finish().unwrap()).unwrap()
+}
+
+#[test]
+fn updates_go_to_another_place() {
+    let mut updates = config();
+    updates.set("output", "updates").unwrap();
+    let (start, grad) = ([1.0f32, 2.0, 3.0], [0.5f32, -0.5, 1.0]);
+    let mut stepped = start;
+    one_param(&config(), Param::new("w", &[3]))
+        .step(&mut [Buffers::new(&mut stepped).with_grad(&grad)])
+        .unwrap();
+
+    let mut out = [7.0f32; 3];
+    let mut opt = one_param(&updates, Param::new("w", &[3]));
+    let mut buffers = [Buffers::read_only(&start).with_grad(&grad).with_out(&mut out)];
+    opt.step(&mut buffers).unwrap();
+    assert!(buffers[0].param_mut::<f32>().is_none(), "it is read only");
+    assert_eq!(buffers[0].out::<f32>().unwrap().len(), 3);
+    for i in 0..3 {
+        assert_eq!(start[i] + out[i], stepped[i]);
+    }
+    // In place there is no room for both.
+    let mut values = start;
+    let error = opt.step(&mut [Buffers::new(&mut values).with_grad(&grad)]).unwrap_err();
+    assert!(error.message().contains("with_out()"), "{error}");
+    assert_eq!(values, start);
+}
+
+#[test]
+fn a_copy_is_the_parameter_rounded() {
+    let mut opt = one_param(&config(), Param::new("w", &[2, 2]).copy_dtype(Dtype::Bf16));
+    let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);
+    let mut buffers = [Buffers::new(&mut w).with_grad(&grad).with_copy(&mut copy)];
+    opt.step(&mut buffers).unwrap();
+    assert!(buffers[0].copy::<f32>().is_none(), "it is of another dtype");
+    for (value, copied) in w.iter().zip(copy) {
+        let widened = f32::from_bits(u32::from(copied.0) << 16);
+        assert!((widened - value).abs() <= value.abs() / 256.0, "{widened} {value}");
+    }
+}
+
+#[test]
+fn a_parameter_without_a_gradient_stays() {
+    let (mut values, grads, mut opt) = (model(), gradients(&model(), 0), optimizer());
+    let mut buffers: Vec<_> = values.iter_mut().map(|value| Buffers::new(value)).collect();
+    let second = buffers.remove(1).with_grad(&grads[1]);
+    buffers.insert(1, second);
+    opt.step(&mut buffers).unwrap();
+    let (now, before) = (bits(&values), bits(&model()));
+    assert_eq!(
+        [now[0] == before[0], now[1] == before[1], now[2] == before[2]],
+        [true, false, true]
+    );
+}
+
+#[test]
+fn groups_have_numbers_of_their_own() {
+    let mut other = config();
+    other.set("lr", 0.01).unwrap();
+    let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
+    let group = plan.group(&other).unwrap();
+    plan.param(Param::new("a", &[4])).unwrap();
+    plan.param(Param::new("b", &[4]).group(group)).unwrap();
+    let plan = plan.finish().unwrap();
+    assert_eq!((plan.param_count(), plan.group_count(), group), (2, 2, 1));
+    let mut opt = Optimizer::new(&plan).unwrap();
+    assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.01));
+    opt.set(1, "lr", 0.5).unwrap();
+    assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.5));
+    opt.set_lr(0.0).unwrap();
+    assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.0, 0.0));
+    let (mut a, mut b, grad) = ([1.0f32; 4], [2.0f32; 4], [1.0f32; 4]);
+    opt.step(&mut [
+        Buffers::new(&mut a).with_grad(&grad),
+        Buffers::new(&mut b).with_grad(&grad),
+    ])
+    .unwrap();
+    assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 moves nothing");
+    opt.status(true).unwrap();
+    assert_eq!(opt.stat("steps").unwrap(), 1.0);
+}
+
+#[test]
+fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let mut first = Optimizer::new(&plan).unwrap();
+    drop(plan);
+    let mut values = model();
+    steps(&mut first, &mut values, 0, 2);
+    let values = std::thread::spawn(move || {
+        steps(&mut first, &mut values, 2, 4);
+        values
+    });
+    assert_eq!(bits(&values.join().unwrap()), bits(&trained()));
+}
+
+/// Threads that are started for each call; of some kinds of mistakes.
+struct Scoped {
+    mistake: &'static str,
+    calls: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Executor for Scoped {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        match self.mistake {
+            "leaves all out" => return,
+            "panics" => panic!("an executor that panics, as the test wants"),
+            "runs twice, and too many" => (0..count + 2).for_each(task),
+            _ => {}
+        }
+        std::thread::scope(|scope| {
+            for i in 0..count {
+                scope.spawn(move || task(i));
+            }
+        });
+    }
+}
+
+#[test]
+fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
+    for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
+        let (calls, dropped) = (Arc::default(), Arc::default());
+        let executor = Scoped {
+            mistake,
+            calls: Arc::clone(&calls),
+            dropped: Arc::clone(&dropped),
+        };
+        let plan = builder(&config(), Place::default().threads(3)).finish().unwrap();
+        let mut opt = Optimizer::builder(&plan).executor(executor).build().unwrap();
+        let mut values = model();
+        steps(&mut opt, &mut values, 0, 4);
+        assert_eq!(bits(&values), bits(&trained()), "{mistake}");
+        assert!(calls.load(Ordering::SeqCst) > 0, "it was asked");
+        assert_eq!(dropped.load(Ordering::SeqCst), 0);
+        drop(opt);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn an_executor_of_an_optimizer_that_fails_is_dropped() {
+    let dropped = Arc::default();
+    let executor = Scoped {
+        mistake: "",
+        calls: Arc::default(),
+        dropped: Arc::clone(&dropped),
+    };
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let builder = Optimizer::builder(&plan).executor(executor).device_id(99);
+    builder.build().unwrap_err();
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn addresses_arenas_and_numbers_of_the_caller() {
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let bytes = plan.bytes("state").unwrap();
+    let mut arena = vec![0u8; bytes + 64];
+    let state = unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
+    let (mut values, lr) = (model(), 0.1f64);
+    // SAFETY: all that is bound lives until the optimizer is dropped, at the end of the block.
+    unsafe {
+        let mut opt = Optimizer::builder(&plan).state(state.cast(), bytes).build().unwrap();
+        opt.set(0, "lr", 0.0).unwrap();
+        opt.bind_scalar(0, "lr", &lr).unwrap();
+        opt.bind_state(state.cast(), state.cast()).unwrap();
+        for t in 0..4 {
+            let grads = gradients(&model(), t);
+            let bound = values.iter_mut().zip(&grads).map(|(value, grad)| {
+                let mut buffers = shampoo::sys::shampoo_buffers::new();
+                buffers.param = value.as_ptr().cast();
+                buffers.out = value.as_mut_ptr().cast();
+                buffers.grad = grad.as_ptr().cast();
+                buffers
+            });
+            let bound: Vec<_> = bound.collect();
+            opt.bind_raw(0, &bound).unwrap();
+            opt.step_raw().unwrap();
+        }
+    }
+    assert_eq!(bits(&values), bits(&trained()));
+    assert!(arena.iter().any(|byte| *byte != 0));
+}
+
+#[test]
+fn a_plan_tells_blocks_and_bytes() {
+    let plan = builder(&config(), Place::default().replica(1, 2)).finish().unwrap();
+    let blocks = plan.blocks().unwrap();
+    assert_eq!(blocks[0].shape, [8, 8]);
+    assert_eq!(blocks[0].stride, [8, 1]);
+    let held: usize = blocks.iter().map(|block| block.shape.iter().product::<usize>()).sum();
+    assert_eq!(held, SHAPES.iter().map(|shape| shape.iter().product::<usize>()).sum());
+    assert!(blocks.iter().any(|block| block.owner == 0) && blocks.iter().any(|block| block.owner == 1));
+    let total = plan.bytes("state").unwrap() + plan.bytes("workspace").unwrap();
+    assert_eq!(plan.bytes("total").unwrap(), total);
+    assert_eq!(plan.bytes_on(1, "total").unwrap(), total);
+    assert!(plan.bytes("comm").unwrap() > 0);
+    assert!(plan.to_string().contains("3 parameters"), "{plan}");
+}

@@ -1,0 +1,187 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! What several tests share: a small model, and ranks that are threads.
+
+use shampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier, Mutex};
+
+/// A folder or file that CMakeLists.txt names.
+pub fn from_environment(name: &str) -> PathBuf {
+    std::env::var_os(name)
+        .unwrap_or_else(|| panic!("{name} is not set: ctest sets it"))
+        .into()
+}
+
+pub const SHAPES: [&[usize]; 3] = [&[12, 8], &[12], &[5, 12]];
+
+/// First values of the parameters: any numbers that are not alike.
+pub fn model() -> Vec<Vec<f32>> {
+    let values = |p: usize, count: usize| (0..count).map(|i| ((i * 7 + p * 3 + 1) as f32).sin()).collect();
+    SHAPES
+        .iter()
+        .enumerate()
+        .map(|(p, shape)| values(p, shape.iter().product()))
+        .collect()
+}
+
+/// Gradients of step t of such parameters.
+pub fn gradients(model: &[Vec<f32>], t: usize) -> Vec<Vec<f32>> {
+    model
+        .iter()
+        .map(|values| values.iter().map(|value| (value + t as f32).sin()).collect())
+        .collect()
+}
+
+pub fn config() -> Config {
+    let mut config = Config::new().unwrap();
+    config
+        .set("lr", 0.1)
+        .unwrap()
+        .set("grafting", "adam")
+        .unwrap()
+        .set("max_preconditioner_dim", 8)
+        .unwrap();
+    config.set("precondition_frequency", 2).unwrap();
+    config
+}
+
+/// A plan of the model.
+pub fn builder(config: &Config, place: Place) -> PlanBuilder {
+    let mut plan = PlanBuilder::new(config, place).unwrap();
+    for (p, shape) in SHAPES.iter().enumerate() {
+        plan.param(Param::new(format!("p{p}"), shape)).unwrap();
+    }
+    plan
+}
+
+pub fn optimizer() -> Optimizer {
+    Optimizer::new(&builder(&config(), Place::default()).finish().unwrap()).unwrap()
+}
+
+/// Makes steps first .. last of the model.
+pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: usize) {
+    for t in first..last {
+        let grads = gradients(&model(), t);
+        step(opt, values, &grads).unwrap();
+    }
+}
+
+pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) -> shampoo::Result<()> {
+    let buffers = values
+        .iter_mut()
+        .zip(grads)
+        .map(|(value, grad)| Buffers::new(value).with_grad(grad));
+    opt.step(&mut buffers.collect::<Vec<_>>())
+}
+
+/// What a run of one rank gives after four steps.
+pub fn trained() -> Vec<Vec<f32>> {
+    let mut values = model();
+    steps(&mut optimizer(), &mut values, 0, 4);
+    values
+}
+
+/// The bits of all values.
+pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    values
+        .iter()
+        .map(|each| each.iter().map(|value| value.to_bits()).collect())
+        .collect()
+}
+
+/// Where threads meet and exchange bytes.
+pub struct Meeting {
+    slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
+    barrier: Barrier,
+    world: usize,
+}
+
+impl Meeting {
+    pub fn new(world: usize) -> Arc<Self> {
+        Arc::new(Meeting {
+            slots: Mutex::new(vec![Default::default(); world]),
+            barrier: Barrier::new(world),
+            world,
+        })
+    }
+
+    /// Leaves bytes, and sees what all ranks have left.
+    fn exchange<R>(
+        &self,
+        rank: usize,
+        bytes: &[u8],
+        counts: &[usize],
+        see: impl FnOnce(&[(Vec<u8>, Vec<usize>)]) -> R,
+    ) -> R {
+        self.slots.lock().unwrap()[rank] = (bytes.to_vec(), counts.to_vec());
+        self.barrier.wait();
+        let seen = see(&self.slots.lock().unwrap());
+        self.barrier.wait();
+        seen
+    }
+}
+
+/// One rank of a meeting.
+pub struct Thread {
+    pub meeting: Arc<Meeting>,
+    pub rank: usize,
+    pub all_to_all: bool,
+}
+
+impl Communicator for Thread {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn world(&self) -> usize {
+        self.meeting.world
+    }
+
+    fn all_gather(&self, segments: &mut [u8]) -> Result<(), BoxError> {
+        let size = segments.len() / self.meeting.world;
+        let own = segments[self.rank * size..][..size].to_vec();
+        self.meeting.exchange(self.rank, &own, &[], |slots| {
+            for (segment, (sent, _)) in segments.chunks_mut(size).zip(slots) {
+                segment.copy_from_slice(sent);
+            }
+        });
+        Ok(())
+    }
+
+    fn has_all_to_all(&self) -> bool {
+        self.all_to_all
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[u8],
+        counts: &[usize],
+        recv: &mut [u8],
+        recv_counts: &[usize],
+    ) -> Result<(), BoxError> {
+        self.meeting.exchange(self.rank, send, counts, |slots| {
+            let mut place = 0;
+            for ((sent, counts), expected) in slots.iter().zip(recv_counts) {
+                let first: usize = counts[..self.rank].iter().sum();
+                assert_eq!(counts[self.rank], *expected, "what is sent is what is awaited");
+                recv[place..][..*expected].copy_from_slice(&sent[first..][..*expected]);
+                place += expected;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Runs a function on as many threads as ranks, and gives what each has returned.
+pub fn in_threads<R: Send>(world: usize, run: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let run = &run;
+        let mut threads = Vec::new();
+        for rank in 0..world {
+            threads.push(scope.spawn(move || run(rank)));
+        }
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
