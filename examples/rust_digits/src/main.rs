@@ -108,10 +108,11 @@ fn run(options: &Options) -> Result<()> {
         "steps       {} epochs of {steps_per_epoch} steps with {} images each",
         options.epochs, options.batch
     );
+    let kib = |bytes: usize| bytes as f64 / 1024.0;
     println!(
-        "state       Shampoo {} KiB, AdamW {} KiB",
-        shampoo.state_bytes / 1024,
-        2 * VALUES * 4 / 1024
+        "state       Shampoo {:.0} KiB, AdamW {:.0} KiB",
+        kib(shampoo.state_bytes),
+        kib(2 * VALUES * 4)
     );
     if let Some(losses) = &mut losses {
         writeln!(losses, "step,shampoo,adamw")?;
