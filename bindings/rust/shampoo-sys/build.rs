@@ -3,7 +3,7 @@
 
 //! Finds libshampoo: in the folder that SHAMPOO_LIB_DIR names, or by pkg-config.
 //!
-//! Dependents get its folders as DEP_SHAMPOO_LIB_DIR and DEP_SHAMPOO_INCLUDE.
+//! Dependents get its folder as DEP_SHAMPOO_LIB_DIR, and from pkg-config that of its header as DEP_SHAMPOO_INCLUDE.
 
 use std::env;
 use std::path::Path;

@@ -96,6 +96,7 @@ fn gathered(all_to_all: bool, odd: bool) {
         .map(|p| [parts[0][p].clone(), parts[1][p].clone()].concat())
         .collect();
     assert_eq!(bits(&whole), bits(&trained()), "all_to_all {all_to_all}, odd {odd}");
+    assert_eq!(meeting.all_to_alls.load(Ordering::SeqCst) > 0, all_to_all);
 }
 
 #[test]

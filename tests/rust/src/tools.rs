@@ -5,6 +5,7 @@
 
 use shampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 /// A folder or file that CMakeLists.txt names.
@@ -96,6 +97,8 @@ pub struct Meeting {
     slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
     barrier: Barrier,
     world: usize,
+    /// Calls of all_to_all, of all ranks.
+    pub all_to_alls: AtomicUsize,
 }
 
 impl Meeting {
@@ -104,6 +107,7 @@ impl Meeting {
             slots: Mutex::new(vec![Default::default(); world]),
             barrier: Barrier::new(world),
             world,
+            all_to_alls: AtomicUsize::new(0),
         })
     }
 
@@ -161,6 +165,7 @@ impl Communicator for Thread {
         recv: &mut [u8],
         recv_counts: &[usize],
     ) -> Result<(), BoxError> {
+        self.meeting.all_to_alls.fetch_add(1, Ordering::SeqCst);
         self.meeting.exchange(self.rank, send, counts, |slots| {
             let mut place = 0;
             for ((sent, counts), expected) in slots.iter().zip(recv_counts) {

@@ -133,12 +133,10 @@ pub(crate) fn check(status: i32) -> Result<()> {
     // SAFETY: it gives a text that is valid until the next call of this thread.
     let mut message = unsafe { text(sys::shampoo_last_error()) }.to_owned();
     let code = Code::of(status);
-    let mut source = None;
-    if code == Code::Comm {
-        source = FAILURE.with(|kept| kept.borrow_mut().take());
-        if let Some(failure) = &source {
-            message = format!("{message}. The communicator says: {failure}");
-        }
+    let kept = FAILURE.try_with(|kept| kept.borrow_mut().take()).ok().flatten();
+    let source = kept.filter(|_| code == Code::Comm);
+    if let Some(failure) = &source {
+        message = format!("{message}. The communicator says: {failure}");
     }
     Err(Error {
         code,

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""finding.py CARGO FOLDER: what a user is told where shampoo-sys does not find the library, or finds another version."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+cargo, folder = sys.argv[1], Path(sys.argv[2])
+empty, other = folder / "empty", folder / "other"
+empty.mkdir(parents=True, exist_ok=True)
+other.mkdir(parents=True, exist_ok=True)
+other.joinpath("shampoo.pc").write_text("Name: shampoo\nDescription: other\nVersion: 9.7.5\nlibdir=/nowhere\n", encoding="ascii")
+bare = {name: value for name, value in os.environ.items() if name not in ("SHAMPOO_LIB_DIR", "PKG_CONFIG_PATH")}
+bare.update(CARGO_TARGET_DIR=str(folder / "target"), PKG_CONFIG_LIBDIR=str(empty))
+
+
+def expect(words: list[str], **changes: str) -> None:
+    command = [cargo, "check", "--quiet", "--locked", "-p", "shampoo-sys"]
+    run = subprocess.run(command, env={**bare, **changes}, stderr=subprocess.PIPE, text=True)
+    assert run.returncode != 0, f"{changes}: it has been found"
+    missing = [word for word in ["libshampoo was not found", "PKG_CONFIG_PATH", *words] if word not in run.stderr]
+    assert not missing, f"{changes}: {missing} not in\n{run.stderr}"
+
+
+expect(["SHAMPOO_LIB_DIR", str(empty), "libshampoo.so"], SHAMPOO_LIB_DIR=str(empty))
+expect(["shampoo"])
+expect(["/no/such/pkg-config"], PKG_CONFIG="/no/such/pkg-config")
+expect(["9.7.5", "this crate is for"], PKG_CONFIG_LIBDIR=str(other))
+# Documentation needs no library.
+subprocess.run([cargo, "check", "--quiet", "--locked", "-p", "shampoo-sys"], env={**bare, "DOCS_RS": "1"}, check=True)
