@@ -153,6 +153,8 @@ def doc(comment: str | None, indent: str = "") -> str:
     text = re.sub(r"^@return ", "- returns ", text, flags=re.MULTILINE)
     text = re.sub(r"^@since (.*)$", r"\nSince \1.", text, flags=re.MULTILINE)
     text = re.sub(r"^ +(?=\S)", "  ", text, flags=re.MULTILINE)
+    # What goes on under an item of a list is indented, up to the next blank line.
+    text = re.sub(r"^- .*(\n(?!- |$).*)*", lambda item: re.sub(r"\n *", "\n  ", item[0]), text, flags=re.MULTILINE)
     return "".join(f"{indent}/// {line}".rstrip() + "\n" for line in text.splitlines())
 
 

@@ -5,6 +5,7 @@
 
 use crate::tools::from_environment;
 use shampoo_sys::*;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::{align_of, size_of, MaybeUninit};
 use std::ptr::addr_of;
@@ -17,6 +18,10 @@ fn pointee_size<T>(_pointer: *const T) -> usize {
 fn hex<T>(value: T) -> String {
     let bytes = unsafe { std::slice::from_raw_parts(addr_of!(value).cast::<u8>(), size_of::<T>()) };
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+thread_local! {
+    static PLACES: RefCell<BTreeSet<usize>> = RefCell::default();
 }
 
 macro_rules! constant {
@@ -42,7 +47,8 @@ macro_rules! layout {
 
 macro_rules! function {
     ($lines:ident, $name:ident) => {
-        assert_ne!($name as usize, 0);
+        // Linked, and each a function of its own.
+        assert!(PLACES.with(|places| places.borrow_mut().insert($name as *const () as usize)));
         $lines.push(format!("function {}", stringify!($name)));
     };
 }

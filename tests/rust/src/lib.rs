@@ -13,6 +13,8 @@ mod allocations;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod cuda;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod golden;

@@ -6,6 +6,7 @@
 use crate::tools::{builder, config, model, optimizer, steps};
 use shampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 #[test]
 fn version_of_the_crates() {
@@ -79,8 +80,11 @@ fn messages_of_the_log() {
     assert_eq!(told(&seen.lock().unwrap()), 1, "{seen:?}");
     // A panic ends in the callback.
     shampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
+    // The callback before is gone, once no other thread is in it.
+    let patience = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(&seen) > 1 {
-        std::thread::yield_now(); // the callback before is gone, once no other thread is in it
+        assert!(Instant::now() < patience, "the callback before is kept");
+        std::thread::sleep(Duration::from_millis(1));
     }
     opt.load(None, &folder).unwrap();
     shampoo::clear_log().unwrap();

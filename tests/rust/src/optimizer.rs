@@ -5,6 +5,9 @@
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
 use shampoo::{Bf16, Buffers, Config, Dtype, Executor, Optimizer, Param, Place, PlanBuilder};
+use std::alloc::{alloc, dealloc, Layout};
+use std::os::raw::c_void;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
@@ -112,6 +115,8 @@ fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
 struct Scoped {
     mistake: &'static str,
     calls: Arc<AtomicUsize>,
+    /// Calls in which too many tasks were no panic.
+    finished: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
 
@@ -131,7 +136,10 @@ impl Executor for Scoped {
         match self.mistake {
             "leaves all out" => return,
             "panics" => panic!("an executor that panics, as the test wants"),
-            "runs twice, and too many" => (0..count + 2).for_each(task),
+            "runs twice, and too many" => {
+                (0..count + 2).for_each(task);
+                self.finished.fetch_add(1, Ordering::SeqCst);
+            }
             _ => {}
         }
         std::thread::scope(|scope| {
@@ -145,10 +153,11 @@ impl Executor for Scoped {
 #[test]
 fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
     for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
-        let (calls, dropped) = (Arc::default(), Arc::default());
+        let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
         let executor = Scoped {
             mistake,
             calls: Arc::clone(&calls),
+            finished: Arc::clone(&finished),
             dropped: Arc::clone(&dropped),
         };
         let plan = builder(&config(), Place::default().threads(3)).finish().unwrap();
@@ -156,7 +165,10 @@ fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
         let mut values = model();
         steps(&mut opt, &mut values, 0, 4);
         assert_eq!(bits(&values), bits(&trained()), "{mistake}");
-        assert!(calls.load(Ordering::SeqCst) > 0, "it was asked");
+        let called = calls.load(Ordering::SeqCst);
+        assert!(called > 0, "it was asked");
+        let wanted = if mistake.starts_with("runs twice") { called } else { 0 };
+        assert_eq!(finished.load(Ordering::SeqCst), wanted);
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
         drop(opt);
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -169,6 +181,7 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
     let executor = Scoped {
         mistake: "",
         calls: Arc::default(),
+        finished: Arc::default(),
         dropped: Arc::clone(&dropped),
     };
     let plan = builder(&config(), Place::default()).finish().unwrap();
@@ -222,4 +235,79 @@ fn a_plan_tells_blocks_and_bytes() {
     assert_eq!(plan.bytes_on(1, "total").unwrap(), total);
     assert!(plan.bytes("comm").unwrap() > 0);
     assert!(plan.to_string().contains("3 parameters"), "{plan}");
+}
+
+/// Bytes that an allocator has given out and not got back, and all that it has given.
+#[derive(Default)]
+struct Counts {
+    held: AtomicUsize,
+    given: AtomicUsize,
+    released: AtomicUsize,
+}
+
+unsafe extern "C" fn allocate(
+    user: *mut c_void,
+    bytes: usize,
+    align: usize,
+    _type: i32,
+    _id: i32,
+    _stream: *mut c_void,
+) -> *mut c_void {
+    let counts = &*user.cast::<Counts>();
+    counts.held.fetch_add(bytes, Ordering::SeqCst);
+    counts.given.fetch_add(bytes, Ordering::SeqCst);
+    // A page before the block makes any alignment that is asked for, which deallocate is not told.
+    let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
+    assert!(align <= 4096);
+    alloc(whole).add(4096).cast()
+}
+
+unsafe extern "C" fn deallocate(
+    user: *mut c_void,
+    block: *mut c_void,
+    bytes: usize,
+    _type: i32,
+    _id: i32,
+    _stream: *mut c_void,
+) {
+    (*user.cast::<Counts>()).held.fetch_sub(bytes, Ordering::SeqCst);
+    dealloc(
+        block.cast::<u8>().sub(4096),
+        Layout::from_size_align(bytes + 4096, 4096).unwrap(),
+    );
+}
+
+unsafe extern "C" fn release(user: *mut c_void) {
+    (*user.cast::<Counts>()).released.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn memory_of_the_caller() {
+    let counts = Counts::default();
+    let mut allocator = shampoo::sys::shampoo_allocator::new();
+    allocator.user = &counts as *const Counts as *mut c_void;
+    allocator.allocate = Some(allocate);
+    allocator.deallocate = Some(deallocate);
+    allocator.release = Some(release);
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    // SAFETY: counts lives until the optimizer is dropped, and the functions may be called from any thread.
+    let mut opt = unsafe {
+        Optimizer::builder(&plan)
+            .allocator(allocator)
+            .stream(null_mut())
+            .build()
+    }
+    .unwrap();
+    assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
+    let mut values = model();
+    steps(&mut opt, &mut values, 0, 4);
+    assert_eq!(bits(&values), bits(&trained()));
+    drop(opt);
+    assert_eq!(
+        (
+            counts.held.load(Ordering::SeqCst),
+            counts.released.load(Ordering::SeqCst)
+        ),
+        (0, 1)
+    );
 }

@@ -5,6 +5,7 @@
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
 use shampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
+use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
@@ -255,4 +256,144 @@ fn one_communicator_serves_several_optimizers() {
         assert_eq!(bits(&ours), bits(&trained()));
         assert_eq!(bits(&theirs), bits(&trained()));
     }
+}
+
+unsafe extern "C" fn alone(
+    user: *mut c_void,
+    send: *const c_void,
+    recv: *mut c_void,
+    bytes: usize,
+    _stream: *mut c_void,
+) -> i32 {
+    (*user.cast::<AtomicUsize>()).fetch_add(1, Ordering::SeqCst);
+    std::ptr::copy(send, recv, bytes);
+    0
+}
+
+#[test]
+fn functions_in_c() {
+    let calls = AtomicUsize::new(0);
+    let mut ops = shampoo::sys::shampoo_comm_ops::new();
+    ops.user = &calls as *const AtomicUsize as *mut c_void;
+    // SAFETY: calls lives longer than all that is made here.
+    let error = unsafe { Comm::from_ops(&ops) }.unwrap_err();
+    assert!(
+        error.code() == Code::Invalid && error.message().contains("all_gather"),
+        "{error}"
+    );
+    ops.all_gather = Some(alone);
+    let comm = unsafe { Comm::from_ops(&ops) }.unwrap();
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
+    let mut values = model();
+    steps(&mut opt, &mut values, 0, 4);
+    assert_eq!(bits(&values), bits(&trained()));
+    assert!(calls.load(Ordering::SeqCst) > 0);
+}
+
+/// The first of three ranks, whose exchanges do not bring what was sent: all of it is noise, or half of each segment.
+struct Lies {
+    seed: u64,
+    all_to_all: bool,
+}
+
+impl Lies {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut state = self.seed;
+        for byte in bytes {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            *byte = (state >> 33) as u8;
+        }
+    }
+}
+
+impl Communicator for Lies {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn world(&self) -> usize {
+        3
+    }
+
+    fn all_gather(&self, segments: &mut [u8]) -> Result<(), BoxError> {
+        let (own, others) = segments.split_at_mut(segments.len() / 3);
+        for other in others.chunks_exact_mut(own.len()) {
+            other.copy_from_slice(own);
+            let first = if self.seed % 2 == 0 { own.len() / 2 } else { 0 };
+            if self.seed > 1 && own.len() > 64 || self.seed % 2 == 1 {
+                self.fill(&mut other[first..]);
+            }
+        }
+        Ok(())
+    }
+
+    fn has_all_to_all(&self) -> bool {
+        self.all_to_all
+    }
+
+    fn all_to_all(&self, _: &[u8], _: &[usize], recv: &mut [u8], _: &[usize]) -> Result<(), BoxError> {
+        self.fill(recv);
+        Ok(())
+    }
+}
+
+/// It may make errors and wrong numbers, and no more: a trait in safe Rust must not break memory. Valgrind looks on.
+#[test]
+fn a_communicator_that_lies_breaks_nothing() {
+    let mut told = 0;
+    for seed in 0..6 {
+        for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
+            let mut config = config();
+            config
+                .set("shard_mode", if gather { "gather" } else { "local" })
+                .unwrap();
+            let place = Place::default().threads(1);
+            let place = if gather { place.shard(0, 3) } else { place.replica(0, 3) };
+            let held = |count: usize| if gather { (count + 2) / 3 } else { count };
+            let mut plan = PlanBuilder::new(&config, place).unwrap();
+            for (p, shape) in SHAPES.iter().enumerate() {
+                let param = Param::new(format!("p{p}"), shape);
+                let flat = Shard::Flat {
+                    offset: 0,
+                    count: held(shape.iter().product()),
+                };
+                plan.param(if gather { param.shard(flat) } else { param }).unwrap();
+            }
+            let plan = plan.finish().unwrap();
+            let comm = Comm::new(Lies { seed, all_to_all }).unwrap();
+            let optimizer = Optimizer::builder(&plan);
+            let made = if gather {
+                optimizer.shard_comm(&comm)
+            } else {
+                optimizer.replica_comm(&comm)
+            }
+            .build();
+            let mut opt = match made {
+                Ok(opt) => opt,
+                Err(_) => {
+                    told += 1;
+                    continue;
+                }
+            };
+            let cut = |whole: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+                whole
+                    .into_iter()
+                    .map(|value| value[..held(value.len())].to_vec())
+                    .collect()
+            };
+            let (mut values, grads) = (cut(model()), cut(gradients(&model(), 0)));
+            let folder = std::env::temp_dir().join(format!("shampoo-rust-lies-{}", std::process::id()));
+            told += usize::from(crate::tools::step(&mut opt, &mut values, &grads).is_err());
+            told += usize::from(opt.save(Some(&comm), &folder).is_err());
+            told += usize::from(opt.load(Some(&comm), &folder).is_err());
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+    assert!(
+        told >= 18,
+        "of 18 optimizers at least one call each was refused: {told}"
+    );
 }

@@ -6,7 +6,8 @@
 use shampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// A folder or file that CMakeLists.txt names.
 pub fn from_environment(name: &str) -> PathBuf {
@@ -95,7 +96,9 @@ pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 /// Where threads meet and exchange bytes.
 pub struct Meeting {
     slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
-    barrier: Barrier,
+    /// How many have come so far, all in all.
+    arrived: Mutex<usize>,
+    someone_came: Condvar,
     world: usize,
     /// Calls of all_to_all, of all ranks.
     pub all_to_alls: AtomicUsize,
@@ -105,10 +108,25 @@ impl Meeting {
     pub fn new(world: usize) -> Arc<Self> {
         Arc::new(Meeting {
             slots: Mutex::new(vec![Default::default(); world]),
-            barrier: Barrier::new(world),
+            arrived: Mutex::new(0),
+            someone_came: Condvar::new(),
             world,
             all_to_alls: AtomicUsize::new(0),
         })
+    }
+
+    /// Waits for all ranks; but not for one that has failed.
+    fn wait(&self) {
+        let mut arrived = self.arrived.lock().unwrap();
+        *arrived += 1;
+        let wanted = (*arrived + self.world - 1) / self.world * self.world;
+        self.someone_came.notify_all();
+        let patience = Duration::from_secs(60);
+        let (_, late) = self
+            .someone_came
+            .wait_timeout_while(arrived, patience, |arrived| *arrived < wanted)
+            .unwrap();
+        assert!(!late.timed_out(), "another rank has not come");
     }
 
     /// Leaves bytes, and sees what all ranks have left.
@@ -120,9 +138,9 @@ impl Meeting {
         see: impl FnOnce(&[(Vec<u8>, Vec<usize>)]) -> R,
     ) -> R {
         self.slots.lock().unwrap()[rank] = (bytes.to_vec(), counts.to_vec());
-        self.barrier.wait();
+        self.wait();
         let seen = see(&self.slots.lock().unwrap());
-        self.barrier.wait();
+        self.wait();
         seen
     }
 }

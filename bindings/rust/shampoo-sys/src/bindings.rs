@@ -1136,12 +1136,12 @@ extern "C" {
     ///   (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
     ///   "root_reused": previous roots kept because no rung could compute a new one.
     ///   With the key "track_times", thread time in seconds of a part of all steps: "seconds.check",
-    /// "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise". With the key
-    /// "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest |X - X64| relative
-    /// to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A + epsilon I)| relative
-    /// to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean, median, p90 (90 % are not
-    /// above it), max, or worst: which factor matrix has the max, counted over all blocks in the order of the plan; -1:
-    /// nothing is tracked. The log names it (level 2).
+    ///   "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise". With the key
+    ///   "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest |X - X64| relative
+    ///   to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A + epsilon I)| relative
+    ///   to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean, median, p90 (90 % are not
+    ///   above it), max, or worst: which factor matrix has the max, counted over all blocks in the order of the plan; -1:
+    ///   nothing is tracked. The log names it (level 2).
     /// - `value_out` receives the number. Must not be NULL.
     /// - returns `SHAMPOO_OK`: \*value_out is set.
     /// - returns `SHAMPOO_E_INVALID`: there is no such key, or a pointer is NULL.
@@ -1334,7 +1334,7 @@ extern "C" {
     /// - `info` filled; struct_size must be set before. NULL: not wanted.
     /// - returns `SHAMPOO_OK`: x and info are written.
     /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, the root is not whole with newton, values of the
-    /// config contradict each other, a pointer that is needed is NULL, or info has a wrong struct_size.
+    ///   config contradict each other, a pointer that is needed is NULL, or info has a wrong struct_size.
     /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, the root is not finite (an eigenvalue that is not above 0 with
     ///   an epsilon of 0), or every rung of the recovery failed. x is as before.
     ///
