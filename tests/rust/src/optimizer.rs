@@ -4,7 +4,7 @@
 //! What an optimizer does with buffers, groups, numbers and threads of the caller.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
-use shampoo::{Bf16, Buffers, Config, Dtype, Executor, Optimizer, Param, Place, PlanBuilder};
+use shampoo::{Bf16, Buffers, Config, Dtype, Executor, Optimizer, Param, Place, PlanBuilder, Shard, F16};
 use std::alloc::{alloc, dealloc, Layout};
 use std::os::raw::c_void;
 use std::ptr::null_mut;
@@ -190,35 +190,99 @@ fn an_executor_of_an_optimizer_that_fails_is_dropped() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-#[test]
-fn addresses_arenas_and_numbers_of_the_caller() {
+/// Steps over addresses, with a learning rate in memory; the state is that of create, or bound.
+fn over_addresses(bound: bool) {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
-    let mut arena = vec![0u8; bytes + 64];
-    let state = unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
+    let mut arenas = [vec![0u8; bytes + 64], vec![0u8; bytes + 64]];
+    let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
+    let (created, given) = (start(&mut arenas[0]), start(&mut arenas[1]));
     let (mut values, lr) = (model(), 0.1f64);
     // SAFETY: all that is bound lives until the optimizer is dropped, at the end of the block.
     unsafe {
-        let mut opt = Optimizer::builder(&plan).state(state.cast(), bytes).build().unwrap();
+        let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
         opt.set(0, "lr", 0.0).unwrap();
         opt.bind_scalar(0, "lr", &lr).unwrap();
-        opt.bind_state(state.cast(), state.cast()).unwrap();
+        if bound {
+            std::ptr::copy_nonoverlapping(created, given, bytes);
+            opt.bind_state(given.cast(), given.cast()).unwrap();
+        }
         for t in 0..4 {
             let grads = gradients(&model(), t);
-            let bound = values.iter_mut().zip(&grads).map(|(value, grad)| {
+            let buffers = values.iter_mut().zip(&grads).map(|(value, grad)| {
                 let mut buffers = shampoo::sys::shampoo_buffers::new();
                 buffers.param = value.as_ptr().cast();
                 buffers.out = value.as_mut_ptr().cast();
                 buffers.grad = grad.as_ptr().cast();
                 buffers
             });
-            let bound: Vec<_> = bound.collect();
-            opt.bind_raw(0, &bound).unwrap();
+            let buffers: Vec<_> = buffers.collect();
+            opt.bind_raw(0, &buffers).unwrap();
             opt.step_raw().unwrap();
         }
     }
     assert_eq!(bits(&values), bits(&trained()));
-    assert!(arena.iter().any(|byte| *byte != 0));
+    let used = arenas.map(|arena| arena.iter().any(|byte| *byte != 0));
+    assert_eq!(used, [true, bound]);
+}
+
+#[test]
+fn addresses_arenas_and_numbers_of_the_caller() {
+    over_addresses(false);
+    over_addresses(true);
+}
+
+#[test]
+fn what_is_said_of_a_parameter_counts() {
+    let mut plan = PlanBuilder::new(&config(), Place::default().shard(1, 2).threads(3)).unwrap();
+    plan.param(Param::new("stacked", &[2, 2, 3]).stack_dims(1)).unwrap();
+    let rectangle = Shard::Rectangle {
+        offset: vec![0, 3],
+        shape: vec![8, 4],
+    };
+    plan.param(Param::new("cut", &[8, 7]).shard(rectangle)).unwrap();
+    let plan = plan.finish().unwrap();
+    let blocks = plan.blocks().unwrap();
+    assert_eq!((blocks[0].param, blocks[1].param, blocks[2].param), (0, 0, 1));
+    assert_eq!(
+        blocks[1].flat_offset, 6,
+        "each of the stacked tensors has a block of its own"
+    );
+    assert_eq!((&blocks[2].shape[..], blocks[2].of_shard), (&[8, 4][..], true));
+    let mut opt = Optimizer::new(&plan).unwrap();
+    assert_eq!(opt.get(0, "threads").unwrap(), 3.0);
+    let (mut stacked, mut cut) = ([1.0f32; 12], [1.0f32; 32]);
+    opt.step(&mut [Buffers::new(&mut stacked), Buffers::new(&mut cut)])
+        .unwrap();
+}
+
+#[test]
+fn each_buffer_may_have_a_dtype_of_its_own() {
+    let (start, grad) = ([1.0f32, -2.0, 3.0, 0.5], [1.0f32, -1.0, 2.0, 0.5]);
+    let mut stepped = start;
+    one_param(&config(), Param::new("w", &[4]))
+        .step(&mut [Buffers::new(&mut stepped).with_grad(&grad)])
+        .unwrap();
+
+    let narrow = grad.map(|value| Bf16((value.to_bits() >> 16) as u16)); // exact
+    let (mut out, mut copy) = ([0.0f64; 4], [F16(0); 4]);
+    let param = Param::new("w", &[4])
+        .grad_dtype(Dtype::Bf16)
+        .out_dtype(Dtype::F64)
+        .copy_dtype(Dtype::F16);
+    let buffers = Buffers::read_only(&start)
+        .with_grad(&narrow)
+        .with_out(&mut out)
+        .with_copy(&mut copy);
+    one_param(&config(), param).step(&mut [buffers]).unwrap();
+    assert_eq!(out, stepped.map(f64::from));
+    for (half, value) in copy.iter().zip(&stepped) {
+        // Of a normal binary16: 5 bits of exponent around 15, 10 of fraction.
+        let (exponent, fraction) = (i32::from(half.0 >> 10 & 31) - 15, f32::from(half.0 & 1023) / 1024.0);
+        let sign = if half.0 >> 15 == 1 { -1.0 } else { 1.0 };
+        let widened = sign * (1.0 + fraction) * 2f32.powi(exponent);
+        assert!((widened - value).abs() <= value.abs() / 2048.0, "{widened} {value}");
+    }
 }
 
 #[test]

@@ -262,3 +262,45 @@ impl Drop for Comm {
         unsafe { sys::shampoo_comm_destroy(self.as_ptr()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    struct Sees;
+
+    impl Communicator for Sees {
+        fn rank(&self) -> usize {
+            1
+        }
+
+        fn world(&self) -> usize {
+            3
+        }
+
+        fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError> {
+            assert_eq!(segments, [0, 0, 7, 8, 0, 0]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_sent_from_elsewhere_is_put_into_its_place() {
+        let mut user = User {
+            communicator: Box::new(Sees),
+            rank: 1,
+            world: 3,
+        };
+        let user = &mut user as *mut User as *mut c_void;
+        let (send, mut recv) = ([7u8, 8], [0u8; 6]);
+        // SAFETY: the memory is that of three segments of 2 bytes.
+        let result = unsafe { all_gather(user, send.as_ptr().cast(), recv.as_mut_ptr().cast(), 2, null_mut()) };
+        assert_eq!(result, 0);
+        // In place.
+        let own = recv[2..].as_ptr();
+        // SAFETY: as above.
+        let result = unsafe { all_gather(user, own.cast(), recv.as_mut_ptr().cast(), 2, null_mut()) };
+        assert_eq!(result, 0);
+    }
+}

@@ -69,3 +69,36 @@ pub(crate) fn discard(desc: &sys::shampoo_executor) {
     // SAFETY: describe made it, and nobody else has ended it.
     unsafe { release(desc.user) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    struct Mistaken;
+
+    impl Executor for Mistaken {
+        fn threads(&self) -> usize {
+            4
+        }
+
+        fn parallel_for(&self, _count: usize, task: &(dyn Fn(usize) + Sync)) {
+            [2, 0, 2, 9].into_iter().for_each(task);
+        }
+    }
+
+    unsafe extern "C" fn count(argument: *mut c_void, index: i64) {
+        let runs = &*argument.cast::<[AtomicUsize; 4]>();
+        runs[index as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn each_task_runs_once_whatever_an_executor_does() {
+        let runs: [AtomicUsize; 4] = Default::default();
+        let desc = describe(Box::new(Mistaken));
+        // SAFETY: the argument is what the task takes.
+        unsafe { parallel_for(desc.user, Some(count), &runs as *const _ as *mut c_void, 4) };
+        discard(&desc);
+        assert_eq!(runs.map(AtomicUsize::into_inner), [1; 4]);
+    }
+}
