@@ -30,13 +30,7 @@ fn fail(why: &str) -> ! {
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for name in [
-        "SHAMPOO_LIB_DIR",
-        "PKG_CONFIG",
-        "PKG_CONFIG_PATH",
-        "PKG_CONFIG_LIBDIR",
-        "PKG_CONFIG_SYSROOT_DIR",
-    ] {
+    for name in ["SHAMPOO_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     if env::var_os("DOCS_RS").is_some() {
@@ -45,9 +39,7 @@ fn main() {
     let lib_dir = match env::var("SHAMPOO_LIB_DIR") {
         Ok(folder) => {
             if !Path::new(&folder).join("libshampoo.so").exists() {
-                fail(&format!(
-                    "SHAMPOO_LIB_DIR is {folder:?}, and there is no libshampoo.so in it"
-                ));
+                fail(&format!("SHAMPOO_LIB_DIR is {folder:?}, and there is no libshampoo.so in it"));
             }
             folder
         }
@@ -56,9 +48,7 @@ fn main() {
             let wanted = env!("CARGO_PKG_VERSION");
             // Before 1.0 each minor version may change the API.
             if found.split('.').take(2).ne(wanted.split('.').take(2)) {
-                fail(&format!(
-                    "pkg-config knows version {found}, and this crate is for {wanted}"
-                ));
+                fail(&format!("pkg-config knows version {found}, and this crate is for {wanted}"));
             }
             if let Ok(include) = pkg_config(&["--variable=includedir"]) {
                 println!("cargo:include={include}");

@@ -19,13 +19,7 @@ const EPSILON: f32 = 1e-8;
 
 impl AdamW {
     pub fn new(count: usize, lr: f64, weight_decay: f64) -> Self {
-        AdamW {
-            lr,
-            weight_decay,
-            step: 0,
-            first: vec![0.0; count],
-            second: vec![0.0; count],
-        }
+        AdamW { lr, weight_decay, step: 0, first: vec![0.0; count], second: vec![0.0; count] }
     }
 
     /// One step: reads grads and moves params.

@@ -69,17 +69,8 @@ impl Panel<'_> {
 
     fn gridline(&self, svg: &mut String, left: f64, value: f64) {
         let (y, right) = (self.y_pixel(value), left + PANEL_WIDTH);
-        line!(
-            svg,
-            "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#e6e6e6\"/>"
-        );
-        text(
-            svg,
-            left - 9.0,
-            y + 4.0,
-            "class=\"tick\" text-anchor=\"end\"",
-            &(self.format)(value),
-        );
+        line!(svg, "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#e6e6e6\"/>");
+        text(svg, left - 9.0, y + 4.0, "class=\"tick\" text-anchor=\"end\"", &(self.format)(value));
     }
 
     fn y_axis(&self, svg: &mut String, left: f64) {
@@ -106,35 +97,14 @@ impl Panel<'_> {
         let (points, right) = (self.y[0].len(), left + PANEL_WIDTH);
         let last = points - 1;
         let distances = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
-        let distance = distances
-            .into_iter()
-            .find(|distance| last / distance <= 8)
-            .unwrap_or(last);
+        let distance = distances.into_iter().find(|distance| last / distance <= 8).unwrap_or(last);
         for x in (0..=last).step_by(distance) {
             let (pixel, end) = (x_pixel(left, points, x), BOTTOM + 5.0);
-            line!(
-                svg,
-                "<line x1=\"{pixel:.1}\" y1=\"{BOTTOM}\" x2=\"{pixel:.1}\" y2=\"{end}\" stroke=\"#555\"/>"
-            );
-            text(
-                svg,
-                pixel,
-                BOTTOM + 20.0,
-                "class=\"tick\" text-anchor=\"middle\"",
-                &x.to_string(),
-            );
+            line!(svg, "<line x1=\"{pixel:.1}\" y1=\"{BOTTOM}\" x2=\"{pixel:.1}\" y2=\"{end}\" stroke=\"#555\"/>");
+            text(svg, pixel, BOTTOM + 20.0, "class=\"tick\" text-anchor=\"middle\"", &x.to_string());
         }
-        line!(
-            svg,
-            "<line x1=\"{left}\" y1=\"{BOTTOM}\" x2=\"{right}\" y2=\"{BOTTOM}\" stroke=\"#555\"/>"
-        );
-        text(
-            svg,
-            left + PANEL_WIDTH / 2.0,
-            BOTTOM + 42.0,
-            "class=\"axis\" text-anchor=\"middle\"",
-            title,
-        );
+        line!(svg, "<line x1=\"{left}\" y1=\"{BOTTOM}\" x2=\"{right}\" y2=\"{BOTTOM}\" stroke=\"#555\"/>");
+        text(svg, left + PANEL_WIDTH / 2.0, BOTTOM + 42.0, "class=\"axis\" text-anchor=\"middle\"", title);
     }
 
     fn curves(&self, svg: &mut String, left: f64) {
@@ -148,10 +118,7 @@ impl Panel<'_> {
         let mut ends = [TOP; 2];
         for c in [1, 0] {
             // The first curve comes last, on top. Where the training blew up the curve ends.
-            let pixels = self.y[c]
-                .iter()
-                .map(|value| self.y_pixel(*value))
-                .take_while(|pixel| pixel.is_finite());
+            let pixels = self.y[c].iter().map(|value| self.y_pixel(*value)).take_while(|pixel| pixel.is_finite());
             let pixels: Vec<f64> = pixels.collect();
             let place = |(x, y): (usize, &f64)| format!("{:.1},{y:.1} ", x_pixel(left, self.y[c].len(), x));
             let points: String = pixels.iter().enumerate().map(place).collect();
@@ -162,11 +129,7 @@ impl Panel<'_> {
                  stroke-linejoin=\"round\" points=\"{points}\"/>"
             );
             ends[c] = pixels.last().copied().unwrap_or(TOP).clamp(TOP, BOTTOM);
-            line!(
-                svg,
-                "<circle cx=\"{right}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{color}\"/>",
-                ends[c]
-            );
+            line!(svg, "<circle cx=\"{right}\" cy=\"{:.1}\" r=\"3.2\" fill=\"{color}\"/>", ends[c]);
         }
 
         // The last values stand beside the ends of the curves, moved apart where they would cover each other.
@@ -177,16 +140,8 @@ impl Panel<'_> {
             ends[1] -= up * overlap / 2.0;
         }
         for (c, end) in ends.into_iter().enumerate() {
-            let label = self.y[c]
-                .last()
-                .map_or_else(String::new, |value| (self.final_format)(*value));
-            text(
-                svg,
-                right + 9.0,
-                end + 4.0,
-                &format!("class=\"final\" fill=\"{}\"", COLORS[c]),
-                &label,
-            );
+            let label = self.y[c].last().map_or_else(String::new, |value| (self.final_format)(*value));
+            text(svg, right + 9.0, end + 4.0, &format!("class=\"final\" fill=\"{}\"", COLORS[c]), &label);
         }
     }
 }
@@ -201,13 +156,7 @@ impl Chart<'_> {
              font-weight:bold}}.note{{font-size:12px;fill:#555}}.final{{font-size:12px;font-weight:bold}}</style>\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         );
-        text(
-            &mut svg,
-            24.0,
-            34.0,
-            "font-size=\"19\" font-weight=\"bold\"",
-            self.title,
-        );
+        text(&mut svg, 24.0, 34.0, "font-size=\"19\" font-weight=\"bold\"", self.title);
         for (y, note) in [57.0, 75.0].into_iter().zip(self.notes) {
             text(&mut svg, 24.0, y, "class=\"note\"", note);
         }

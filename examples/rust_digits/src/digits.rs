@@ -29,19 +29,13 @@ impl Digits {
         let number = |at: usize| usize::from(bytes[at]) + 256 * usize::from(bytes[at + 1]);
         let (train_count, test_count) = (number(8), number(10));
         let count = train_count + test_count;
-        let mut digits = Digits {
-            train_count,
-            images: Vec::new(),
-            labels: Vec::new(),
-        };
+        let mut digits = Digits { train_count, images: Vec::new(), labels: Vec::new() };
         for image in bytes[12..].chunks_exact(INPUTS + 1).take(count) {
             let (pixels, label) = (&image[..INPUTS], usize::from(image[INPUTS]));
             if pixels.iter().any(|pixel| *pixel > INK) || label >= CLASSES {
                 return Err(format!("{path}: image {} is no digit of 17 shades", digits.labels.len()).into());
             }
-            digits
-                .images
-                .extend(pixels.iter().map(|pixel| f32::from(*pixel) / f32::from(INK)));
+            digits.images.extend(pixels.iter().map(|pixel| f32::from(*pixel) / f32::from(INK)));
             digits.labels.push(label);
         }
         if digits.labels.len() < count {

@@ -36,8 +36,7 @@ impl Batch {
         self.x.clear();
         self.labels.clear();
         for &row in rows {
-            self.x
-                .extend_from_slice(&digits.images[row * INPUTS..(row + 1) * INPUTS]);
+            self.x.extend_from_slice(&digits.images[row * INPUTS..(row + 1) * INPUTS]);
             self.labels.push(digits.labels[row]);
         }
     }
@@ -62,11 +61,7 @@ fn evaluate(net: &mut Mlp, digits: &Digits, curve: &mut Curve) {
 /// Notices now, and not after the training, that a file cannot be written.
 fn check_writable(path: &str) -> Result<()> {
     if !path.is_empty() {
-        File::options()
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(|error| format!("{path}: {error}"))?;
+        File::options().append(true).create(true).open(path).map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
 }
@@ -79,9 +74,7 @@ fn run(options: &Options) -> Result<()> {
     check_writable(&options.csv)?;
     check_writable(&options.svg)?;
     let mut losses = match &options.step_losses {
-        Some(path) => Some(BufWriter::new(
-            File::create(path).map_err(|error| format!("{path}: {error}"))?,
-        )),
+        Some(path) => Some(BufWriter::new(File::create(path).map_err(|error| format!("{path}: {error}"))?)),
         None => None,
     };
 
@@ -99,21 +92,11 @@ fn run(options: &Options) -> Result<()> {
     let (major, minor, patch) = ::shampoo::version();
     let test_count = digits.labels.len() - digits.train_count;
     println!("libshampoo {major}.{minor}.{patch}, float32");
-    println!(
-        "digits      {} images to learn from, {test_count} to judge with",
-        digits.train_count
-    );
+    println!("digits      {} images to learn from, {test_count} to judge with", digits.train_count);
     println!("network     64-128-64-{CLASSES}, tanh, {VALUES} parameters");
-    println!(
-        "steps       {} epochs of {steps_per_epoch} steps with {} images each",
-        options.epochs, options.batch
-    );
+    println!("steps       {} epochs of {steps_per_epoch} steps with {} images each", options.epochs, options.batch);
     let kib = |bytes: usize| bytes as f64 / 1024.0;
-    println!(
-        "state       Shampoo {:.0} KiB, AdamW {:.0} KiB",
-        kib(shampoo.state_bytes),
-        kib(2 * VALUES * 4)
-    );
+    println!("state       Shampoo {:.0} KiB, AdamW {:.0} KiB", kib(shampoo.state_bytes), kib(2 * VALUES * 4));
     if let Some(losses) = &mut losses {
         writeln!(losses, "step,shampoo,adamw")?;
     }
@@ -125,10 +108,7 @@ fn run(options: &Options) -> Result<()> {
     report::epoch(0, &curves);
 
     let mut rows: Vec<usize> = (0..digits.train_count).collect();
-    let mut batch = Batch {
-        x: Vec::new(),
-        labels: Vec::new(),
-    };
+    let mut batch = Batch { x: Vec::new(), labels: Vec::new() };
     let mut step = 0;
     for epoch in 1..=options.epochs {
         shuffle(&mut rows, &mut random_state);

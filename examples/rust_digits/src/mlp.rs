@@ -26,30 +26,12 @@ impl Tensor {
 }
 
 pub const TENSORS: [Tensor; 6] = [
-    Tensor {
-        name: "W1",
-        shape: &[HIDDEN1, INPUTS],
-    },
-    Tensor {
-        name: "b1",
-        shape: &[HIDDEN1],
-    },
-    Tensor {
-        name: "W2",
-        shape: &[HIDDEN2, HIDDEN1],
-    },
-    Tensor {
-        name: "b2",
-        shape: &[HIDDEN2],
-    },
-    Tensor {
-        name: "W3",
-        shape: &[CLASSES, HIDDEN2],
-    },
-    Tensor {
-        name: "b3",
-        shape: &[CLASSES],
-    },
+    Tensor { name: "W1", shape: &[HIDDEN1, INPUTS] },
+    Tensor { name: "b1", shape: &[HIDDEN1] },
+    Tensor { name: "W2", shape: &[HIDDEN2, HIDDEN1] },
+    Tensor { name: "b2", shape: &[HIDDEN2] },
+    Tensor { name: "W3", shape: &[CLASSES, HIDDEN2] },
+    Tensor { name: "b3", shape: &[CLASSES] },
 ];
 
 const B1: usize = HIDDEN1 * INPUTS;
@@ -231,9 +213,7 @@ fn tanh_backward(y: &[f32], dy: &mut [f32]) {
 /// Turns a row of scores into probabilities and gives the cross entropy -log(probability of the label). The largest
 /// score is taken off first, so that no exponential overflows.
 fn softmax(row: &mut [f32], label: usize) -> f64 {
-    let largest = row[1..]
-        .iter()
-        .fold(row[0], |largest, &score| if score > largest { score } else { largest });
+    let largest = row[1..].iter().fold(row[0], |largest, &score| if score > largest { score } else { largest });
     let loss_score = f64::from(row[label] - largest);
     let mut sum = 0.0f32;
     for score in row.iter_mut() {

@@ -10,10 +10,7 @@ pub fn significant(value: f64, digits: usize, zeros: bool) -> String {
         return value.to_string();
     }
     let rounded = format!("{value:.*e}", digits - 1);
-    let exponent: i32 = rounded
-        .split_once('e')
-        .and_then(|(_, exponent)| exponent.parse().ok())
-        .unwrap_or(0);
+    let exponent: i32 = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
     let text = format!("{value:.decimals$}");
     if zeros || !text.contains('.') {

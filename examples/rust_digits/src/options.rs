@@ -94,9 +94,7 @@ impl Options {
                 print!("{HELP}");
                 std::process::exit(0);
             }
-            let value = arguments
-                .next()
-                .ok_or_else(|| format!("{name} is unknown or lacks its value; see --help"))?;
+            let value = arguments.next().ok_or_else(|| format!("{name} is unknown or lacks its value; see --help"))?;
             options.take(&name, value)?;
         }
         Ok(options)
@@ -135,11 +133,7 @@ impl Options {
 
     /// A line of text about the run.
     pub fn describe(&self, lr: f64) -> String {
-        let schedule = if self.cosine {
-            "falling along a cosine"
-        } else {
-            "constant"
-        };
+        let schedule = if self.cosine { "falling along a cosine" } else { "constant" };
         format!(
             "learning rate: Shampoo {lr}, AdamW {}, {schedule};  batch {};  weight decay {};  seed {}",
             self.adamw_lr, self.batch, self.weight_decay, self.seed

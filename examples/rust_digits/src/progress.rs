@@ -26,11 +26,7 @@ pub fn show_progress(step: usize, steps: usize) {
     const BAR: usize = 40;
     if on_terminal() {
         let done = step * BAR / steps;
-        print!(
-            "\r\x1b[K{}{} step {step} of {steps}",
-            "#".repeat(done),
-            ".".repeat(BAR - done)
-        );
+        print!("\r\x1b[K{}{} step {step} of {steps}", "#".repeat(done), ".".repeat(BAR - done));
         let _ = std::io::stdout().flush(); // only a sight
     }
 }

@@ -30,10 +30,7 @@ pub struct Curve {
 impl Curve {
     /// Mean times of a step in milliseconds: gradient, update.
     fn times(&self, steps: usize) -> (f64, f64) {
-        (
-            1e3 * self.gradient_seconds / steps as f64,
-            1e3 * self.update_seconds / steps as f64,
-        )
+        (1e3 * self.gradient_seconds / steps as f64, 1e3 * self.update_seconds / steps as f64)
     }
 }
 
@@ -60,10 +57,7 @@ pub fn times(steps: usize, curves: &[Curve; 2]) {
     println!("\nmean time of a step    gradient   optimizer       whole");
     for (name, curve) in NAMES.iter().zip(curves) {
         let (gradient, update) = curve.times(steps);
-        println!(
-            "{name:<19} {gradient:8.3} ms {update:8.3} ms {:8.3} ms",
-            gradient + update
-        );
+        println!("{name:<19} {gradient:8.3} ms {update:8.3} ms {:8.3} ms", gradient + update);
     }
 }
 
@@ -77,11 +71,7 @@ pub fn csv(path: &str, curves: &[Curve; 2]) -> Result<()> {
     let [shampoo, adamw] = curves;
     for e in 0..shampoo.loss.len() {
         let accuracies = (shampoo.accuracy[e], adamw.accuracy[e]);
-        writeln!(
-            text,
-            "{e},{},{},{},{}",
-            shampoo.loss[e], adamw.loss[e], accuracies.0, accuracies.1
-        )?;
+        writeln!(text, "{e},{},{},{},{}", shampoo.loss[e], adamw.loss[e], accuracies.0, accuracies.1)?;
     }
     write(path, &text)
 }
@@ -104,21 +94,11 @@ pub fn svg(path: &str, steps: usize, settings: &str, curves: &[Curve; 2]) -> Res
     let percent: [Vec<f64>; 2] = [0, 1].map(|c: usize| curves[c].accuracy.iter().map(|share| 100.0 * share).collect());
     let losses = || curves.iter().flat_map(|curve| &curve.loss).copied();
     let least_loss = losses().fold(f64::INFINITY, f64::min);
-    let least_accuracy = percent
-        .iter()
-        .flat_map(|each| &each[1..])
-        .copied()
-        .fold(100.0, f64::min);
-    let last_accuracy = percent
-        .iter()
-        .filter_map(|each| each.last())
-        .copied()
-        .fold(100.0, f64::min);
+    let least_accuracy = percent.iter().flat_map(|each| &each[1..]).copied().fold(100.0, f64::min);
+    let last_accuracy = percent.iter().filter_map(|each| each.last()).copied().fold(100.0, f64::min);
     // The first epochs may leave the frame at the bottom: what counts is where the curves end.
     let bottom = f64::max(least_accuracy, last_accuracy - 7.0).floor();
-    let [shampoo, adamw] = [0, 1]
-        .map(|c: usize| curves[c].times(steps))
-        .map(|(gradient, update)| gradient + update);
+    let [shampoo, adamw] = [0, 1].map(|c: usize| curves[c].times(steps)).map(|(gradient, update)| gradient + update);
     let chart = Chart {
         title: "Handwritten digits, 8x8: a 64-128-64-10 network",
         notes: [
@@ -143,11 +123,7 @@ pub fn svg(path: &str, steps: usize, settings: &str, curves: &[Curve; 2]) -> Res
                 logarithmic: false,
                 y_min: bottom,
                 y_max: 100.0,
-                y_step: if 100.0 - bottom > 12.0 {
-                    5.0 * ((100.0 - bottom) / 50.0).ceil()
-                } else {
-                    1.0
-                },
+                y_step: if 100.0 - bottom > 12.0 { 5.0 * ((100.0 - bottom) / 50.0).ceil() } else { 1.0 },
                 format: |value| format!("{value:.0}"),
                 final_format: |value| format!("{value:.2}"),
                 y: [&percent[0], &percent[1]],

@@ -34,11 +34,7 @@ impl WithShampoo {
 
         // 3. The optimizer, which allocates all that it will ever need.
         let optimizer = Optimizer::new(&plan)?;
-        Ok(WithShampoo {
-            lr: optimizer.get(0, "lr")?,
-            optimizer,
-            state_bytes: plan.bytes("state")?,
-        })
+        Ok(WithShampoo { lr: optimizer.get(0, "lr")?, optimizer, state_bytes: plan.bytes("state")? })
     }
 
     /// One step: reads the gradients and moves the parameters, where they lie in the flat buffers of the network.

@@ -32,18 +32,12 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn a_step_copies_nothing() {
     let (mut values, mut grads) = (model(), gradients(&model(), 0));
-    let places: Vec<_> = values
-        .iter()
-        .zip(&grads)
-        .map(|(value, grad)| (value.as_ptr(), grad.as_ptr()))
-        .collect();
+    let places: Vec<_> = values.iter().zip(&grads).map(|(value, grad)| (value.as_ptr(), grad.as_ptr())).collect();
     let before = values.clone();
     let mut opt = optimizer();
     {
         let both = values.iter_mut().zip(&mut grads);
-        let mut buffers: Vec<_> = both
-            .map(|(value, grad)| Buffers::new(value).with_grad_mut(grad))
-            .collect();
+        let mut buffers: Vec<_> = both.map(|(value, grad)| Buffers::new(value).with_grad_mut(grad)).collect();
         let bytes = BYTES.with(Cell::get);
         opt.step(&mut buffers).unwrap();
         opt.step(&mut buffers).unwrap();

@@ -54,14 +54,8 @@ fn entries_bring_a_run_back() {
 
     let error = opt.read_state(factor.index, 0, &mut [0.0f64; 64]).unwrap_err();
     assert!(error.message().contains("is of f32, and not of f64"), "{error}");
-    assert_eq!(
-        opt.read_state(factor.index, 60, &mut [0.0f32; 5]).unwrap_err().code(),
-        Code::Invalid
-    );
-    assert_eq!(
-        opt.write_state(entries.len(), 0, &[0.0f32]).unwrap_err().code(),
-        Code::Invalid
-    );
+    assert_eq!(opt.read_state(factor.index, 60, &mut [0.0f32; 5]).unwrap_err().code(), Code::Invalid);
+    assert_eq!(opt.write_state(entries.len(), 0, &[0.0f32]).unwrap_err().code(), Code::Invalid);
 }
 
 #[test]
@@ -90,11 +84,7 @@ fn several_optimizers_are_one_checkpoint() {
     let (mut a, mut b) = (make("a"), make("b"));
     shampoo::save(&mut [&mut a, &mut b], None, &folder.0).unwrap();
     shampoo::load(&mut [&mut b, &mut a], None, &folder.0).unwrap();
-    assert_eq!(
-        a.load(None, &folder.0).unwrap_err().code(),
-        Code::Invalid,
-        "b is missing"
-    );
+    assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "b is missing");
 }
 
 #[test]
@@ -102,15 +92,8 @@ fn two_ranks_save_and_one_loads() {
     let folder = Folder::new("ranks");
     let meeting = Meeting::new(2);
     let values = in_threads(2, |rank| {
-        let comm = Comm::new(Thread {
-            meeting: meeting.clone(),
-            rank,
-            all_to_all: false,
-        })
-        .unwrap();
-        let plan = builder(&config(), Place::default().replica(rank, 2).threads(1))
-            .finish()
-            .unwrap();
+        let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
+        let plan = builder(&config(), Place::default().replica(rank, 2).threads(1)).finish().unwrap();
         let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
         let mut values = model();
         steps(&mut opt, &mut values, 0, 2);

@@ -41,20 +41,14 @@ impl Cuda {
 
     fn stream(&self) -> *mut c_void {
         let mut stream = null_mut();
-        assert_eq!(
-            unsafe { transmute::<*mut c_void, Create>(self.find("cudaStreamCreate"))(&mut stream) },
-            0
-        );
+        assert_eq!(unsafe { transmute::<*mut c_void, Create>(self.find("cudaStreamCreate"))(&mut stream) }, 0);
         stream
     }
 
     fn put<T>(&self, values: &[T]) -> *mut c_void {
         let (mut address, bytes) = (null_mut(), size_of_val(values));
         unsafe {
-            assert_eq!(
-                transmute::<*mut c_void, Malloc>(self.find("cudaMalloc"))(&mut address, bytes),
-                0
-            );
+            assert_eq!(transmute::<*mut c_void, Malloc>(self.find("cudaMalloc"))(&mut address, bytes), 0);
             let copy = transmute::<*mut c_void, Memcpy>(self.find("cudaMemcpy"));
             assert_eq!(copy(address, values.as_ptr().cast(), bytes, 1), 0);
         }
@@ -74,13 +68,7 @@ impl Cuda {
 
 fn optimizer(device: Device) -> Optimizer {
     let mut config = Config::new().unwrap();
-    config
-        .set("lr", 0.1)
-        .unwrap()
-        .set("grafting", "adam")
-        .unwrap()
-        .set("use_merge_dims", false)
-        .unwrap();
+    config.set("lr", 0.1).unwrap().set("grafting", "adam").unwrap().set("use_merge_dims", false).unwrap();
     config.set("epsilon", 1e-3).unwrap(); // keeps the roots of both well conditioned
     let mut plan = PlanBuilder::new(&config, Place::default().device(device)).unwrap();
     plan.param(Param::new("w", &[6, 4])).unwrap();
@@ -103,9 +91,7 @@ fn steps_on_a_stream() {
     let mut expected = w;
     let mut on_cpu = optimizer(Device::Cpu);
     for _ in 0..3 {
-        on_cpu
-            .step(&mut [Buffers::new(&mut expected).with_grad(&grad)])
-            .unwrap();
+        on_cpu.step(&mut [Buffers::new(&mut expected).with_grad(&grad)]).unwrap();
     }
 
     let (param, gradient, bad) = (cuda.put(&w), cuda.put(&grad), cuda.put(&[f32::NAN; 24]));

@@ -19,23 +19,11 @@ fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&st
 #[test]
 fn keys_and_values() {
     let mut config = Config::new().unwrap();
-    expect(
-        config.set("graftin", "adam").map(|_| ()),
-        Code::Invalid,
-        &["graftin", "grafting"],
-    );
+    expect(config.set("graftin", "adam").map(|_| ()), Code::Invalid, &["graftin", "grafting"]);
     expect(config.set("lr", -1.0).map(|_| ()), Code::Invalid, &["lr", "-1"]);
     expect(config.set("lr", "fast").map(|_| ()), Code::Invalid, &["lr", "fast"]);
-    expect(
-        config.set("precondition_frequency", 1.5).map(|_| ()),
-        Code::Invalid,
-        &["precondition_frequency"],
-    );
-    expect(
-        config.set("precondition_frequency", usize::MAX).map(|_| ()),
-        Code::Invalid,
-        &["18446744073709551615"],
-    );
+    expect(config.set("precondition_frequency", 1.5).map(|_| ()), Code::Invalid, &["precondition_frequency"]);
+    expect(config.set("precondition_frequency", usize::MAX).map(|_| ()), Code::Invalid, &["18446744073709551615"]);
     expect(config.set("lr", "1\0").map(|_| ()), Code::Invalid, &["lr", "zero byte"]);
     expect(config.set("l\0r", 1.0).map(|_| ()), Code::Invalid, &["zero byte"]);
     assert_eq!(config.get("lr").unwrap(), Config::new().unwrap().get("lr").unwrap());
@@ -45,23 +33,9 @@ fn keys_and_values() {
 #[test]
 fn values_of_all_kinds() {
     let mut config = Config::new().unwrap();
-    config
-        .set("lr", 2)
-        .unwrap()
-        .set("use_nesterov", true)
-        .unwrap()
-        .set("factor_dtype", shampoo::Dtype::Bf16)
-        .unwrap();
-    config
-        .set("inverse_root_override", [0, 2, 4])
-        .unwrap()
-        .set("grafting_beta2", None::<f64>)
-        .unwrap();
-    config
-        .set("beta1", Some(0.5))
-        .unwrap()
-        .set("max_preconditioner_dim", 64usize)
-        .unwrap();
+    config.set("lr", 2).unwrap().set("use_nesterov", true).unwrap().set("factor_dtype", shampoo::Dtype::Bf16).unwrap();
+    config.set("inverse_root_override", [0, 2, 4]).unwrap().set("grafting_beta2", None::<f64>).unwrap();
+    config.set("beta1", Some(0.5)).unwrap().set("max_preconditioner_dim", 64usize).unwrap();
     config.set("grafting", String::from("sgd")).unwrap();
     for (key, value) in [
         ("lr", "2"),
@@ -86,60 +60,21 @@ fn parameters_and_places() {
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);
     expect(plan.param(Param::new("", &[2])), Code::Invalid, &["name"]);
     expect(plan.param(Param::new("a\0b", &[2])), Code::Invalid, &["zero byte"]);
-    expect(
-        plan.param(Param::new("nine", &[1; 9])),
-        Code::Invalid,
-        &["nine", "9 dims", "8"],
-    );
-    expect(
-        plan.param(Param::new("far", &[2]).group(3)),
-        Code::Invalid,
-        &["far", "3"],
-    );
-    expect(
-        plan.param(Param::new("large", &[usize::MAX])),
-        Code::Invalid,
-        &["large", "18446744073709551615"],
-    );
-    expect(
-        plan.param(Param::new("i", &[2]).dtype(shampoo::Dtype::I32)),
-        Code::Invalid,
-        &["i"],
-    );
-    let rectangle = Shard::Rectangle {
-        offset: vec![0],
-        shape: vec![1, 3],
-    };
-    expect(
-        plan.param(Param::new("r", &[2, 3]).shard(rectangle)),
-        Code::Invalid,
-        &["1 offsets", "2 dims"],
-    );
+    expect(plan.param(Param::new("nine", &[1; 9])), Code::Invalid, &["nine", "9 dims", "8"]);
+    expect(plan.param(Param::new("far", &[2]).group(3)), Code::Invalid, &["far", "3"]);
+    expect(plan.param(Param::new("large", &[usize::MAX])), Code::Invalid, &["large", "18446744073709551615"]);
+    expect(plan.param(Param::new("i", &[2]).dtype(shampoo::Dtype::I32)), Code::Invalid, &["i"]);
+    let rectangle = Shard::Rectangle { offset: vec![0], shape: vec![1, 3] };
+    expect(plan.param(Param::new("r", &[2, 3]).shard(rectangle)), Code::Invalid, &["1 offsets", "2 dims"]);
     let flat = Shard::Flat { offset: 4, count: 3 };
-    expect(
-        plan.param(Param::new("f", &[2, 3]).shard(flat.clone())),
-        Code::Invalid,
-        &["f"],
-    );
+    expect(plan.param(Param::new("f", &[2, 3]).shard(flat.clone())), Code::Invalid, &["f"]);
     expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "there are 1"]);
-    assert_eq!(
-        plan.param(Param::new("b", &[2])).unwrap(),
-        1,
-        "what was refused has not been added"
-    );
+    assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "what was refused has not been added");
     let plan = plan.finish().unwrap();
     expect(plan.bytes("rent"), Code::Invalid, &["rent"]);
     expect(plan.bytes_on(1, "state"), Code::Invalid, &["1"]);
-    expect(
-        PlanBuilder::new(&config(), Place::default().replica(2, 2)),
-        Code::Invalid,
-        &["2"],
-    );
-    expect(
-        PlanBuilder::new(&config(), Place::default().threads(1 << 40)),
-        Code::Invalid,
-        &["1099511627776"],
-    );
+    expect(PlanBuilder::new(&config(), Place::default().replica(2, 2)), Code::Invalid, &["2"]);
+    expect(PlanBuilder::new(&config(), Place::default().threads(1 << 40)), Code::Invalid, &["1099511627776"]);
 }
 
 #[test]
@@ -153,24 +88,12 @@ fn buffers() {
     let (a, rest) = values.split_at_mut(1);
     let (b, c) = rest.split_at_mut(1);
     let (a, b, c) = (&mut a[0], &mut b[0], &mut c[0]);
-    let mut buffers = [
-        Buffers::new(a).with_grad(&grads[0]),
-        Buffers::new(b).with_grad(&short),
-        Buffers::new(c),
-    ];
-    expect(
-        opt.step(&mut buffers),
-        Code::Invalid,
-        &["\"p1\"", "the gradient has 11 elements", "says 12"],
-    );
+    let mut buffers = [Buffers::new(a).with_grad(&grads[0]), Buffers::new(b).with_grad(&short), Buffers::new(c)];
+    expect(opt.step(&mut buffers), Code::Invalid, &["\"p1\"", "the gradient has 11 elements", "says 12"]);
     let [a, _, c] = buffers;
     let mut doubles = [0.0f64; 12];
     let mut buffers = [a, Buffers::new(&mut doubles), c];
-    expect(
-        opt.step(&mut buffers),
-        Code::Invalid,
-        &["\"p1\"", "the parameter is of f64", "says f32"],
-    );
+    expect(opt.step(&mut buffers), Code::Invalid, &["\"p1\"", "the parameter is of f64", "says f32"]);
     let [a, _, c] = buffers;
     let frozen = [0.0f32; 12];
     let mut buffers = [a, Buffers::read_only(&frozen).with_grad(&grads[1]), c];
@@ -212,28 +135,14 @@ fn what_is_missing_on_this_machine() {
     expect(Optimizer::builder(&plan).device_id(3).build(), Code::Invalid, &["3"]);
     let plan = builder(&config(), Place::default().replica(0, 2)).finish().unwrap();
     expect(Optimizer::new(&plan), Code::Invalid, &["replica_comm"]);
-    let cuda = shampoo::backends()
-        .unwrap()
-        .into_iter()
-        .find(|backend| backend.name == "cuda")
-        .unwrap();
+    let cuda = shampoo::backends().unwrap().into_iter().find(|backend| backend.name == "cuda").unwrap();
     if !cuda.usable {
-        let plan = builder(&config(), Place::default().device(Device::Cuda))
-            .finish()
-            .unwrap();
+        let plan = builder(&config(), Place::default().device(Device::Cuda)).finish().unwrap();
         expect(Optimizer::new(&plan), Code::Unsupported, &[]);
     }
-    expect(
-        shampoo::load_backend("/no/such/file.so"),
-        Code::Unsupported,
-        &["/no/such/file.so"],
-    );
+    expect(shampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);
     // SAFETY: it is refused before it is looked at.
-    expect(
-        unsafe { Comm::from_nccl(std::ptr::null_mut(), None) },
-        Code::Invalid,
-        &["nccl_comm"],
-    );
+    expect(unsafe { Comm::from_nccl(std::ptr::null_mut(), None) }, Code::Invalid, &["nccl_comm"]);
 }
 
 #[test]

@@ -18,10 +18,7 @@ enum Numbers {
 }
 
 fn words<const N: usize, T>(bytes: &[u8], make: impl Fn([u8; N]) -> T) -> Vec<T> {
-    bytes
-        .chunks_exact(N)
-        .map(|word| make(word.try_into().unwrap()))
-        .collect()
+    bytes.chunks_exact(N).map(|word| make(word.try_into().unwrap())).collect()
 }
 
 impl Numbers {
@@ -124,26 +121,15 @@ fn replay(path: &Path) -> usize {
                 let all = [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16];
                 let dtype = all.into_iter().find(|dtype| dtype.name() == words[3]).unwrap();
                 let shape: Vec<usize> = words[4..].iter().map(|dim| dim.parse().unwrap()).collect();
-                let param = Param::new(words[1], &shape)
-                    .dtype(dtype)
-                    .group(words[2].parse().unwrap());
+                let param = Param::new(words[1], &shape).dtype(dtype).group(words[2].parse().unwrap());
                 assert_eq!(plan.as_mut().unwrap().param(param).unwrap(), tensors.len());
                 index.insert(words[1], tensors.len());
                 let bytes = shape.iter().product::<usize>() * dtype.size();
-                tensors.push(Tensor {
-                    dtype,
-                    bytes,
-                    value: Numbers::read(dtype, take(bytes)),
-                    grad: None,
-                });
+                tensors.push(Tensor { dtype, bytes, value: Numbers::read(dtype, take(bytes)), grad: None });
             }
             "lr" => {
                 let group = words[1].parse().unwrap();
-                optimizer
-                    .as_mut()
-                    .unwrap()
-                    .set(group, "lr", words[2].parse().unwrap())
-                    .unwrap();
+                optimizer.as_mut().unwrap().set(group, "lr", words[2].parse().unwrap()).unwrap();
             }
             "grad" => {
                 let tensor = &mut tensors[index[words[1]]];

@@ -11,6 +11,8 @@ pub struct Guide;
 #[cfg(test)]
 mod allocations;
 #[cfg(test)]
+mod caller;
+#[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
 mod cuda;
@@ -22,6 +24,8 @@ mod golden;
 mod layout;
 #[cfg(test)]
 mod library;
+#[cfg(test)]
+mod lies;
 #[cfg(test)]
 mod optimizer;
 #[cfg(test)]

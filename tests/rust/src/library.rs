@@ -43,22 +43,13 @@ fn keys_and_backends() {
     let config = Config::new().unwrap();
     for key in &keys {
         assert_eq!(config.get(key.name).as_deref(), Some(key.default), "{}", key.name);
-        assert!(
-            !key.doc.is_empty() && !key.range.is_empty() && !key.value_type.is_empty(),
-            "{}",
-            key.name
-        );
+        assert!(!key.doc.is_empty() && !key.range.is_empty() && !key.value_type.is_empty(), "{}", key.name);
     }
-    assert!(keys
-        .iter()
-        .any(|key| key.name == "grafting" && !key.changeable && key.per_group));
+    assert!(keys.iter().any(|key| key.name == "grafting" && !key.changeable && key.per_group));
     assert!(keys.iter().any(|key| key.name == "threads" && !key.per_group));
     let backends = shampoo::backends().unwrap();
     let cpu = &backends[0];
-    assert_eq!(
-        (cpu.name, cpu.usable, cpu.device_count, cpu.why_not),
-        ("cpu", true, 1, "")
-    );
+    assert_eq!((cpu.name, cpu.usable, cpu.device_count, cpu.why_not), ("cpu", true, 1, ""));
     assert_eq!(backends[1].usable, backends[1].why_not.is_empty());
 }
 
@@ -68,10 +59,8 @@ fn messages_of_the_log() {
     optimizer().save(None, &folder).unwrap();
     let seen: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
     let keep = Arc::clone(&seen);
-    shampoo::set_log(Level::Debug, move |level, message| {
-        keep.lock().unwrap().push((level, message.to_owned()))
-    })
-    .unwrap();
+    shampoo::set_log(Level::Debug, move |level, message| keep.lock().unwrap().push((level, message.to_owned())))
+        .unwrap();
     let mut other = config();
     other.set("beta2", 0.5).unwrap();
     let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
@@ -110,10 +99,7 @@ fn inverse_roots() {
     assert!((f64::from(narrow[0]) - x[0]).abs() < 1e-6);
     config.set("root_method", "newton").unwrap();
     let info = inverse_root(&config, 2, &a, &mut x, (2, 1)).unwrap();
-    assert!(
-        info.method == RootMethod::Newton && info.iterations > 0 && info.residual < 1e-6,
-        "{info:?}"
-    );
+    assert!(info.method == RootMethod::Newton && info.iterations > 0 && info.residual < 1e-6, "{info:?}");
 
     let error = inverse_root(&config, 3, &a, &mut x, (2, 1)).unwrap_err();
     assert!(error.message().contains("a has 4 elements"), "{error}");

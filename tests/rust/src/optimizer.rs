@@ -4,12 +4,7 @@
 //! What an optimizer does with buffers, groups, numbers and threads of the caller.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
-use shampoo::{Bf16, Buffers, Config, Dtype, Executor, Optimizer, Param, Place, PlanBuilder, Shard, F16};
-use std::alloc::{alloc, dealloc, Layout};
-use std::os::raw::c_void;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use shampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
 
 fn one_param(config: &Config, param: Param) -> Optimizer {
     let mut plan = PlanBuilder::new(config, Place::default()).unwrap();
@@ -23,9 +18,7 @@ fn updates_go_to_another_place() {
     updates.set("output", "updates").unwrap();
     let (start, grad) = ([1.0f32, 2.0, 3.0], [0.5f32, -0.5, 1.0]);
     let mut stepped = start;
-    one_param(&config(), Param::new("w", &[3]))
-        .step(&mut [Buffers::new(&mut stepped).with_grad(&grad)])
-        .unwrap();
+    one_param(&config(), Param::new("w", &[3])).step(&mut [Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
 
     let mut out = [7.0f32; 3];
     let mut opt = one_param(&updates, Param::new("w", &[3]));
@@ -64,10 +57,7 @@ fn a_parameter_without_a_gradient_stays() {
     buffers.insert(1, second);
     opt.step(&mut buffers).unwrap();
     let (now, before) = (bits(&values), bits(&model()));
-    assert_eq!(
-        [now[0] == before[0], now[1] == before[1], now[2] == before[2]],
-        [true, false, true]
-    );
+    assert_eq!([now[0] == before[0], now[1] == before[1], now[2] == before[2]], [true, false, true]);
 }
 
 #[test]
@@ -87,11 +77,7 @@ fn groups_have_numbers_of_their_own() {
     opt.set_lr(0.0).unwrap();
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.0, 0.0));
     let (mut a, mut b, grad) = ([1.0f32; 4], [2.0f32; 4], [1.0f32; 4]);
-    opt.step(&mut [
-        Buffers::new(&mut a).with_grad(&grad),
-        Buffers::new(&mut b).with_grad(&grad),
-    ])
-    .unwrap();
+    opt.step(&mut [Buffers::new(&mut a).with_grad(&grad), Buffers::new(&mut b).with_grad(&grad)]).unwrap();
     assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 moves nothing");
     opt.status(true).unwrap();
     assert_eq!(opt.stat("steps").unwrap(), 1.0);
@@ -111,169 +97,33 @@ fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
     assert_eq!(bits(&values.join().unwrap()), bits(&trained()));
 }
 
-/// Threads that are started for each call; of some kinds of mistakes.
-struct Scoped {
-    mistake: &'static str,
-    calls: Arc<AtomicUsize>,
-    /// Calls in which too many tasks were no panic.
-    finished: Arc<AtomicUsize>,
-    dropped: Arc<AtomicUsize>,
-}
-
-impl Drop for Scoped {
-    fn drop(&mut self) {
-        self.dropped.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Executor for Scoped {
-    fn threads(&self) -> usize {
-        3
-    }
-
-    fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        match self.mistake {
-            "leaves all out" => return,
-            "panics" => panic!("an executor that panics, as the test wants"),
-            "runs twice, and too many" => {
-                (0..count + 2).for_each(task);
-                self.finished.fetch_add(1, Ordering::SeqCst);
-            }
-            _ => {}
-        }
-        std::thread::scope(|scope| {
-            for i in 0..count {
-                scope.spawn(move || task(i));
-            }
-        });
-    }
-}
-
-#[test]
-fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
-    for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
-        let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
-        let executor = Scoped {
-            mistake,
-            calls: Arc::clone(&calls),
-            finished: Arc::clone(&finished),
-            dropped: Arc::clone(&dropped),
-        };
-        let plan = builder(&config(), Place::default().threads(3)).finish().unwrap();
-        let mut opt = Optimizer::builder(&plan).executor(executor).build().unwrap();
-        let mut values = model();
-        steps(&mut opt, &mut values, 0, 4);
-        assert_eq!(bits(&values), bits(&trained()), "{mistake}");
-        let called = calls.load(Ordering::SeqCst);
-        assert!(called > 0, "it was asked");
-        let wanted = if mistake.starts_with("runs twice") { called } else { 0 };
-        assert_eq!(finished.load(Ordering::SeqCst), wanted);
-        assert_eq!(dropped.load(Ordering::SeqCst), 0);
-        drop(opt);
-        assert_eq!(dropped.load(Ordering::SeqCst), 1);
-    }
-}
-
-#[test]
-fn an_executor_of_an_optimizer_that_fails_is_dropped() {
-    let dropped = Arc::default();
-    let executor = Scoped {
-        mistake: "",
-        calls: Arc::default(),
-        finished: Arc::default(),
-        dropped: Arc::clone(&dropped),
-    };
-    let plan = builder(&config(), Place::default()).finish().unwrap();
-    let builder = Optimizer::builder(&plan).executor(executor).device_id(99);
-    builder.build().unwrap_err();
-    assert_eq!(dropped.load(Ordering::SeqCst), 1);
-}
-
-/// Steps over addresses, with a learning rate in memory; the state is that of create, or bound.
-fn over_addresses(bound: bool) {
-    let plan = builder(&config(), Place::default()).finish().unwrap();
-    let bytes = plan.bytes("state").unwrap();
-    let mut arenas = [vec![0u8; bytes + 64], vec![0u8; bytes + 64]];
-    let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
-    let (created, given) = (start(&mut arenas[0]), start(&mut arenas[1]));
-    let (mut values, lr) = (model(), 0.1f64);
-    // SAFETY: all that is bound lives until the optimizer is dropped, at the end of the block.
-    unsafe {
-        let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
-        opt.set(0, "lr", 0.0).unwrap();
-        opt.bind_scalar(0, "lr", &lr).unwrap();
-        if bound {
-            std::ptr::copy_nonoverlapping(created, given, bytes);
-            opt.bind_state(given.cast(), given.cast()).unwrap();
-        }
-        for t in 0..4 {
-            let grads = gradients(&model(), t);
-            let buffers = values.iter_mut().zip(&grads).map(|(value, grad)| {
-                let mut buffers = shampoo::sys::shampoo_buffers::new();
-                buffers.param = value.as_ptr().cast();
-                buffers.out = value.as_mut_ptr().cast();
-                buffers.grad = grad.as_ptr().cast();
-                buffers
-            });
-            let buffers: Vec<_> = buffers.collect();
-            opt.bind_raw(0, &buffers).unwrap();
-            opt.step_raw().unwrap();
-        }
-    }
-    assert_eq!(bits(&values), bits(&trained()));
-    let used = arenas.map(|arena| arena.iter().any(|byte| *byte != 0));
-    assert_eq!(used, [true, bound]);
-}
-
-#[test]
-fn addresses_arenas_and_numbers_of_the_caller() {
-    over_addresses(false);
-    over_addresses(true);
-}
-
 #[test]
 fn what_is_said_of_a_parameter_counts() {
     let mut plan = PlanBuilder::new(&config(), Place::default().shard(1, 2).threads(3)).unwrap();
     plan.param(Param::new("stacked", &[2, 2, 3]).stack_dims(1)).unwrap();
-    let rectangle = Shard::Rectangle {
-        offset: vec![0, 3],
-        shape: vec![8, 4],
-    };
+    let rectangle = Shard::Rectangle { offset: vec![0, 3], shape: vec![8, 4] };
     plan.param(Param::new("cut", &[8, 7]).shard(rectangle)).unwrap();
     let plan = plan.finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!((blocks[0].param, blocks[1].param, blocks[2].param), (0, 0, 1));
-    assert_eq!(
-        blocks[1].flat_offset, 6,
-        "each of the stacked tensors has a block of its own"
-    );
+    assert_eq!(blocks[1].flat_offset, 6, "each of the stacked tensors has a block of its own");
     assert_eq!((&blocks[2].shape[..], blocks[2].of_shard), (&[8, 4][..], true));
     let mut opt = Optimizer::new(&plan).unwrap();
     assert_eq!(opt.get(0, "threads").unwrap(), 3.0);
     let (mut stacked, mut cut) = ([1.0f32; 12], [1.0f32; 32]);
-    opt.step(&mut [Buffers::new(&mut stacked), Buffers::new(&mut cut)])
-        .unwrap();
+    opt.step(&mut [Buffers::new(&mut stacked), Buffers::new(&mut cut)]).unwrap();
 }
 
 #[test]
 fn each_buffer_may_have_a_dtype_of_its_own() {
     let (start, grad) = ([1.0f32, -2.0, 3.0, 0.5], [1.0f32, -1.0, 2.0, 0.5]);
     let mut stepped = start;
-    one_param(&config(), Param::new("w", &[4]))
-        .step(&mut [Buffers::new(&mut stepped).with_grad(&grad)])
-        .unwrap();
+    one_param(&config(), Param::new("w", &[4])).step(&mut [Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
 
     let narrow = grad.map(|value| Bf16((value.to_bits() >> 16) as u16)); // exact
     let (mut out, mut copy) = ([0.0f64; 4], [F16(0); 4]);
-    let param = Param::new("w", &[4])
-        .grad_dtype(Dtype::Bf16)
-        .out_dtype(Dtype::F64)
-        .copy_dtype(Dtype::F16);
-    let buffers = Buffers::read_only(&start)
-        .with_grad(&narrow)
-        .with_out(&mut out)
-        .with_copy(&mut copy);
+    let param = Param::new("w", &[4]).grad_dtype(Dtype::Bf16).out_dtype(Dtype::F64).copy_dtype(Dtype::F16);
+    let buffers = Buffers::read_only(&start).with_grad(&narrow).with_out(&mut out).with_copy(&mut copy);
     one_param(&config(), param).step(&mut [buffers]).unwrap();
     assert_eq!(out, stepped.map(f64::from));
     for (half, value) in copy.iter().zip(&stepped) {
@@ -299,79 +149,4 @@ fn a_plan_tells_blocks_and_bytes() {
     assert_eq!(plan.bytes_on(1, "total").unwrap(), total);
     assert!(plan.bytes("comm").unwrap() > 0);
     assert!(plan.to_string().contains("3 parameters"), "{plan}");
-}
-
-/// Bytes that an allocator has given out and not got back, and all that it has given.
-#[derive(Default)]
-struct Counts {
-    held: AtomicUsize,
-    given: AtomicUsize,
-    released: AtomicUsize,
-}
-
-unsafe extern "C" fn allocate(
-    user: *mut c_void,
-    bytes: usize,
-    align: usize,
-    _type: i32,
-    _id: i32,
-    _stream: *mut c_void,
-) -> *mut c_void {
-    let counts = &*user.cast::<Counts>();
-    counts.held.fetch_add(bytes, Ordering::SeqCst);
-    counts.given.fetch_add(bytes, Ordering::SeqCst);
-    // A page before the block makes any alignment that is asked for, which deallocate is not told.
-    let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
-    assert!(align <= 4096);
-    alloc(whole).add(4096).cast()
-}
-
-unsafe extern "C" fn deallocate(
-    user: *mut c_void,
-    block: *mut c_void,
-    bytes: usize,
-    _type: i32,
-    _id: i32,
-    _stream: *mut c_void,
-) {
-    (*user.cast::<Counts>()).held.fetch_sub(bytes, Ordering::SeqCst);
-    dealloc(
-        block.cast::<u8>().sub(4096),
-        Layout::from_size_align(bytes + 4096, 4096).unwrap(),
-    );
-}
-
-unsafe extern "C" fn release(user: *mut c_void) {
-    (*user.cast::<Counts>()).released.fetch_add(1, Ordering::SeqCst);
-}
-
-#[test]
-fn memory_of_the_caller() {
-    let counts = Counts::default();
-    let mut allocator = shampoo::sys::shampoo_allocator::new();
-    allocator.user = &counts as *const Counts as *mut c_void;
-    allocator.allocate = Some(allocate);
-    allocator.deallocate = Some(deallocate);
-    allocator.release = Some(release);
-    let plan = builder(&config(), Place::default()).finish().unwrap();
-    // SAFETY: counts lives until the optimizer is dropped, and the functions may be called from any thread.
-    let mut opt = unsafe {
-        Optimizer::builder(&plan)
-            .allocator(allocator)
-            .stream(null_mut())
-            .build()
-    }
-    .unwrap();
-    assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
-    let mut values = model();
-    steps(&mut opt, &mut values, 0, 4);
-    assert_eq!(bits(&values), bits(&trained()));
-    drop(opt);
-    assert_eq!(
-        (
-            counts.held.load(Ordering::SeqCst),
-            counts.released.load(Ordering::SeqCst)
-        ),
-        (0, 1)
-    );
 }

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 /// A folder or file that CMakeLists.txt names.
 pub fn from_environment(name: &str) -> PathBuf {
-    std::env::var_os(name)
-        .unwrap_or_else(|| panic!("{name} is not set: ctest sets it"))
-        .into()
+    std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: ctest sets it")).into()
 }
 
 pub const SHAPES: [&[usize]; 3] = [&[12, 8], &[12], &[5, 12]];
@@ -21,30 +19,17 @@ pub const SHAPES: [&[usize]; 3] = [&[12, 8], &[12], &[5, 12]];
 /// First values of the parameters: any numbers that are not alike.
 pub fn model() -> Vec<Vec<f32>> {
     let values = |p: usize, count: usize| (0..count).map(|i| ((i * 7 + p * 3 + 1) as f32).sin()).collect();
-    SHAPES
-        .iter()
-        .enumerate()
-        .map(|(p, shape)| values(p, shape.iter().product()))
-        .collect()
+    SHAPES.iter().enumerate().map(|(p, shape)| values(p, shape.iter().product())).collect()
 }
 
 /// Gradients of step t of such parameters.
 pub fn gradients(model: &[Vec<f32>], t: usize) -> Vec<Vec<f32>> {
-    model
-        .iter()
-        .map(|values| values.iter().map(|value| (value + t as f32).sin()).collect())
-        .collect()
+    model.iter().map(|values| values.iter().map(|value| (value + t as f32).sin()).collect()).collect()
 }
 
 pub fn config() -> Config {
     let mut config = Config::new().unwrap();
-    config
-        .set("lr", 0.1)
-        .unwrap()
-        .set("grafting", "adam")
-        .unwrap()
-        .set("max_preconditioner_dim", 8)
-        .unwrap();
+    config.set("lr", 0.1).unwrap().set("grafting", "adam").unwrap().set("max_preconditioner_dim", 8).unwrap();
     config.set("precondition_frequency", 2).unwrap();
     config
 }
@@ -71,10 +56,7 @@ pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: u
 }
 
 pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) -> shampoo::Result<()> {
-    let buffers = values
-        .iter_mut()
-        .zip(grads)
-        .map(|(value, grad)| Buffers::new(value).with_grad(grad));
+    let buffers = values.iter_mut().zip(grads).map(|(value, grad)| Buffers::new(value).with_grad(grad));
     opt.step(&mut buffers.collect::<Vec<_>>())
 }
 
@@ -87,10 +69,7 @@ pub fn trained() -> Vec<Vec<f32>> {
 
 /// The bits of all values.
 pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
-    values
-        .iter()
-        .map(|each| each.iter().map(|value| value.to_bits()).collect())
-        .collect()
+    values.iter().map(|each| each.iter().map(|value| value.to_bits()).collect()).collect()
 }
 
 /// Where threads meet and exchange bytes.
@@ -122,10 +101,7 @@ impl Meeting {
         let wanted = (*arrived + self.world - 1) / self.world * self.world;
         self.someone_came.notify_all();
         let patience = Duration::from_secs(60);
-        let (_, late) = self
-            .someone_came
-            .wait_timeout_while(arrived, patience, |arrived| *arrived < wanted)
-            .unwrap();
+        let (_, late) = self.someone_came.wait_timeout_while(arrived, patience, |arrived| *arrived < wanted).unwrap();
         assert!(!late.timed_out(), "another rank has not come");
     }
 

@@ -20,21 +20,11 @@ struct Slot {
 
 impl Slot {
     fn read<T: Element>(values: &[T]) -> Self {
-        Slot {
-            pointer: values.as_ptr() as *mut c_void,
-            count: values.len(),
-            dtype: T::DTYPE,
-            writable: false,
-        }
+        Slot { pointer: values.as_ptr() as *mut c_void, count: values.len(), dtype: T::DTYPE, writable: false }
     }
 
     fn write<T: Element>(values: &mut [T]) -> Self {
-        Slot {
-            pointer: values.as_mut_ptr().cast(),
-            count: values.len(),
-            dtype: T::DTYPE,
-            writable: true,
-        }
+        Slot { pointer: values.as_mut_ptr().cast(), count: values.len(), dtype: T::DTYPE, writable: true }
     }
 
     fn check(&self, param: &ParamInfo, what: &str, dtype: Dtype) -> Result<*mut c_void> {
@@ -133,13 +123,7 @@ impl<'a> Buffers<'a> {
     }
 
     fn of(param: Slot) -> Self {
-        Buffers {
-            param,
-            grad: None,
-            out: None,
-            copy: None,
-            borrowed: PhantomData,
-        }
+        Buffers { param, grad: None, out: None, copy: None, borrowed: PhantomData }
     }
 
     /// With the gradient of the next steps.

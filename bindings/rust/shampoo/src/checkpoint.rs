@@ -23,7 +23,7 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
     let directory = c_string("directory", text)?;
     let handles: Vec<_> = optimizers.iter().map(|optimizer| optimizer.as_ptr()).collect();
     let count = to_i32("count", handles.len())?;
-    let stream = optimizers.first().map_or_else(null_mut, |optimizer| optimizer.stream());
+    let stream = optimizers.first().map_or_else(null_mut, |optimizer| optimizer.stream);
     let world = world.map_or_else(null_mut, Comm::as_ptr);
     // SAFETY: the optimizers are borrowed mutably, each once, and the rest lives during the call.
     check(unsafe { function(handles.as_ptr(), count, world, directory.as_ptr(), stream) })

@@ -119,10 +119,7 @@ unsafe extern "C" fn all_gather(
         std::ptr::copy_nonoverlapping(send.cast::<u8>(), own, bytes_per_rank);
     }
     // From here on send, which may be a part of recv, is not looked at: slices of both could not be had.
-    guard(|| {
-        user.communicator
-            .all_gather(bytes_mut(recv, user.world * bytes_per_rank))
-    })
+    guard(|| user.communicator.all_gather(bytes_mut(recv, user.world * bytes_per_rank)))
 }
 
 unsafe extern "C" fn all_to_all(
@@ -181,27 +178,17 @@ impl Comm {
         start()?;
         let (rank, world) = (communicator.rank(), communicator.world());
         if rank >= world {
-            return Err(Error::invalid(format!(
-                "communicator: rank {rank} is not below its world, {world}"
-            )));
+            return Err(Error::invalid(format!("communicator: rank {rank} is not below its world, {world}")));
         }
         let mut ops = sys::shampoo_comm_ops::new();
         ops.rank = to_i32("rank", rank)?;
         ops.world = to_i32("world", world)?;
         ops.all_gather = Some(all_gather);
-        ops.all_to_all = if communicator.has_all_to_all() {
-            Some(all_to_all)
-        } else {
-            None
-        };
+        ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
         ops.abort = Some(abort);
         ops.release = Some(release);
-        let user = Box::into_raw(Box::new(User {
-            communicator: Box::new(communicator),
-            rank,
-            world,
-        }));
+        let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));
         ops.user = user.cast();
         // SAFETY: the functions take a User, which lives until release is called.
         unsafe { Comm::from_ops(&ops) }.map_err(|error| {
@@ -225,9 +212,7 @@ impl Comm {
         start()?;
         let mut handle = null_mut();
         check(sys::shampoo_comm_from_ops(&mut handle, ops))?;
-        Ok(Comm {
-            handle: NonNull::new(handle).expect("a call that succeeds has made an object"),
-        })
+        Ok(Comm { handle: NonNull::new(handle).expect("a call that succeeds has made an object") })
     }
 
     /// Makes a communicator of an `ncclComm_t`, through the copy of NCCL that the process has loaded from `libnccl`;
@@ -246,9 +231,7 @@ impl Comm {
         let mut handle = null_mut();
         let path = path.as_ref().map_or_else(null, |path| path.as_ptr());
         check(sys::shampoo_comm_from_nccl(&mut handle, nccl_comm, path))?;
-        Ok(Comm {
-            handle: NonNull::new(handle).expect("a call that succeeds has made an object"),
-        })
+        Ok(Comm { handle: NonNull::new(handle).expect("a call that succeeds has made an object") })
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_comm {
@@ -287,11 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_from_elsewhere_is_put_into_its_place() {
-        let mut user = User {
-            communicator: Box::new(Sees),
-            rank: 1,
-            world: 3,
-        };
+        let mut user = User { communicator: Box::new(Sees), rank: 1, world: 3 };
         let user = &mut user as *mut User as *mut c_void;
         let (send, mut recv) = ([7u8, 8], [0u8; 6]);
         // SAFETY: the memory is that of three segments of 2 bytes.

@@ -129,9 +129,7 @@ impl Config {
     }
 
     fn own(handle: *mut sys::shampoo_config) -> Self {
-        Config {
-            handle: NonNull::new(handle).expect("a call that succeeds has made an object"),
-        }
+        Config { handle: NonNull::new(handle).expect("a call that succeeds has made an object") }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_config {

@@ -67,12 +67,7 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Error {
-            code,
-            message: message.into(),
-            source: None,
-            step: None,
-        }
+        Error { code, message: message.into(), source: None, step: None }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
@@ -138,12 +133,7 @@ pub(crate) fn check(status: i32) -> Result<()> {
     if let Some(failure) = &source {
         message = format!("{message}. The communicator says: {failure}");
     }
-    Err(Error {
-        code,
-        message,
-        source,
-        step: None,
-    })
+    Err(Error { code, message, source, step: None })
 }
 
 /// Looks at a text of the library. Those of this version are UTF-8, but for what they quote.

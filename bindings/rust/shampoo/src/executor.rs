@@ -49,9 +49,7 @@ unsafe extern "C" fn parallel_for(user: *mut c_void, task: Option<Task>, argumen
 }
 
 unsafe extern "C" fn release(user: *mut c_void) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        drop(Box::from_raw(user.cast::<Box<dyn Executor>>()))
-    }));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>()))));
 }
 
 /// The struct of the library, whose user is ended by release; where no optimizer comes of it, by [`discard`].

@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 mod buffers;
+mod builder;
 mod checkpoint;
 mod comm;
 mod config;
@@ -17,10 +18,12 @@ mod log;
 mod optimizer;
 mod param;
 mod plan;
+mod raw;
 mod root;
 mod state;
 
 pub use buffers::Buffers;
+pub use builder::OptimizerBuilder;
 pub use checkpoint::{load, save};
 pub use comm::{Comm, Communicator};
 pub use config::{Config, Value};
@@ -30,7 +33,7 @@ pub use executor::Executor;
 pub use keys::{keys, Key};
 pub use library::{backends, build_info, load_backend, version, Backend, Device};
 pub use log::{clear_log, set_log, Level};
-pub use optimizer::{Optimizer, OptimizerBuilder};
+pub use optimizer::Optimizer;
 pub use param::{Param, Shard};
 pub use plan::{Block, Place, Plan, PlanBuilder};
 pub use root::{inverse_root, RootInfo, RootMethod};

@@ -5,11 +5,7 @@ use crate::error::{c_string, check, text, Code, Error, Result};
 use shampoo_sys as sys;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const HEADER: (i32, i32, i32) = (
-    sys::SHAMPOO_VERSION_MAJOR,
-    sys::SHAMPOO_VERSION_MINOR,
-    sys::SHAMPOO_VERSION_PATCH,
-);
+const HEADER: (i32, i32, i32) = (sys::SHAMPOO_VERSION_MAJOR, sys::SHAMPOO_VERSION_MINOR, sys::SHAMPOO_VERSION_PATCH);
 
 /// Refuses a library of another version; all that makes something begins with it.
 pub(crate) fn start() -> Result<()> {

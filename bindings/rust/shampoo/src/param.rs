@@ -181,10 +181,7 @@ pub(crate) struct ParamInfo {
 fn dims(what: &str, values: &[usize]) -> Result<[i64; 8]> {
     let mut out = [0; 8];
     if values.len() > out.len() {
-        return Err(Error::invalid(format!(
-            "{what} {values:?} has {} dims: at most 8 are possible",
-            values.len()
-        )));
+        return Err(Error::invalid(format!("{what} {values:?} has {} dims: at most 8 are possible", values.len())));
     }
     for (place, value) in out.iter_mut().zip(values) {
         *place = to_i64(what, *value)?;

@@ -21,12 +21,7 @@ pub struct Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Place {
-            device: Device::Cpu,
-            threads: 0,
-            replica: (0, 1),
-            shard: (0, 1),
-        }
+        Place { device: Device::Cpu, threads: 0, replica: (0, 1), shard: (0, 1) }
     }
 }
 
@@ -112,15 +107,7 @@ impl PlanBuilder {
         check(unsafe { sys::shampoo_plan_create(&mut handle, config.as_ptr(), &desc) })?;
         let handle = Handle(NonNull::new(handle).expect("a call that succeeds has made an object"));
         let updates = config.get("output").as_deref() == Some("updates");
-        Ok(PlanBuilder {
-            handle,
-            facts: Facts {
-                params: Vec::new(),
-                groups: 1,
-                device: place.device,
-                updates,
-            },
-        })
+        Ok(PlanBuilder { handle, facts: Facts { params: Vec::new(), groups: 1, device: place.device, updates } })
     }
 
     /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Gives its number, from 1 on.
@@ -180,10 +167,7 @@ impl PlanBuilder {
     pub fn finish(self) -> Result<Plan> {
         // SAFETY: the plan is not finished.
         check(unsafe { sys::shampoo_plan_finish(self.handle.0.as_ptr()) })?;
-        Ok(Plan {
-            handle: self.handle,
-            facts: Arc::new(self.facts),
-        })
+        Ok(Plan { handle: self.handle, facts: Arc::new(self.facts) })
     }
 }
 

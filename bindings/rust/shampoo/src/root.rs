@@ -60,9 +60,7 @@ pub struct RootInfo {
 pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T], root: (i32, i32)) -> Result<RootInfo> {
     for (what, count) in [("a", a.len()), ("x", x.len())] {
         if n.checked_mul(n) != Some(count) {
-            return Err(Error::invalid(format!(
-                "{what} has {count} elements, and a matrix of order {n} has n * n"
-            )));
+            return Err(Error::invalid(format!("{what} has {count} elements, and a matrix of order {n} has n * n")));
         }
     }
     let order = to_i64("order", n)?;
@@ -70,16 +68,7 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
     let (from, to) = (a.as_ptr().cast(), x.as_mut_ptr().cast());
     // SAFETY: both matrices have n * n elements of T, and x cannot overlap a.
     check(unsafe {
-        sys::shampoo_matrix_inverse_root(
-            config.as_ptr(),
-            order,
-            T::DTYPE.code(),
-            from,
-            to,
-            root.0,
-            root.1,
-            &mut info,
-        )
+        sys::shampoo_matrix_inverse_root(config.as_ptr(), order, T::DTYPE.code(), from, to, root.0, root.1, &mut info)
     })?;
     Ok(RootInfo {
         method: match info.method {

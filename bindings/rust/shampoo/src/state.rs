@@ -61,10 +61,7 @@ impl Optimizer {
             // SAFETY: the text lives as long as the optimizer.
             key: unsafe { text(entry.key) }.to_owned(),
             index: index as usize,
-            shape: entry.shape[..entry.ndim as usize]
-                .iter()
-                .map(|dim| *dim as usize)
-                .collect(),
+            shape: entry.shape[..entry.ndim as usize].iter().map(|dim| *dim as usize).collect(),
             dtype: dtype
                 .ok_or_else(|| Error::new(Code::Unsupported, format!("a state is of dtype {}", entry.dtype)))?,
             flat_offset: usize::try_from(entry.flat_offset).ok(),
@@ -99,7 +96,7 @@ impl Optimizer {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);
         let (to, bytes) = (values.as_mut_ptr().cast(), std::mem::size_of_val(values));
-        let (opt, stream) = (self.as_ptr(), self.stream());
+        let (opt, stream) = (self.as_ptr(), self.stream);
         // SAFETY: values has so many bytes, and any bits are a value.
         check(unsafe { sys::shampoo_state_read(opt, index, first, count, to, bytes, sys::SHAMPOO_CPU, stream) })
     }
@@ -113,7 +110,7 @@ impl Optimizer {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);
         let (from, bytes) = (values.as_ptr().cast(), std::mem::size_of_val(values));
-        let (opt, stream) = (self.as_ptr(), self.stream());
+        let (opt, stream) = (self.as_ptr(), self.stream);
         // SAFETY: values has so many bytes.
         check(unsafe { sys::shampoo_state_write(opt, index, first, count, from, bytes, sys::SHAMPOO_CPU, stream) })
     }

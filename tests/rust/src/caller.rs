@@ -1,0 +1,189 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! Threads, memory and addresses of the caller.
+
+use crate::tools::{bits, builder, config, gradients, model, steps, trained};
+use shampoo::{Executor, Optimizer, Place};
+use std::alloc::{alloc, dealloc, Layout};
+use std::os::raw::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// Threads that are started for each call; of some kinds of mistakes.
+struct Scoped {
+    mistake: &'static str,
+    calls: Arc<AtomicUsize>,
+    /// Calls in which too many tasks were no panic.
+    finished: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Executor for Scoped {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        match self.mistake {
+            "leaves all out" => return,
+            "panics" => panic!("an executor that panics, as the test wants"),
+            "runs twice, and too many" => {
+                (0..count + 2).for_each(task);
+                self.finished.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        std::thread::scope(|scope| {
+            for i in 0..count {
+                scope.spawn(move || task(i));
+            }
+        });
+    }
+}
+
+#[test]
+fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
+    for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
+        let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
+        let executor = Scoped {
+            mistake,
+            calls: Arc::clone(&calls),
+            finished: Arc::clone(&finished),
+            dropped: Arc::clone(&dropped),
+        };
+        let plan = builder(&config(), Place::default().threads(3)).finish().unwrap();
+        let mut opt = Optimizer::builder(&plan).executor(executor).build().unwrap();
+        let mut values = model();
+        steps(&mut opt, &mut values, 0, 4);
+        assert_eq!(bits(&values), bits(&trained()), "{mistake}");
+        let called = calls.load(Ordering::SeqCst);
+        assert!(called > 0, "it was asked");
+        let wanted = if mistake.starts_with("runs twice") { called } else { 0 };
+        assert_eq!(finished.load(Ordering::SeqCst), wanted);
+        assert_eq!(dropped.load(Ordering::SeqCst), 0);
+        drop(opt);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn an_executor_of_an_optimizer_that_fails_is_dropped() {
+    let dropped = Arc::default();
+    let executor =
+        Scoped { mistake: "", calls: Arc::default(), finished: Arc::default(), dropped: Arc::clone(&dropped) };
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let builder = Optimizer::builder(&plan).executor(executor).device_id(99);
+    builder.build().unwrap_err();
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
+
+/// Steps over addresses, with a learning rate in memory; the state is that of create, or bound.
+fn over_addresses(bound: bool) {
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    let bytes = plan.bytes("state").unwrap();
+    let mut arenas = [vec![0u8; bytes + 64], vec![0u8; bytes + 64]];
+    let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
+    let (created, given) = (start(&mut arenas[0]), start(&mut arenas[1]));
+    let (mut values, lr) = (model(), 0.1f64);
+    // SAFETY: all that is bound lives until the optimizer is dropped, at the end of the block.
+    unsafe {
+        let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
+        opt.set(0, "lr", 0.0).unwrap();
+        opt.bind_scalar(0, "lr", &lr).unwrap();
+        if bound {
+            std::ptr::copy_nonoverlapping(created, given, bytes);
+            opt.bind_state(given.cast(), given.cast()).unwrap();
+        }
+        for t in 0..4 {
+            let grads = gradients(&model(), t);
+            let buffers = values.iter_mut().zip(&grads).map(|(value, grad)| {
+                let mut buffers = shampoo::sys::shampoo_buffers::new();
+                buffers.param = value.as_ptr().cast();
+                buffers.out = value.as_mut_ptr().cast();
+                buffers.grad = grad.as_ptr().cast();
+                buffers
+            });
+            let buffers: Vec<_> = buffers.collect();
+            opt.bind_raw(0, &buffers).unwrap();
+            opt.step_raw().unwrap();
+        }
+    }
+    assert_eq!(bits(&values), bits(&trained()));
+    let used = arenas.map(|arena| arena.iter().any(|byte| *byte != 0));
+    assert_eq!(used, [true, bound]);
+}
+
+#[test]
+fn addresses_arenas_and_numbers_of_the_caller() {
+    over_addresses(false);
+    over_addresses(true);
+}
+
+/// Bytes that an allocator has given out and not got back, and all that it has given.
+#[derive(Default)]
+struct Counts {
+    held: AtomicUsize,
+    given: AtomicUsize,
+    released: AtomicUsize,
+}
+
+unsafe extern "C" fn allocate(
+    user: *mut c_void,
+    bytes: usize,
+    align: usize,
+    _type: i32,
+    _id: i32,
+    _stream: *mut c_void,
+) -> *mut c_void {
+    let counts = &*user.cast::<Counts>();
+    counts.held.fetch_add(bytes, Ordering::SeqCst);
+    counts.given.fetch_add(bytes, Ordering::SeqCst);
+    // A page before the block makes any alignment that is asked for, which deallocate is not told.
+    let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
+    assert!(align <= 4096);
+    alloc(whole).add(4096).cast()
+}
+
+unsafe extern "C" fn deallocate(
+    user: *mut c_void,
+    block: *mut c_void,
+    bytes: usize,
+    _type: i32,
+    _id: i32,
+    _stream: *mut c_void,
+) {
+    (*user.cast::<Counts>()).held.fetch_sub(bytes, Ordering::SeqCst);
+    dealloc(block.cast::<u8>().sub(4096), Layout::from_size_align(bytes + 4096, 4096).unwrap());
+}
+
+unsafe extern "C" fn release(user: *mut c_void) {
+    (*user.cast::<Counts>()).released.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn memory_of_the_caller() {
+    let counts = Counts::default();
+    let mut allocator = shampoo::sys::shampoo_allocator::new();
+    allocator.user = &counts as *const Counts as *mut c_void;
+    allocator.allocate = Some(allocate);
+    allocator.deallocate = Some(deallocate);
+    allocator.release = Some(release);
+    let plan = builder(&config(), Place::default()).finish().unwrap();
+    // SAFETY: counts lives until the optimizer is dropped, and the functions may be called from any thread.
+    let mut opt = unsafe { Optimizer::builder(&plan).allocator(allocator).stream(null_mut()).build() }.unwrap();
+    assert!(counts.given.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
+    let mut values = model();
+    steps(&mut opt, &mut values, 0, 4);
+    assert_eq!(bits(&values), bits(&trained()));
+    drop(opt);
+    assert_eq!((counts.held.load(Ordering::SeqCst), counts.released.load(Ordering::SeqCst)), (0, 1));
+}

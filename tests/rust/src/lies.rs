@@ -1,0 +1,96 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! A communicator that does not bring what was sent.
+
+use crate::tools::{config, gradients, model, step, SHAPES};
+use shampoo::{BoxError, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
+
+/// The first of three ranks, whose exchanges do not bring what was sent: all of it is noise, or half of each segment.
+struct Lies {
+    seed: u64,
+    all_to_all: bool,
+}
+
+impl Lies {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut state = self.seed;
+        for byte in bytes {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (state >> 33) as u8;
+        }
+    }
+}
+
+impl Communicator for Lies {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn world(&self) -> usize {
+        3
+    }
+
+    fn all_gather(&self, segments: &mut [u8]) -> Result<(), BoxError> {
+        let (own, others) = segments.split_at_mut(segments.len() / 3);
+        for other in others.chunks_exact_mut(own.len()) {
+            other.copy_from_slice(own);
+            let first = if self.seed % 2 == 0 { own.len() / 2 } else { 0 };
+            if self.seed > 1 && own.len() > 64 || self.seed % 2 == 1 {
+                self.fill(&mut other[first..]);
+            }
+        }
+        Ok(())
+    }
+
+    fn has_all_to_all(&self) -> bool {
+        self.all_to_all
+    }
+
+    fn all_to_all(&self, _: &[u8], _: &[usize], recv: &mut [u8], _: &[usize]) -> Result<(), BoxError> {
+        self.fill(recv);
+        Ok(())
+    }
+}
+
+/// It may make errors and wrong numbers, and no more: a trait in safe Rust must not break memory. Valgrind looks on.
+#[test]
+fn a_communicator_that_lies_breaks_nothing() {
+    let mut told = 0;
+    for seed in 0..6 {
+        for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
+            let mut config = config();
+            config.set("shard_mode", if gather { "gather" } else { "local" }).unwrap();
+            let place = Place::default().threads(1);
+            let place = if gather { place.shard(0, 3) } else { place.replica(0, 3) };
+            let held = |count: usize| if gather { (count + 2) / 3 } else { count };
+            let mut plan = PlanBuilder::new(&config, place).unwrap();
+            for (p, shape) in SHAPES.iter().enumerate() {
+                let param = Param::new(format!("p{p}"), shape);
+                let flat = Shard::Flat { offset: 0, count: held(shape.iter().product()) };
+                plan.param(if gather { param.shard(flat) } else { param }).unwrap();
+            }
+            let plan = plan.finish().unwrap();
+            let comm = Comm::new(Lies { seed, all_to_all }).unwrap();
+            let optimizer = Optimizer::builder(&plan);
+            let made = if gather { optimizer.shard_comm(&comm) } else { optimizer.replica_comm(&comm) }.build();
+            let mut opt = match made {
+                Ok(opt) => opt,
+                Err(_) => {
+                    told += 1;
+                    continue;
+                }
+            };
+            let cut = |whole: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+                whole.into_iter().map(|value| value[..held(value.len())].to_vec()).collect()
+            };
+            let (mut values, grads) = (cut(model()), cut(gradients(&model(), 0)));
+            let folder = std::env::temp_dir().join(format!("shampoo-rust-lies-{}", std::process::id()));
+            told += usize::from(step(&mut opt, &mut values, &grads).is_err());
+            told += usize::from(opt.save(Some(&comm), &folder).is_err());
+            told += usize::from(opt.load(Some(&comm), &folder).is_err());
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+    assert!(told >= 18, "of 18 optimizers at least one call each was refused: {told}");
+}
