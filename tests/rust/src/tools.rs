@@ -101,7 +101,8 @@ impl Meeting {
         let wanted = (*arrived + self.world - 1) / self.world * self.world;
         self.someone_came.notify_all();
         let patience = Duration::from_secs(60);
-        let (_, late) = self.someone_came.wait_timeout_while(arrived, patience, |arrived| *arrived < wanted).unwrap();
+        let (_arrived, late) =
+            self.someone_came.wait_timeout_while(arrived, patience, |arrived| *arrived < wanted).unwrap();
         assert!(!late.timed_out(), "another rank has not come");
     }
 
