@@ -325,8 +325,9 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
  *
  * Blocks: while libraries are loaded. Threads: any.
  *
- * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version), or else libshampoo_cuda.so, in the folder of
- *     this library, or else libshampoo_cuda.so.0 as dlopen finds it. Otherwise the path of that file. Must not be NULL.
+ * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version), or else libshampoo_cuda.so, in the folder
+ *     of this library, or else libshampoo_cuda.so.0 as dlopen finds it. Otherwise the path of that file. Must not be
+ *     NULL.
  * @retval SHAMPOO_OK it is loaded, now or before.
  * @retval SHAMPOO_E_INVALID name_or_path is NULL or empty.
  * @retval SHAMPOO_E_STATE it was loaded from another file before.

@@ -506,8 +506,9 @@ extern "C" {
     ///
     /// Blocks: while libraries are loaded. Threads: any.
     ///
-    /// - `name_or_path` "cuda": libshampoo_cuda.so in the folder of this library, or if there is none as dlopen finds it.
-    ///   Otherwise the path of that file. Must not be NULL.
+    /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version), or else libshampoo_cuda.so, in the folder
+    ///   of this library, or else libshampoo_cuda.so.0 as dlopen finds it. Otherwise the path of that file. Must not be
+    ///   NULL.
     /// - returns `SHAMPOO_OK`: it is loaded, now or before.
     /// - returns `SHAMPOO_E_INVALID`: name_or_path is NULL or empty.
     /// - returns `SHAMPOO_E_STATE`: it was loaded from another file before.
