@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# crate.sh ROOT PACKAGES SOURCE: the crates in an empty Debian with Cargo, against the library of the Debian packages: the first
+# program of docs/rust.md builds and runs.
+set -euo pipefail
+source "$(dirname "$0")/root.sh"
+make_root "$1"
+copy_root "$1"
+mkdir -p "$root/packages" "$root/program/src"
+cp "$2"/libshampoo0_*.deb "$2"/libshampoo-dev_*.deb "$root/packages"
+cp -rL "$3/bindings/rust" "$root/packages/rust"
+rm -rf "$root/packages/rust/target"
+code_of "$3/docs/rust.md" rust >"$root/program/src/main.rs"
+sed -i 's/^    Ok(())/    println!("{w:?}");\n    Ok(())/' "$root/program/src/main.rs"
+cat >"$root/program/Cargo.toml" <<'T'
+[package]
+name = "program"
+version = "0.0.0"
+edition = "2021"
+[dependencies]
+shampoo = { path = "/packages/rust/shampoo" }
+T
+install /packages/libshampoo0_*.deb /packages/libshampoo-dev_*.deb cargo rustc gcc libc6-dev pkg-config
+inside 'cd /program && cargo run --quiet --offline'
+[ -s "$root/packages/rust/shampoo/LICENSE" ] || { echo 'the crate has no LICENSE'; exit 1; }

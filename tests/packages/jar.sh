@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# jar.sh ROOT JAR SOURCE: the jar in an empty Debian with a JDK: the first program of docs/java.md compiles and runs.
+set -euo pipefail
+source "$(dirname "$0")/root.sh"
+make_root "$1"
+copy_root "$1"
+mkdir "$root/packages" "$root/program"
+cp "$2" "$root/packages/shampoo.jar"
+{
+  code_of "$3/docs/java.md" java 1
+  echo 'class Program { public static void main(String[] arguments) throws Exception {'
+  code_of "$3/docs/java.md" java 2
+  echo 'System.out.println(w.get(0)); } }'
+} >"$root/program/Program.java"
+install openjdk-17-jdk-headless
+inside 'cd /program && javac -cp /packages/shampoo.jar Program.java && java -cp /packages/shampoo.jar:. Program'
+[ -z "$(find "$root/tmp" -name '*shampoo*')" ] || { echo 'what was unpacked is left behind'; exit 1; }
+inside 'cd /program && jar -tf /packages/shampoo.jar' >"$root/program/content"
+for file in LICENSE THIRD_PARTY_NOTICES; do
+  grep -q "META-INF/$file" "$root/program/content" || { echo "the jar has no $file"; exit 1; }
+done
