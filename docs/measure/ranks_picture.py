@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""ranks_picture.py FILE.svg: what each of four ranks holds, and what they exchange, in the four ways of docs/many_ranks.md."""
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+WIDTH, HEIGHT = 840, 532
+PANEL = (WIDTH // 2, 204)
+RANK = 86  # width of the box of a rank
+COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]  # of the four ranks
+EMPTY, INK, GRAY = "#eeeeee", "#222222", "#666666"
+BLOCKS = 8
+
+
+@dataclass
+class Way:
+    """One panel: of each rank the parts of the parameters (of four) and the blocks (of eight) that it holds."""
+
+    title: str
+    comment: str
+    parts: list[set[int]]
+    blocks: list[set[int]]
+    groups: list[tuple[str, str, list[list[int]]]]  # communicator, what goes over it, groups of ranks
+
+
+WAYS = [
+    Way("DDP", "every rank has all parameters; the blocks are divided",
+        [set(range(4))] * 4, [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
+        [("replica_comm", "one all-gather of updates", [[0, 1, 2, 3]])]),
+    Way("FSDP, shard_mode local", "every shard is a tensor of its own, with blocks of its own",
+        [{0}, {1}, {2}, {3}], [{0, 1}, {2, 3}, {4, 5}, {6, 7}],
+        [("shard_comm", "a few bytes of status", [[0, 1, 2, 3]])]),
+    Way("FSDP, shard_mode gather", "blocks of the whole parameters: the bits of a run without shards",
+        [{0}, {1}, {2}, {3}], [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
+        [("shard_comm", "gradients to the owners of blocks, updates back", [[0, 1, 2, 3]])]),
+    Way("HSDP", "two copies of two shards; copies divide a shard's blocks",
+        [{0, 1}, {2, 3}, {0, 1}, {2, 3}], [{0, 2}, {4, 6}, {1, 3}, {5, 7}],
+        [("shard_comm", "within a copy: status, or gradients and updates", [[0, 1], [2, 3]]),
+         ("replica_comm", "between copies: an all-gather of updates", [[0, 2], [1, 3]])]),
+]  # fmt: skip
+
+
+def text(x: float, y: float, words: str, *, size: int = 12, color: str = INK, weight: str = "normal", anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{color}" font-weight="{weight}" text-anchor="{anchor}">{words}</text>'
+
+
+def cells(x: float, y: float, width: float, count: int, held: set[int], color: str) -> list[str]:
+    each = width / count
+    return [
+        f'<rect x="{x + k * each:.1f}" y="{y}" width="{each - 2:.1f}" height="12" fill="{color if k in held else EMPTY}"/>'
+        for k in range(count)
+    ]
+
+
+def bracket(xs: list[float], y: float, color: str) -> list[str]:
+    lines = [f'<path d="M{min(xs)} {y} H{max(xs)}" stroke="{color}" stroke-width="2" fill="none"/>']
+    return lines + [f'<path d="M{x} {y} V{y - 8} m-4 5 l4 -5 l4 5" stroke="{color}" stroke-width="2" fill="none"/>' for x in xs]
+
+
+def panel(way: Way, left: float, top: float) -> list[str]:
+    drawn = [text(left, top, way.title, size=15, weight="bold"), text(left, top + 18, way.comment, color=GRAY)]
+    centers = []
+    for rank, color in enumerate(COLORS):
+        x, y = left + rank * (RANK + 10), top + 32
+        centers.append(x + RANK / 2)
+        drawn.append(f'<rect x="{x}" y="{y}" width="{RANK}" height="96" rx="4" fill="none" stroke="{GRAY}"/>')
+        drawn.append(text(x + RANK / 2, y + 16, f"rank {rank}", weight="bold", color=color, anchor="middle"))
+        for row, (what, count, held) in enumerate([("parameters", 4, way.parts[rank]), ("state: blocks", BLOCKS, way.blocks[rank])]):
+            drawn.append(text(x + 6, y + 34 + row * 34, what, size=10, color=GRAY))
+            drawn += cells(x + 6, y + 40 + row * 34, RANK - 10, count, held, color)
+    y = top + 146
+    for name, what, groups in way.groups:
+        for number, group in enumerate(groups):
+            drawn += bracket([centers[rank] for rank in group], y + 12 * number, INK if name == "replica_comm" else GRAY)
+        y += 12 * len(groups) + 10
+        drawn.append(text(left, y, f'<tspan font-weight="bold">{name}</tspan>: {what}'))
+        y += 22
+    return drawn
+
+
+def main() -> None:
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        text(24, 34, "What four ranks hold, and what they exchange in a step", size=18, weight="bold"),
+    ]
+    for number, way in enumerate(WAYS):
+        lines += panel(way, 24 + number % 2 * PANEL[0], 74 + number // 2 * PANEL[1])
+    Path(sys.argv[1]).write_text("\n".join([*lines, "</svg>", ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
