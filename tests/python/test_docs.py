@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import shampoo
-from tools import ROOT
+from tools import ROOT, from_environment
 
 #: All but those that need JAX, which are looked at with docs/jax.md.
 MODULES = sorted(
@@ -44,6 +45,28 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(code, str(page), "exec"), names)
         count += 1
     assert count >= 5
+
+
+def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its block of Python, and its commands of shampoo-ckpt, on checkpoints as they are told of there."""
+    pytest.importorskip("safetensors")
+    monkeypatch.chdir(tmp_path)
+    for folder in ("checkpoints", "other"):
+        w1 = np.ones((4, 3), np.float32)
+        opt = shampoo.Optimizer({"W1": w1}, lr=0.1, grafting="adam")
+        opt.step({"W1": w1.copy()})
+        opt.save(folder)
+    text = (ROOT / "docs" / "checkpoints.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
+    names: dict[str, dict[str, np.ndarray]] = {}
+    exec(code, names)
+    assert {"W1/0/diagonal", "W1/0/factor.0", "W1/0/grafting"} <= names["states"].keys()
+    (commands,) = re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M)
+    tool = from_environment("SHAMPOO_CKPT")
+    for line in commands.splitlines():
+        name, *arguments = line.partition("#")[0].split()
+        assert name == "shampoo-ckpt"
+        subprocess.run([tool, *arguments], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
