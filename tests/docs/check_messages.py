@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_messages.py ROOT: every message that docs/troubleshooting.md quotes is one that the sources can say.
 
-A quotation is a code span that begins an item of a list: "- `text`". Its "..." stand for values, or for more text. What is
-between them must stand, in this order, in the literals of one statement of core, capi, bindings or cmake.
+A quotation is a code span that begins an item of a list: "- `text`". Its "..." stand for values, or for more text. What
+is between them must stand, in this order, in the literals of one statement of core, capi, bindings or cmake.
 """
 import ast
 import re
