@@ -37,6 +37,29 @@ fn updates_go_to_another_place() {
 }
 
 #[test]
+fn updates_of_a_group_leave_its_parameters() {
+    for (first, second) in [("parameters", "updates"), ("updates", "parameters")] {
+        let mut configs = [config(), config()];
+        configs[0].set("output", first).unwrap();
+        configs[1].set("output", second).unwrap();
+        let mut plan = PlanBuilder::new(&configs[0], Place::default()).unwrap();
+        let group = plan.group(&configs[1]).unwrap();
+        let (updated, other) = if second == "updates" { (group, 0) } else { (0, group) };
+        plan.param(Param::new("updated", &[2]).group(updated)).unwrap();
+        plan.param(Param::new("stepped", &[2]).group(other)).unwrap();
+        let mut opt = Optimizer::new(&plan.finish().unwrap()).unwrap();
+        let (mut updated, mut stepped, mut out, grad) = ([1.0f32; 2], [1.0f32; 2], [7.0f32; 2], [1.0f32; 2]);
+        let mut in_place = [Buffers::new(&mut updated).with_grad(&grad), Buffers::new(&mut stepped).with_grad(&grad)];
+        let error = opt.step(&mut in_place).unwrap_err();
+        assert!(error.message().contains("\"updated\"") && error.message().contains("with_out()"), "{error}");
+        let apart = Buffers::new(&mut updated).with_grad(&grad).with_out(&mut out);
+        opt.step(&mut [apart, Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
+        assert_eq!(updated, [1.0; 2]);
+        assert_eq!(1.0 + out[0], stepped[0]);
+    }
+}
+
+#[test]
 fn a_copy_is_the_parameter_rounded() {
     let mut opt = one_param(&config(), Param::new("w", &[2, 2]).copy_dtype(Dtype::Bf16));
     let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);

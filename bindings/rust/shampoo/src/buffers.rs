@@ -182,7 +182,7 @@ impl<'a> Buffers<'a> {
     }
 
     /// Looks at everything against the plan, and gives the addresses.
-    pub(crate) fn addresses(&mut self, param: &ParamInfo, updates: bool) -> Result<sys::shampoo_buffers> {
+    pub(crate) fn addresses(&mut self, param: &ParamInfo) -> Result<sys::shampoo_buffers> {
         let mut buffers = sys::shampoo_buffers::new();
         buffers.param = self.param.check(param, "the parameter", param.dtype)?;
         buffers.grad = match &self.grad {
@@ -191,7 +191,7 @@ impl<'a> Buffers<'a> {
         };
         buffers.out = match &self.out {
             Some(out) => out.check(param, "out", param.out_dtype)?,
-            None if self.param.writable && !updates && param.out_dtype == param.dtype => self.param.pointer,
+            None if self.param.writable && !param.updates && param.out_dtype == param.dtype => self.param.pointer,
             None if self.grad.is_none() => null_mut(),
             None => {
                 return Err(Error::invalid(format!(

@@ -103,7 +103,7 @@ impl Optimizer {
         }
         self.bound.clear();
         for (param, buffers) in self.facts.params.iter().zip(buffers) {
-            self.bound.push(buffers.addresses(param, self.facts.updates)?);
+            self.bound.push(buffers.addresses(param)?);
         }
         // SAFETY: what is bound is borrowed during this call, and no later step uses it: each binds all parameters.
         unsafe {
@@ -130,7 +130,7 @@ impl Optimizer {
     ///
     /// [`Code::Invalid`]: it is out of range; nothing has changed.
     pub fn set_lr(&mut self, lr: f64) -> Result<()> {
-        (0..self.facts.groups).try_for_each(|group| self.set(group, "lr", lr))
+        (0..self.facts.updates.len()).try_for_each(|group| self.set(group, "lr", lr))
     }
 
     /// Gives a number of a group: a hyper-parameter of type "f64", "i64" or "bool" (0 or 1), worked out where it was

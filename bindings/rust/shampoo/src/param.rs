@@ -118,7 +118,7 @@ impl Param {
         Ok(desc)
     }
 
-    pub(crate) fn info(self) -> ParamInfo {
+    pub(crate) fn info(self, updates: bool) -> ParamInfo {
         let held = match &self.shard {
             None => count(&self.shape),
             Some(Shard::Flat { count, .. }) => *count,
@@ -131,8 +131,13 @@ impl Param {
             grad_dtype: self.grad_dtype,
             out_dtype: self.out_dtype.unwrap_or(self.dtype),
             copy_dtype: self.copy_dtype.unwrap_or(self.dtype),
+            updates,
             name: self.name,
         }
+    }
+
+    pub(crate) fn group_number(&self) -> usize {
+        self.group
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -176,6 +181,8 @@ pub(crate) struct ParamInfo {
     pub grad_dtype: Dtype,
     pub out_dtype: Dtype,
     pub copy_dtype: Dtype,
+    /// Whether a step gives what is to be added to it.
+    pub updates: bool,
 }
 
 fn dims(what: &str, values: &[usize]) -> Result<[i64; 8]> {

@@ -76,10 +76,13 @@ impl Drop for Handle {
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub params: Vec<ParamInfo>,
-    pub groups: usize,
+    /// Of each group, whether a step gives what is to be added to its parameters, and leaves them (key "output").
+    pub updates: Vec<bool>,
     pub device: Device,
-    /// Whether a step gives what is to be added to the parameters, and leaves them (key "output").
-    pub updates: bool,
+}
+
+fn gives_updates(config: &Config) -> bool {
+    config.get("output").as_deref() == Some("updates")
 }
 
 /// A plan that is being filled with groups and parameters.
@@ -106,8 +109,8 @@ impl PlanBuilder {
         // SAFETY: all are what the function asks for.
         check(unsafe { sys::shampoo_plan_create(&mut handle, config.as_ptr(), &desc) })?;
         let handle = Handle(NonNull::new(handle).expect("a call that succeeds has made an object"));
-        let updates = config.get("output").as_deref() == Some("updates");
-        Ok(PlanBuilder { handle, facts: Facts { params: Vec::new(), groups: 1, device: place.device, updates } })
+        let updates = vec![gives_updates(config)];
+        Ok(PlanBuilder { handle, facts: Facts { params: Vec::new(), updates, device: place.device } })
     }
 
     /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Gives its number, from 1 on.
@@ -120,7 +123,7 @@ impl PlanBuilder {
         let mut group = 0;
         // SAFETY: the plan is not finished, and the other two are what the function asks for.
         check(unsafe { sys::shampoo_plan_add_group(self.handle.0.as_ptr(), config.as_ptr(), &mut group) })?;
-        self.facts.groups += 1;
+        self.facts.updates.push(gives_updates(config));
         Ok(group as usize)
     }
 
@@ -136,7 +139,8 @@ impl PlanBuilder {
         let mut index = 0;
         // SAFETY: desc and its name live during the call, and are copied.
         check(unsafe { sys::shampoo_plan_add_param(self.handle.0.as_ptr(), &desc, &mut index) })?;
-        self.facts.params.push(param.info());
+        let updates = self.facts.updates[param.group_number()]; // the library has refused a group that is not there
+        self.facts.params.push(param.info(updates));
         Ok(index as usize)
     }
 
@@ -276,7 +280,7 @@ impl Plan {
 
     /// Number of parameter groups.
     pub fn group_count(&self) -> usize {
-        self.facts.groups
+        self.facts.updates.len()
     }
 }
 
