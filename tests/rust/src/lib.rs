@@ -11,6 +11,8 @@ pub struct Guide;
 #[cfg(test)]
 mod allocations;
 #[cfg(test)]
+mod callbacks;
+#[cfg(test)]
 mod caller;
 #[cfg(test)]
 mod checkpoints;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::comm::Comm;
+use crate::comm_use::{distinct, CommUse};
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::{check, Result};
@@ -90,9 +91,12 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// [`Code::Invalid`]: a communicator has another rank or world than the plan, or plans of ranks differ.
     /// [`Code::OutOfMemory`]: the text tells the bytes. [`Code::Comm`]: a collective failed. [`Code::Unsupported`]: CUDA
-    /// cannot be used here, for the reason that [`backends`](crate::backends) tells.
+    /// cannot be used here, for the reason that [`backends`](crate::backends) tells. [`Code::State`]: a communicator is in
+    /// use by another call.
     pub fn build(mut self) -> Result<Optimizer> {
         let facts = Arc::clone(self.plan.facts());
+        let in_use = distinct(self.comms.iter().flatten().map(|comm| comm.in_use()));
+        let using = CommUse::begin(&in_use)?;
         let mut handle = null_mut();
         self.desc.device_type = facts.device.code();
         self.desc.replica_comm = self.comms[0].map_or_else(null_mut, Comm::as_ptr);
@@ -112,6 +116,7 @@ impl<'a> OptimizerBuilder<'a> {
             }
             return Err(error);
         }
-        Ok(Optimizer::own(handle, facts, self.desc.stream))
+        drop(using);
+        Ok(Optimizer::own(handle, facts, in_use, self.desc.stream))
     }
 }

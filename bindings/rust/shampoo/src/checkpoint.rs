@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::comm::Comm;
+use crate::comm_use::{distinct, CommUse};
 use crate::error::{c_string, check, to_i32, Error, Result};
 use crate::optimizer::Optimizer;
 use shampoo_sys as sys;
@@ -24,6 +25,9 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
     let handles: Vec<_> = optimizers.iter().map(|optimizer| optimizer.as_ptr()).collect();
     let count = to_i32("count", handles.len())?;
     let stream = optimizers.first().map_or_else(null_mut, |optimizer| optimizer.stream);
+    let comms = optimizers.iter().flat_map(|optimizer| &optimizer.in_use);
+    let in_use = distinct(comms.chain(world.map(Comm::in_use)));
+    let _using = CommUse::begin(&in_use)?;
     let world = world.map_or_else(null_mut, Comm::as_ptr);
     // SAFETY: the optimizers are borrowed mutably, each once, and the rest lives during the call.
     check(unsafe { function(handles.as_ptr(), count, world, directory.as_ptr(), stream) })

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::error::{c_string, check, keep_failure, to_i32, BoxError, Error, Result};
+use crate::callback::{self, keep_failure};
+use crate::comm_use::InUse;
+use crate::error::{c_string, check, to_i32, BoxError, Error, Result};
 use crate::library::start;
 use shampoo_sys as sys;
-use std::any::Any;
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::{null, null_mut, NonNull};
 use std::slice;
 
@@ -72,20 +72,13 @@ struct User {
     world: usize,
 }
 
-/// What was thrown, as text.
-fn panic_text(thrown: &(dyn Any + Send)) -> String {
-    let text = thrown.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| thrown.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", text.unwrap_or("with something that is no text"))
-}
-
 /// Calls a function of the communicator; 0, or 1 where it failed.
 fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
     // What a panic leaves behind in the communicator is not used any more: a collective that fails is for good.
-    let failure = match catch_unwind(AssertUnwindSafe(call)) {
+    let failure = match callback::run(call) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
-        Err(thrown) => panic_text(&*thrown).into(),
+        Err(panicked) => panicked.into(),
     };
     keep_failure(failure);
     1
@@ -146,18 +139,22 @@ unsafe extern "C" fn async_error(user: *mut c_void) -> i32 {
 unsafe extern "C" fn abort(user: *mut c_void) {
     let user = &*user.cast::<User>();
     // The failure that led here is what is told.
-    let _ = catch_unwind(AssertUnwindSafe(|| user.communicator.abort()));
+    let _ = callback::run(|| user.communicator.abort());
 }
 
 unsafe extern "C" fn release(user: *mut c_void) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(user.cast::<User>()))));
+    let _ = callback::run(|| drop(Box::from_raw(user.cast::<User>())));
 }
 
 /// A communicator of the library. Optimizers made with it keep it: it may be dropped before them. The
 /// [`Communicator`] in it is dropped after the last use.
+///
+/// One call at a time uses it: a call of an optimizer during that of another with the same communicator, on another
+/// thread or by the [`Communicator`] itself, is [`Code::State`](crate::Code::State).
 #[derive(Debug)]
 pub struct Comm {
     handle: NonNull<sys::shampoo_comm>,
+    in_use: InUse,
 }
 
 // SAFETY: it belongs to no thread, and what it calls is Send and Sync (or is promised to be, where it was made unsafely).
@@ -212,7 +209,7 @@ impl Comm {
         start()?;
         let mut handle = null_mut();
         check(sys::shampoo_comm_from_ops(&mut handle, ops))?;
-        Ok(Comm { handle: NonNull::new(handle).expect("a call that succeeds has made an object") })
+        Ok(Comm::own(handle))
     }
 
     /// Makes a communicator of an `ncclComm_t`, through the copy of NCCL that the process has loaded from `libnccl`;
@@ -231,7 +228,16 @@ impl Comm {
         let mut handle = null_mut();
         let path = path.as_ref().map_or_else(null, |path| path.as_ptr());
         check(sys::shampoo_comm_from_nccl(&mut handle, nccl_comm, path))?;
-        Ok(Comm { handle: NonNull::new(handle).expect("a call that succeeds has made an object") })
+        Ok(Comm::own(handle))
+    }
+
+    fn own(handle: *mut sys::shampoo_comm) -> Self {
+        let handle = NonNull::new(handle).expect("a call that succeeds has made an object");
+        Comm { handle, in_use: InUse::default() }
+    }
+
+    pub(crate) fn in_use(&self) -> &InUse {
+        &self.in_use
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_comm {

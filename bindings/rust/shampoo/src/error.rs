@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+use crate::callback::take_failure;
 use shampoo_sys as sys;
-use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::os::raw::c_char;
@@ -109,17 +109,6 @@ impl std::error::Error for Error {
     }
 }
 
-thread_local! {
-    // Callbacks are called on the thread that is inside the call that they fail.
-    static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
-}
-
-/// Keeps what a callback failed with, for the error of the call that it was called from.
-pub(crate) fn keep_failure(failure: BoxError) {
-    // Without a thread-local any more (the thread ends) the text is lost, and the failure is told all the same.
-    let _ = FAILURE.try_with(|kept| *kept.borrow_mut() = Some(failure));
-}
-
 /// Makes a result of a status, with the text of the last failure of this thread.
 pub(crate) fn check(status: i32) -> Result<()> {
     if status == sys::SHAMPOO_OK {
@@ -128,8 +117,7 @@ pub(crate) fn check(status: i32) -> Result<()> {
     // SAFETY: it gives a text that is valid until the next call of this thread.
     let mut message = unsafe { text(sys::shampoo_last_error()) }.to_owned();
     let code = Code::of(status);
-    let kept = FAILURE.try_with(|kept| kept.borrow_mut().take()).ok().flatten();
-    let source = kept.filter(|_| code == Code::Comm);
+    let source = take_failure().filter(|_| code == Code::Comm);
     if let Some(failure) = &source {
         message = format!("{message}. The communicator says: {failure}");
     }

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+use crate::callback;
 use shampoo_sys as sys;
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Threads of the program in place of the library's pool. Results are the same bits with every executor.
@@ -44,12 +44,12 @@ unsafe extern "C" fn parallel_for(user: *mut c_void, task: Option<Task>, argumen
             task(argument.get(), index as i64);
         }
     };
-    let _ = catch_unwind(AssertUnwindSafe(|| executor.parallel_for(count, &once)));
+    let _ = callback::run(|| executor.parallel_for(count, &once));
     (0..count).for_each(once);
 }
 
 unsafe extern "C" fn release(user: *mut c_void) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>()))));
+    let _ = callback::run(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>())));
 }
 
 /// The struct of the library, whose user is ended by release; where no optimizer comes of it, by [`discard`].

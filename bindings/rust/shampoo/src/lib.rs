@@ -6,8 +6,10 @@
 
 mod buffers;
 mod builder;
+mod callback;
 mod checkpoint;
 mod comm;
+mod comm_use;
 mod config;
 mod dtype;
 mod error;

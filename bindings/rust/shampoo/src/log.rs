@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+use crate::callback;
 use crate::error::{check, text, Result};
 use crate::library::start;
 use shampoo_sys as sys;
 use std::os::raw::{c_char, c_void};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::{Arc, RwLock};
 
@@ -36,12 +36,12 @@ unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_c
         _ => Level::Debug,
     };
     // A panic must not cross the library; what it says has gone to the panic hook.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    let _ = callback::run(|| {
         let callback = CALLBACK.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         if let Some(callback) = callback {
             callback(level, text(message));
         }
-    }));
+    });
 }
 
 fn put(callback: Option<Callback>) {

@@ -3,6 +3,7 @@
 
 use crate::buffers::Buffers;
 use crate::builder::OptimizerBuilder;
+use crate::comm_use::{CommUse, InUse};
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
 use crate::plan::{Facts, Plan};
@@ -32,6 +33,7 @@ pub struct Optimizer {
     handle: NonNull<sys::shampoo_optimizer>,
     facts: Arc<Facts>,
     bound: Vec<sys::shampoo_buffers>,
+    pub(crate) in_use: Vec<InUse>,
     pub(crate) stream: *mut c_void,
 }
 
@@ -54,9 +56,14 @@ impl Optimizer {
     }
 
     /// Takes over what the library has made.
-    pub(crate) fn own(handle: *mut sys::shampoo_optimizer, facts: Arc<Facts>, stream: *mut c_void) -> Self {
+    pub(crate) fn own(
+        handle: *mut sys::shampoo_optimizer,
+        facts: Arc<Facts>,
+        in_use: Vec<InUse>,
+        stream: *mut c_void,
+    ) -> Self {
         let handle = NonNull::new(handle).expect("a call that succeeds has made an object");
-        Optimizer { handle, bound: Vec::with_capacity(facts.params.len()), facts, stream }
+        Optimizer { handle, bound: Vec::with_capacity(facts.params.len()), facts, in_use, stream }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_optimizer {
@@ -88,7 +95,8 @@ impl Optimizer {
     /// [`Code::Numeric`]: a gradient is not finite, or a state would overflow; nothing has changed, and training may go
     /// on. [`Code::Invalid`]: a buffer has another length or dtype than its parameter, or ranks differ.
     /// [`Code::Comm`]: a collective failed, in this step or an earlier one. [`Code::State`]: the optimizer is on CUDA,
-    /// where [`bind_raw`](Optimizer::bind_raw) takes addresses of the device.
+    /// where [`bind_raw`](Optimizer::bind_raw) takes addresses of the device; or a communicator is in use by another
+    /// call.
     pub fn step(&mut self, buffers: &mut [Buffers<'_>]) -> Result<()> {
         if self.facts.device != Device::Cpu {
             let what = "step: the optimizer is on CUDA, and slices are memory of the host: bind_raw() and step_raw()";
@@ -105,6 +113,7 @@ impl Optimizer {
         for (param, buffers) in self.facts.params.iter().zip(buffers) {
             self.bound.push(buffers.addresses(param)?);
         }
+        let _using = CommUse::begin(&self.in_use)?;
         // SAFETY: what is bound is borrowed during this call, and no later step uses it: each binds all parameters.
         unsafe {
             check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
@@ -168,6 +177,7 @@ impl Optimizer {
     ///
     /// As of [`step`](Optimizer::step); [`Error::step`] is the number of the step that was refused.
     pub fn status(&mut self, wait: bool) -> Result<()> {
+        let _using = CommUse::begin(&self.in_use)?;
         let mut step = 0;
         // SAFETY: step is a place for the result.
         check(unsafe { sys::shampoo_optimizer_status(self.as_ptr(), wait.into(), &mut step) })

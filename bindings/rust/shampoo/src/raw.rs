@@ -3,6 +3,7 @@
 
 // What takes addresses, on the host and on a device: the compiler cannot look behind them.
 
+use crate::comm_use::CommUse;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::{c_string, check, to_i32, Result};
@@ -41,6 +42,7 @@ impl Optimizer {
     /// As of [`step`](Optimizer::step). On CUDA a step that is refused tells so by the next call, or by
     /// [`status`](Optimizer::status). [`Code::State`]: a parameter has never been bound.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
+        let _using = CommUse::begin(&self.in_use)?;
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
     }
 

@@ -1,0 +1,209 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//! What code that the library calls may do: throw anything, and call the library itself.
+
+use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
+use shampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, Place};
+use std::panic::panic_any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// What is thrown, and throws once more when it is dropped.
+struct Thrown;
+
+impl Drop for Thrown {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::SeqCst);
+        panic_any(Again);
+    }
+}
+
+/// And once more.
+struct Again;
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        panic!("a panic from what another panic has thrown, as the test wants");
+    }
+}
+
+/// The first of two ranks that are alike. It does something at its exchanges, and another thing when it is to abort.
+struct Does {
+    exchange: Box<dyn Fn() -> Result<(), BoxError> + Send + Sync>,
+    abort: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Communicator for Does {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn world(&self) -> usize {
+        2
+    }
+
+    fn all_gather(&self, segments: &mut [u8]) -> Result<(), BoxError> {
+        let (own, other) = segments.split_at_mut(segments.len() / 2);
+        other.copy_from_slice(own);
+        (self.exchange)()
+    }
+
+    fn abort(&self) {
+        (self.abort)();
+    }
+}
+
+impl Drop for Does {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic_any(Thrown);
+        }
+    }
+}
+
+fn with_comm(comm: &Comm) -> Optimizer {
+    let plan = builder(&config(), Place::default().replica(0, 2).threads(1)).finish().unwrap();
+    Optimizer::builder(&plan).replica_comm(comm).build().unwrap()
+}
+
+/// A communicator whose exchanges are as the optimizer wants, until the first step.
+fn failing(
+    exchange: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static,
+    abort: impl Fn() + Send + Sync + 'static,
+) -> Optimizer {
+    let made = Arc::new(AtomicUsize::new(0));
+    let stepping = Arc::clone(&made);
+    let exchange = move || if stepping.load(Ordering::SeqCst) == 0 { Ok(()) } else { exchange() };
+    let opt = with_comm(&Comm::new(Does { exchange: Box::new(exchange), abort: Box::new(abort) }).unwrap());
+    made.store(1, Ordering::SeqCst);
+    opt
+}
+
+#[test]
+fn what_is_thrown_may_throw_when_it_is_dropped() {
+    let mut opt = failing(|| panic_any(Thrown), || panic_any(Thrown));
+    let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
+    assert!(error.code() == Code::Comm && error.message().contains("no text"), "{error}");
+    drop(opt); // and so does the communicator
+
+    struct Throws;
+
+    impl Executor for Throws {
+        fn threads(&self) -> usize {
+            2
+        }
+
+        fn parallel_for(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {
+            panic_any(Thrown);
+        }
+    }
+
+    impl Drop for Throws {
+        fn drop(&mut self) {
+            panic_any(Thrown);
+        }
+    }
+
+    let plan = builder(&config(), Place::default().threads(2)).finish().unwrap();
+    let mut opt = Optimizer::builder(&plan).executor(Throws).build().unwrap();
+    let mut values = model();
+    steps(&mut opt, &mut values, 0, 4);
+    assert_eq!(bits(&values), bits(&trained()));
+    drop(opt);
+    assert!(DROPPED.load(Ordering::SeqCst) >= 5);
+}
+
+#[test]
+fn a_receiver_of_messages_may_throw_anything() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&told);
+    shampoo::set_log(Level::Debug, move |_, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        panic_any(Thrown);
+    })
+    .unwrap();
+    let folder = std::env::temp_dir().join(format!("shampoo-rust-callbacks-{}", std::process::id()));
+    let mut other = config();
+    other.set("lr", 0.5).unwrap();
+    optimizer().save(None, &folder).unwrap();
+    let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
+    opt.load(None, &folder).unwrap(); // tells that the learning rate is another
+    shampoo::clear_log().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert!(told.load(Ordering::SeqCst) > 0);
+}
+
+#[test]
+fn calls_of_the_library_in_between_do_not_take_the_cause() {
+    let fails_too = || {
+        Config::new().unwrap().set("none", 1.0).unwrap_err();
+    };
+    let mut opt = failing(|| Err("the cable is out".into()), fails_too);
+    let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the cable is out");
+}
+
+/// A failure that calls the library when it is dropped, and a failure that takes its place.
+#[test]
+fn what_a_communicator_fails_with_may_call_the_library_when_it_is_dropped() {
+    #[derive(Debug)]
+    struct Calls;
+
+    impl std::fmt::Display for Calls {
+        fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("it calls")
+        }
+    }
+
+    impl std::error::Error for Calls {}
+
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            Config::new().unwrap().set("none", 1.0).unwrap_err();
+        }
+    }
+
+    let mut opt = failing(|| Err(Box::new(Calls)), || ());
+    for _ in 0..2 {
+        let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
+        assert_eq!(error.code(), Code::Comm, "{error}");
+    }
+}
+
+/// The library has memory of its own in a communicator: two exchanges at once would both write there.
+#[test]
+fn one_call_at_a_time_uses_a_communicator() {
+    let other: Arc<Mutex<Option<Optimizer>>> = Arc::default();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let (inner, count) = (Arc::clone(&other), Arc::clone(&refused));
+    let exchange = move || -> Result<(), BoxError> {
+        // Not there while optimizers are made.
+        if let Some(opt) = inner.try_lock().ok().as_mut().and_then(|opt| opt.as_mut()) {
+            let error = step(opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
+            assert_eq!(error.code(), Code::State, "{error}");
+            assert!(error.message().contains("one after another"), "{error}");
+            assert_eq!(opt.status(true).unwrap_err().code(), Code::State);
+            assert_eq!(opt.save(None, "nowhere").unwrap_err().code(), Code::State);
+            assert_eq!(opt.stat("steps").unwrap(), 0.0);
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    };
+    let comm = Comm::new(Does { exchange: Box::new(exchange), abort: Box::new(|| ()) }).unwrap();
+    let mut first = with_comm(&comm);
+    *other.lock().unwrap() = Some(with_comm(&comm));
+    let (mut ours, mut theirs) = (model(), model());
+    steps(&mut first, &mut ours, 0, 4);
+    assert!(refused.load(Ordering::SeqCst) > 0);
+    // One after another they step.
+    let mut second = other.lock().unwrap().take().unwrap();
+    steps(&mut second, &mut theirs, 0, 4);
+    assert_eq!(bits(&ours), bits(&theirs));
+    let folder = std::env::temp_dir().join(format!("shampoo-rust-one-call-{}", std::process::id()));
+    // The same communicator in both places is one; that two ranks write the same file is refused.
+    assert_eq!(second.save(Some(&comm), &folder).unwrap_err().code(), Code::Io);
+    std::fs::remove_dir_all(folder).unwrap();
+}
