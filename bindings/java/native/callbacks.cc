@@ -30,9 +30,10 @@ jobject ShownBuffer(JNIEnv* env, const void* data, size_t bytes) {
   return env->NewDirectByteBuffer(const_cast<void*>(bytes > 0 ? data : &nothing), static_cast<jlong>(bytes));
 }
 
-// 0, or 1 and the exception kept for the failure that the library will report.
-int32_t Finish(JNIEnv* env) {
-  if (env->ExceptionCheck() == JNI_FALSE) return 0;
+// 0, or 1 and the exception kept for the failure that the library will report. called: whether Java was; it was not
+// where its objects could not be made, with an exception or, in a JVM without direct buffers, without one.
+int32_t Finish(JNIEnv* env, bool called) {
+  if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);
   return 1;
 }
@@ -44,7 +45,7 @@ int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_ran
   const jobject source = ShownBuffer(env, send, bytes_per_rank);
   const jobject target = source != nullptr ? ShownBuffer(env, recv, bytes_per_rank * CallsOf(user).world) : nullptr;
   if (target != nullptr) env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_gather, source, target);
-  return Finish(env);
+  return Finish(env, target != nullptr);
 }
 
 jlongArray Counts(JNIEnv* env, const size_t* bytes, size_t world, size_t* sum) {
@@ -72,14 +73,14 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
     env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_to_all, source, send_counts, target,
                         recv_counts);
   }
-  return Finish(env);
+  return Finish(env, target != nullptr);
 }
 
 int32_t AsyncError(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return 1;
   java.Get()->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_async_error);
-  return Finish(java.Get());
+  return Finish(java.Get(), true);
 }
 
 // It follows a failure, whose exception is kept already. What it throws itself CommCalls hands to the thread's handler.
