@@ -263,9 +263,9 @@ class CommTest {
     Fails comm = new Fails();
     try (Optimizer optimizer = alone(comm)) {
       optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
-      assertEquals(0, (int) optimizer.handle.changeAndGet(Foreign::step));
+      assertEquals(0, (int) optimizer.handle.changeAndGet(optimizer, Foreign::step));
       comm.failing = true;
-      assertEquals(6, (int) optimizer.handle.changeAndGet(Foreign::step));
+      assertEquals(6, (int) optimizer.handle.changeAndGet(optimizer, Foreign::step));
       assertEquals(1, comm.aborted);
     }
   }

@@ -13,6 +13,7 @@ import java.nio.ByteBuffer;
 import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
@@ -241,6 +242,43 @@ class LifeTest {
       Thread.sleep(10);
     }
     assertEquals(1, comm.released);
+  }
+
+  /** An optimizer that is nowhere else. */
+  private static Optimizer[] onlyOne(Communicator comm) {
+    Optimizer[] only = {make(comm)};
+    only[0].bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
+    return only;
+  }
+
+  @Test
+  void anOptimizerIsKeptWhileItsLastCallRuns() {
+    List<WeakReference<Optimizer>> stepping = new ArrayList<>();
+    int[] seen = new int[1];
+    Optimizer[] only =
+        onlyOne(
+            new Mirror() {
+              @Override
+              public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+                super.allGather(send, recv);
+                for (WeakReference<Optimizer> optimizer : stepping) {
+                  for (int time = 0; time < 5; ++time) {
+                    System.gc();
+                  }
+                  assertNotNull(optimizer.get());
+                  ++seen[0];
+                }
+              }
+            });
+    stepping.add(new WeakReference<>(only[0]));
+    takeFrom(only).step();
+    assertTrue(seen[0] > 0);
+  }
+
+  private static Optimizer takeFrom(Optimizer[] only) {
+    Optimizer taken = only[0];
+    only[0] = null;
+    return taken;
   }
 
   @Test

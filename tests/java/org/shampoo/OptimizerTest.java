@@ -184,6 +184,30 @@ class OptimizerTest {
     }
   }
 
+  /** With updates in place of the parameter it would be lost; the key is that of its group. */
+  @Test
+  void updatesDoNotTakeThePlaceOfTheParameter() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer b = Buffers.filled(4, 1);
+    FloatBuffer grad = Buffers.filled(4, 1);
+    FloatBuffer update = Buffers.filled(4, 0);
+    try (Config config = Model.config();
+        Config updates = config.copy().set("output", "updates");
+        Plan plan = new Plan(config)) {
+      plan.addParam("w", 4);
+      plan.addParam(new Param("b", 4).group(plan.addGroup(updates)));
+      try (Optimizer optimizer = new Optimizer(plan.finish())) {
+        optimizer.bind("w", w, grad);
+        assertRefused("output of \"b\"", () -> optimizer.bind("b", b, grad));
+        assertRefused("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
+        optimizer.bind(1, List.of(new Binding(Memory.of(b), Memory.of(grad), Memory.of(update), null)));
+        optimizer.step();
+        assertEquals(1, b.get(0));
+        assertEquals(w.get(0), 1 + update.get(0));
+      }
+    }
+  }
+
   @Test
   void aGradientThatIsNotFiniteChangesNothing() {
     FloatBuffer w = Buffers.filled(6, 1);

@@ -91,6 +91,8 @@ class StateTest {
           () -> optimizer.readState(factor, 0, 8, Memory.of(Memory.of(row).address(), 32), DeviceType.CUDA, 0));
       StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
       assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
+      StateEntry large = new StateEntry(0, "large", List.of(1L << 15, 1L << 15), DType.F32, 0, 0, true, 0, 0, false);
+      assertRefused("a part of it at a time", () -> optimizer.readState(large));
     }
   }
 
@@ -110,7 +112,7 @@ class StateTest {
           ShampooException.Invalid.class,
           () -> new Optimizer(plan, new OptimizerOptions().state(Memory.of(arena(bytes - 64)))));
       try (Optimizer optimizer = new Optimizer(plan, new OptimizerOptions().state(Memory.of(first)))) {
-        optimizer.bindState(Memory.of(first), Memory.of(second));
+        optimizer.bindState(Memory.of(first.asReadOnlyBuffer().order(ByteOrder.nativeOrder())), Memory.of(second));
         List<float[]> results = new ArrayList<>();
         for (int time = 0; time < 2; ++time) {
           FloatBuffer w = Buffers.floats(Model.first(0));
@@ -121,6 +123,10 @@ class StateTest {
         assertTrue(first.mismatch(second) >= 0);
         assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(arena(bytes - 64))));
         assertThrows(ShampooException.Invalid.class, () -> optimizer.bindState(Memory.of(first), null));
+        assertRefused("read-only", () -> {
+          Memory only = Memory.of(first.asReadOnlyBuffer().order(ByteOrder.nativeOrder()));
+          optimizer.bindState(only, only);
+        });
         optimizer.bindState(null, null);
       }
     }

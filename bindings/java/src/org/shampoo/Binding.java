@@ -16,7 +16,7 @@ import java.nio.Buffer;
  */
 public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   /**
-   * A parameter that is stepped in place.
+   * A parameter that is stepped in place; not with the key "output" set to updates, which need memory of their own.
    *
    * @param param direct buffer of the parameter.
    * @param grad direct buffer of its gradient; null: it has none.

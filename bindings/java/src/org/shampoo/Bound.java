@@ -9,6 +9,7 @@ import java.util.Map;
 /** All memory that the library was given by one optimizer, checked, and kept alive until something else is given. */
 final class Bound {
   private final List<Param> params;
+  private final List<Boolean> updates;
   private final DeviceType device;
   private final long stateBytes;
   private final Binding[] bindings;
@@ -17,8 +18,9 @@ final class Bound {
   private Memory stateIn;
   private Memory stateOut;
 
-  Bound(List<Param> params, DeviceType device, long stateBytes, Memory ownState) {
+  Bound(List<Param> params, List<Boolean> updates, DeviceType device, long stateBytes, Memory ownState) {
     this.params = params;
+    this.updates = updates;
     this.device = device;
     this.stateBytes = stateBytes;
     this.bindings = new Binding[params.size()];
@@ -56,9 +58,20 @@ final class Bound {
         }
       }
     }
+    for (int number = 0; number < given.size(); ++number) {
+      refuseLoss(first + number, given.get(number));
+    }
     Raw.shampoo_optimizer_bind(opt, first, addresses);
     for (int number = 0; number < given.size(); ++number) {
       bindings[first + number] = given.get(number);
+    }
+  }
+
+  private void refuseLoss(int index, Binding given) {
+    if (updates.get(index) && given.param() != null && Memory.addressOf(given.param()) == Memory.addressOf(given.out())) {
+      throw new ShampooException.Invalid(
+          Role.OUT.of(params.get(index)) + ": it is the parameter, and with the key \"output\" set to updates a step would "
+              + "write there what is to be added to it: give a Binding with memory of its own as out");
     }
   }
 
@@ -80,17 +93,17 @@ final class Bound {
 
   void bindState(long opt, Memory in, Memory out) {
     if (in != null) {
-      checkState("stateIn", in);
+      checkState("stateIn", in, false);
     }
     if (out != null) {
-      checkState("stateOut", out);
+      checkState("stateOut", out, true);
     }
     Raw.shampoo_optimizer_bind_state(opt, Memory.addressOf(in), Memory.addressOf(out));
     stateIn = in;
     stateOut = out;
   }
 
-  private void checkState(String what, Memory arena) {
-    arena.checkBytes(what, stateBytes, device, true);
+  private void checkState(String what, Memory arena, boolean written) {
+    arena.checkBytes(what, stateBytes, device, written);
   }
 }

@@ -33,6 +33,7 @@ public final class Config implements AutoCloseable {
    */
   public Config copy() {
     return handle.read(
+        this,
         config -> {
           long[] out = new long[1];
           Raw.shampoo_config_clone(out, config);
@@ -50,7 +51,7 @@ public final class Config implements AutoCloseable {
    *     value is out of range. The value is as before.
    */
   public Config set(String key, double value) {
-    handle.change(config -> Raw.shampoo_config_set_f64(config, key, value));
+    handle.change(this, config -> Raw.shampoo_config_set_f64(config, key, value));
     return this;
   }
 
@@ -63,7 +64,7 @@ public final class Config implements AutoCloseable {
    * @throws ShampooException.Invalid as of {@link #set(String, double)}.
    */
   public Config set(String key, long value) {
-    handle.change(config -> Raw.shampoo_config_set_i64(config, key, value));
+    handle.change(this, config -> Raw.shampoo_config_set_i64(config, key, value));
     return this;
   }
 
@@ -88,7 +89,7 @@ public final class Config implements AutoCloseable {
    * @throws ShampooException.Invalid as of {@link #set(String, double)}, or the text cannot be read as the type of the key.
    */
   public Config set(String key, String value) {
-    handle.change(config -> Raw.shampoo_config_set_str(config, key, value));
+    handle.change(this, config -> Raw.shampoo_config_set_str(config, key, value));
     return this;
   }
 
@@ -101,7 +102,7 @@ public final class Config implements AutoCloseable {
    */
   public String get(String key) {
     Objects.requireNonNull(key, "key");
-    String value = handle.read(config -> Raw.shampoo_config_get(config, key));
+    String value = handle.read(this, config -> Raw.shampoo_config_get(config, key));
     if (value == null) {
       throw new ShampooException.Invalid("there is no key \"" + key + "\": Shampoo.keys() has them all");
     }

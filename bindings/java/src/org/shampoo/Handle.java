@@ -3,6 +3,7 @@
 package org.shampoo;
 
 import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
 import java.util.concurrent.Semaphore;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
@@ -11,9 +12,8 @@ import java.util.function.LongFunction;
  * An object of the library: its address, and who may use it when. The Java object in front of it has a Handle and is not
  * known to it, so that the cleaner ends the handle of an object that nobody has any more.
  *
- * <p>A call holds permits until it is done, and the end of the object takes all permits. So it makes no difference that
- * the Java object may be collected while its last call runs: the end waits for that call, and what the call reads is held
- * here. That is why only memory of a single call (Optimizer.readState) has a reachability fence.
+ * <p>A call holds permits until it is done, and the end of the object takes all permits: close() waits for a call, or is
+ * refused. A call also keeps the Java object: one whose last call has only begun would otherwise be found closed by it.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -47,32 +47,40 @@ final class Handle implements Runnable {
   }
 
   /** A call that may change the object. */
-  void change(LongConsumer call) {
-    long taken = enter();
-    try {
-      call.accept(taken);
-    } finally {
-      leave();
-    }
+  void change(Object front, LongConsumer call) {
+    changeAndGet(
+        front,
+        taken -> {
+          call.accept(taken);
+          return null;
+        });
   }
 
   /** The same, with a result. */
-  <T> T changeAndGet(LongFunction<T> call) {
-    long taken = enter();
+  <T> T changeAndGet(Object front, LongFunction<T> call) {
     try {
-      return call.apply(taken);
+      long taken = enter();
+      try {
+        return call.apply(taken);
+      } finally {
+        leave();
+      }
     } finally {
-      leave();
+      Reference.reachabilityFence(front);
     }
   }
 
   /** A call that only reads: any number at once. */
-  <T> T read(LongFunction<T> call) {
-    long taken = take(1);
+  <T> T read(Object front, LongFunction<T> call) {
     try {
-      return call.apply(taken);
+      long taken = take(1);
+      try {
+        return call.apply(taken);
+      } finally {
+        permits.release();
+      }
     } finally {
-      permits.release();
+      Reference.reachabilityFence(front);
     }
   }
 

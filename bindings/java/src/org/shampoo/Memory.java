@@ -16,7 +16,8 @@ import java.util.Set;
 
 /**
  * Memory that the library reads or writes in place: what remains of a direct buffer, or an address. Nothing is copied.
- * What was made of a buffer keeps it alive; what an address stands for is the caller's to keep.
+ * What was made of a buffer keeps it alive; what an address stands for is the caller's to keep. So is memory that somebody
+ * frees under a buffer: the arena of a MemorySegment is not to be closed while its asByteBuffer() is bound.
  */
 public final class Memory {
   private final Buffer buffer;

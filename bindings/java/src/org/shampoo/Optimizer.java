@@ -62,7 +62,7 @@ public final class Optimizer implements AutoCloseable {
         shards.close();
       }
     }
-    handle.held = new Bound(plan.params(), device, plan.bytes("state"), options.state);
+    handle.held = new Bound(plan.params(), plan.updates(), device, plan.bytes("state"), options.state);
   }
 
   private static long create(Plan plan, OptimizerOptions options, Comm replicas, Comm shards) {
@@ -73,6 +73,7 @@ public final class Optimizer implements AutoCloseable {
                 shards,
                 shardComm ->
                     plan.handle.read(
+                        plan,
                         from -> {
                           long[] out = new long[1];
                           try (shampoo_optimizer_desc desc = new shampoo_optimizer_desc()) {
@@ -90,7 +91,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   static <T> T withComm(Comm comm, LongFunction<T> call) {
-    return comm != null ? comm.handle.read(call) : call.apply(0);
+    return comm != null ? comm.handle.read(comm, call) : call.apply(0);
   }
 
   private Bound bound() {
@@ -119,7 +120,7 @@ public final class Optimizer implements AutoCloseable {
    */
   public void bind(String name, Buffer param, Buffer grad) {
     Binding binding = Binding.inPlace(param, grad);
-    handle.change(opt -> bound().bind(opt, bound().indexOf(name), List.of(binding)));
+    handle.change(this, opt -> bound().bind(opt, bound().indexOf(name), List.of(binding)));
   }
 
   /**
@@ -127,11 +128,12 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param first index of the first parameter.
    * @param bindings memory of each.
-   * @throws ShampooException.Invalid memory is not as the plan says, misaligned, or overlaps; the text names the parameter.
+   * @throws ShampooException.Invalid memory is not as the plan says, misaligned, or overlaps, or updates would take the place
+   *     of the parameter; the text names it.
    */
   public void bind(int first, List<Binding> bindings) {
     List<Binding> given = List.copyOf(bindings);
-    handle.change(opt -> bound().bind(opt, first, given));
+    handle.change(this, opt -> bound().bind(opt, first, given));
   }
 
   /**
@@ -144,7 +146,7 @@ public final class Optimizer implements AutoCloseable {
    */
   public void bindGrad(int index, Buffer grad) {
     Memory memory = grad != null ? Memory.of(grad) : null;
-    handle.change(opt -> bound().bindGrad(opt, index, memory));
+    handle.change(this, opt -> bound().bindGrad(opt, index, memory));
   }
 
   /**
@@ -157,7 +159,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException.Invalid there is no such group, or the key or dtype is another.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
-    handle.change(opt -> bound().bindScalar(opt, group, key, dtype, value));
+    handle.change(this, opt -> bound().bindScalar(opt, group, key, dtype, value));
   }
 
   /**
@@ -170,7 +172,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException.Invalid one is null, of another size, misaligned, or they overlap in part.
    */
   public void bindState(Memory in, Memory out) {
-    handle.change(opt -> bound().bindState(opt, in, out));
+    handle.change(this, opt -> bound().bindState(opt, in, out));
   }
 
   /**
@@ -193,7 +195,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException as of {@link #step()}; what the device finds is told by the next call.
    */
   public void step(long stream) {
-    handle.change(opt -> Raw.shampoo_optimizer_step(opt, stream));
+    handle.change(this, opt -> Raw.shampoo_optimizer_step(opt, stream));
   }
 
   /**
@@ -203,7 +205,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException as of {@link #step()}; its step is the number of the one that was refused.
    */
   public void status(boolean wait) {
-    handle.change(opt -> Raw.shampoo_optimizer_status(opt, wait ? 1 : 0, null));
+    handle.change(this, opt -> Raw.shampoo_optimizer_status(opt, wait ? 1 : 0, null));
   }
 
   /**
@@ -216,7 +218,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException.State beta1 or momentum is 0 in the plan, and so has no state.
    */
   public void set(int group, String key, double value) {
-    handle.change(opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
+    handle.change(this, opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
   }
 
   /**
@@ -229,6 +231,7 @@ public final class Optimizer implements AutoCloseable {
    */
   public double get(int group, String key) {
     return handle.changeAndGet(
+        this,
         opt -> {
           double[] value = new double[1];
           Raw.shampoo_optimizer_get(opt, group, key, value);
@@ -245,6 +248,7 @@ public final class Optimizer implements AutoCloseable {
    */
   public double stat(String key) {
     return handle.changeAndGet(
+        this,
         opt -> {
           double[] value = new double[1];
           Raw.shampoo_optimizer_stat(opt, key, value);
@@ -258,7 +262,7 @@ public final class Optimizer implements AutoCloseable {
    * @return the text; "" where none has failed.
    */
   public String error() {
-    return handle.changeAndGet(Raw::shampoo_optimizer_error);
+    return handle.changeAndGet(this, Raw::shampoo_optimizer_error);
   }
 
   /**
@@ -267,7 +271,7 @@ public final class Optimizer implements AutoCloseable {
    * @return in an order that depends on the plan alone.
    */
   public List<StateEntry> stateEntries() {
-    return handle.changeAndGet(Optimizer::entries);
+    return handle.changeAndGet(this, Optimizer::entries);
   }
 
   private static List<StateEntry> entries(long opt) {
@@ -290,11 +294,16 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param entry of this optimizer, of at most 2^31 - 1 bytes.
    * @return its elements, dense and row-major; a symmetric one in full.
-   * @throws ShampooException.Invalid there is no such entry.
+   * @throws ShampooException.Invalid there is no such entry, or it is larger.
    */
   public ByteBuffer readState(StateEntry entry) {
-    int bytes = Math.toIntExact(entry.elements() * entry.dtype().bytes());
-    ByteBuffer buffer = ByteBuffer.allocateDirect(bytes).order(ByteOrder.nativeOrder());
+    long bytes = entry.elements() * entry.dtype().bytes();
+    if (bytes > Integer.MAX_VALUE) {
+      throw new ShampooException.Invalid(
+          "state \"" + entry.key() + "\": " + bytes + " bytes, and a ByteBuffer holds " + Integer.MAX_VALUE
+              + ": read a part of it at a time: readState(entry, first, count, ...)");
+    }
+    ByteBuffer buffer = ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
     readState(entry, 0, entry.elements(), Memory.of(buffer), DeviceType.CPU, 0);
     return buffer;
   }
@@ -314,6 +323,7 @@ public final class Optimizer implements AutoCloseable {
     checkElements(entry, count, to, where, true);
     try {
       handle.change(
+          this,
           opt -> Raw.shampoo_state_read(opt, entry.index(), first, count, to.address(), to.bytes(), where.code, stream));
     } finally {
       Reference.reachabilityFence(to);
@@ -346,6 +356,7 @@ public final class Optimizer implements AutoCloseable {
     checkElements(entry, count, from, where, false);
     try {
       handle.change(
+          this,
           opt -> Raw.shampoo_state_write(opt, entry.index(), first, count, from.address(), from.bytes(), where.code, stream));
     } finally {
       Reference.reachabilityFence(from);

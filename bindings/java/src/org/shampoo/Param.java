@@ -139,7 +139,7 @@ public final class Param implements Cloneable {
    *
    * @param offset first index along each dim.
    * @param extent of the rectangle along each dim.
-   * @return another description.
+   * @return another description; a plan refuses one with another number of either than the parameter has dims.
    */
   public Param rectangle(long[] offset, long[] extent) {
     checkDims(offset.length, "offsets");
@@ -158,6 +158,10 @@ public final class Param implements Cloneable {
    */
   public String name() {
     return name;
+  }
+
+  int dims() {
+    return shape.length;
   }
 
   /** Elements of the buffers of this rank. */
@@ -181,7 +185,22 @@ public final class Param implements Cloneable {
     };
   }
 
-  shampoo_param_desc toRaw() {
+  int group() {
+    return group;
+  }
+
+  /** Refuses a rectangle that has not one offset and one extent for each dim. */
+  private void checkRectangle(int dims) {
+    if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
+      throw new ShampooException.Invalid(
+          "parameter \"" + name + "\": the rectangle has " + localOffset.length + " offsets and " + localShape.length
+              + " extents, and the parameter " + dims + " dims: give one of each for each dim");
+    }
+  }
+
+  /** What the library takes; dims: of the parameter that it is of. */
+  shampoo_param_desc toRaw(int dims) {
+    checkRectangle(dims);
     shampoo_param_desc desc = new shampoo_param_desc();
     desc.setName(name);
     desc.setNdim(shape.length);

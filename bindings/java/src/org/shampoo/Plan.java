@@ -17,6 +17,9 @@ public final class Plan implements AutoCloseable {
   final DeviceType device;
   private final List<Param> params = new ArrayList<>();
 
+  /** Of each group, whether steps give what is to be added to its parameters (key "output"). */
+  private final List<Boolean> updates = new ArrayList<>();
+
   /**
    * Begins a plan for one process on the CPU.
    *
@@ -42,9 +45,11 @@ public final class Plan implements AutoCloseable {
     try (shampoo_plan_desc desc = place.toRaw()) {
       address =
           config.handle.read(
+              config,
               from -> {
                 long[] out = new long[1];
                 Raw.shampoo_plan_create(out, from, desc);
+                updates.add(givesUpdates(from));
                 return out[0];
               });
     }
@@ -61,11 +66,14 @@ public final class Plan implements AutoCloseable {
    */
   public int addGroup(Config config) {
     return handle.changeAndGet(
+        this,
         plan ->
             config.handle.read(
+                config,
                 from -> {
                   int[] group = new int[1];
                   Raw.shampoo_plan_add_group(plan, from, group);
+                  updates.add(givesUpdates(from));
                   return group[0];
                 }));
   }
@@ -80,9 +88,10 @@ public final class Plan implements AutoCloseable {
    */
   public int addParam(Param param) {
     return handle.changeAndGet(
+        this,
         plan -> {
           int[] index = new int[1];
-          try (shampoo_param_desc desc = param.toRaw()) {
+          try (shampoo_param_desc desc = param.toRaw(param.dims())) {
             Raw.shampoo_plan_add_param(plan, desc, index);
           }
           params.add(param);
@@ -115,8 +124,10 @@ public final class Plan implements AutoCloseable {
    */
   public void addShard(int index, int shardRank, Param shard) {
     handle.change(
+        this,
         plan -> {
-          try (shampoo_param_desc desc = shard.toRaw()) {
+          int dims = index >= 0 && index < params.size() ? params.get(index).dims() : shard.dims();
+          try (shampoo_param_desc desc = shard.toRaw(dims)) {
             Raw.shampoo_plan_add_shard(plan, index, shardRank, desc);
           }
         });
@@ -130,7 +141,7 @@ public final class Plan implements AutoCloseable {
    * @throws ShampooException.State the plan is finished already.
    */
   public Plan finish() {
-    handle.change(Raw::shampoo_plan_finish);
+    handle.change(this, Raw::shampoo_plan_finish);
     return this;
   }
 
@@ -140,7 +151,16 @@ public final class Plan implements AutoCloseable {
    * @return in the order of adding.
    */
   public List<Param> params() {
-    return handle.read(plan -> List.copyOf(params));
+    return handle.read(this, plan -> List.copyOf(params));
+  }
+
+  private static boolean givesUpdates(long config) {
+    return "updates".equals(Raw.shampoo_config_get(config, "output"));
+  }
+
+  /** Which parameters are in such a group. */
+  List<Boolean> updates() {
+    return handle.read(this, plan -> params.stream().map(param -> updates.get(param.group())).toList());
   }
 
   /**
@@ -151,6 +171,7 @@ public final class Plan implements AutoCloseable {
    */
   public List<Block> blocks() {
     return handle.read(
+        this,
         plan -> {
           long[] count = new long[1];
           Raw.shampoo_plan_block_count(plan, count);
@@ -184,6 +205,7 @@ public final class Plan implements AutoCloseable {
   public long bytes(String what, int rank) {
     Objects.requireNonNull(what, "what");
     return handle.read(
+        this,
         plan -> {
           long[] bytes = new long[1];
           Raw.shampoo_plan_bytes(plan, rank, what, bytes);

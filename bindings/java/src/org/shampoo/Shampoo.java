@@ -114,6 +114,7 @@ public final class Shampoo {
     to.check("x", dtype, (long) order * order, DeviceType.CPU, true);
     try (shampoo_root_info info = new shampoo_root_info()) {
       config.handle.read(
+          config,
           keys -> {
             Raw.shampoo_matrix_inverse_root(keys, order, dtype.code, from.address(), to.address(), rootNum, rootDen, info);
             return null;
