@@ -127,6 +127,8 @@ class OptimizerTest {
       assertRefused("there are 2", () -> optimizer.bind(-1, w, grad));
       assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
+      assertRefused("there are 2", () -> optimizer.bindGrad(2, grad));
+      assertRefused("there are 2", () -> optimizer.bindGrad(-1, grad));
       // Nothing was bound by any of them.
       assertThrows(ShampooException.State.class, optimizer::step);
       optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
@@ -251,7 +253,7 @@ class OptimizerTest {
       assertEquals(after, w.get(0));
       rate.put(0, -1);
       assertThrows(ShampooException.Invalid.class, optimizer::step);
-      optimizer.bindScalar(0, "lr", DType.F32, null);
+      optimizer.bindScalar(0, "lr", null, null);
       optimizer.set(0, "lr", 0.5);
       optimizer.step();
       assertTrue(w.get(0) < after);

@@ -76,7 +76,10 @@ final class Bound {
   }
 
   void bindGrad(long opt, int index, Memory grad) {
-    if (index < 0 || index >= bindings.length || binding(index) == null) {
+    if (index < 0 || index >= bindings.length) {
+      throw new ShampooException.Invalid("parameter " + index + ": there are " + bindings.length);
+    }
+    if (binding(index) == null) {
       throw new ShampooException.State(
           "parameter " + index + ": bind it first: bindGrad gives another gradient to what is bound");
     }
@@ -87,7 +90,7 @@ final class Bound {
     if (value != null) {
       value.check(key, dtype, 1, device, false);
     }
-    Raw.shampoo_optimizer_bind_scalar(opt, group, key, dtype.code, Memory.addressOf(value));
+    Raw.shampoo_optimizer_bind_scalar(opt, group, key, value != null ? dtype.code : 0, Memory.addressOf(value));
     scalars.put(group + "/" + key, value);
   }
 

@@ -47,6 +47,6 @@ public interface Communicator {
   /** Makes exchanges of other ranks that wait for this one fail. Called once, after an exchange failed on this rank. */
   default void abort() {}
 
-  /** Called once, after the last use. */
+  /** Called after the last use: once for each optimizer or {@link Comm} that was made with it. */
   default void release() {}
 }

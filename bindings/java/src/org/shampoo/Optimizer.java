@@ -141,7 +141,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param index of the parameter in the plan.
    * @param grad direct buffer; null: no gradient, and the parameter and its state stay as they are.
-   * @throws ShampooException.Invalid as of {@link #bind(int, Buffer, Buffer)}.
+   * @throws ShampooException.Invalid there is no such parameter, or as of {@link #bind(int, Buffer, Buffer)}.
    * @throws ShampooException.State the parameter was never bound.
    */
   public void bindGrad(int index, Buffer grad) {
@@ -154,7 +154,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param group number of the parameter group.
    * @param key "lr" or "gradient_scale".
-   * @param dtype of the number: F32 or F64.
+   * @param dtype of the number: F32 or F64; not looked at where value is null.
    * @param value one number; null: the value read last stays in force, until it is set.
    * @throws ShampooException.Invalid there is no such group, or the key or dtype is another.
    */
