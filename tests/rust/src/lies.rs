@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! A communicator that does not bring what was sent.
+//! A communicator that does not bring what was sent, and a state that nobody has computed.
 
-use crate::tools::{config, gradients, model, step, SHAPES};
-use shampoo::{BoxError, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
+use crate::tools::{builder, config, gradients, model, step, SHAPES};
+use shampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, Place, PlanBuilder, Shard};
 
 /// The first of three ranks, whose exchanges do not bring what was sent: all of it is noise, or half of each segment.
 struct Lies {
@@ -93,4 +93,28 @@ fn a_communicator_that_lies_breaks_nothing() {
         }
     }
     assert!(told >= 18, "of 18 optimizers at least one call each was refused: {told}");
+}
+
+/// Numbers of a state are the caller's to write, whatever they are: a step refuses them, or steps.
+#[test]
+fn a_state_that_lies_breaks_nothing() {
+    let mut refused = 0;
+    for root_async in [0, 1] {
+        for lie in [i64::MIN, -1, 1, 1 << 31, 1 << 52, i64::MAX] {
+            let mut config = config();
+            config.set("root_async", root_async).unwrap().set("momentum", 0.5).unwrap();
+            let mut opt = Optimizer::new(&builder(&config, Place::default()).finish().unwrap()).unwrap();
+            let (mut values, grads) = (model(), gradients(&model(), 0));
+            step(&mut opt, &mut values, &grads).unwrap();
+            for entry in opt.state().unwrap() {
+                match entry.dtype {
+                    Dtype::I64 => opt.write_state(entry.index, 0, &[lie]).unwrap(),
+                    Dtype::I32 => opt.write_state(entry.index, 0, &vec![lie as i32; entry.count()]).unwrap(),
+                    _ => opt.write_state(entry.index, 0, &vec![lie as f32; entry.count()]).unwrap(),
+                }
+            }
+            refused += (0..3).filter(|_| step(&mut opt, &mut values, &grads).is_err()).count();
+        }
+    }
+    assert!(refused > 0, "a step counter below 0 at least is refused");
 }
