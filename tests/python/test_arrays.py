@@ -118,6 +118,17 @@ def test_updates_only_read_parameters() -> None:
         plain.bind(out=None)
 
 
+def test_updates_of_a_group_alone_are_refused() -> None:
+    first, second = np.ones(3, np.float32), np.ones(3, np.float32)
+    for group in (0, 1):
+        groups: list[dict[str, Any]] = [{"params": {"w": first}}, {"params": {"v": second}}]
+        groups[group]["output"] = "updates"
+        with pytest.raises(ValueError, match="key output: .* group 1 has"):
+            shampoo.Optimizer(groups)
+    both = shampoo.Optimizer([{"params": {"w": first}}, {"params": {"v": second}}], output="updates")
+    both.step({"w": None, "v": None})
+
+
 def test_tensors_that_are_trained() -> None:
     class Trained(OnlyDlpack):
         requires_grad = True

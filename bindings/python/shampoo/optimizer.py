@@ -112,7 +112,13 @@ class Optimizer:
         else:
             self._world = _KEEP
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
-        self._updates = _native.shampoo_config_get(self._plan.configs[0], "output") == "updates"
+        outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
+        for number, output in enumerate(outputs):
+            if output != outputs[0]:  # arrays are stepped in place, or all are not
+                raise ValueError(
+                    f"key output: group 0 has {outputs[0]}, and group {number} has {output}: make an optimizer of each"
+                )
+        self._updates = outputs[0] == "updates"
         none: Views = [None] * len(views)
         self._buffers.refuse([views, none, none if self._updates else views, none])
         self._has_grads = False
