@@ -251,6 +251,47 @@ class CommTest {
         ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // it is closed
   }
 
+  /** Two exchanges at once would be mixed, and the library has memory of its own in a communicator. */
+  @Test
+  void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
+    Optimizer[] second = new Optimizer[1];
+    List<ShampooException> refused = new ArrayList<>();
+    Communicator mirror =
+        new Mirror() {
+          @Override
+          public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+            super.allGather(send, recv);
+            if (second[0] != null) {
+              refused.add(assertThrows(ShampooException.State.class, second[0]::step));
+              refused.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
+              refused.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
+            }
+          }
+        };
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().replica(0, 2));
+        Comm comm = Comm.of(mirror)) {
+      plan.addParam("w", 4);
+      OptimizerOptions options = new OptimizerOptions().replicas(comm);
+      try (Optimizer first = new Optimizer(plan.finish(), options);
+          Optimizer other = new Optimizer(plan, options)) {
+        first.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+        other.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+        second[0] = other;
+        first.step();
+        assertTrue(refused.size() >= 3);
+        for (ShampooException error : refused) {
+          assertTrue(error.getMessage().contains("one after another"), error.getMessage());
+        }
+        second[0] = null;
+        other.step();
+        assertEquals(1, other.stat("steps"));
+        // The same communicator in both places is one; that two ranks write the same file is refused.
+        assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
+      }
+    }
+  }
+
   @Test
   void ncclThatIsNotLoadedIsTold() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofNccl(0, null));

@@ -2,12 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.shampoo;
 
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
+
 /**
  * A communicator as the library holds it: of functions in Java, of NCCL, or of functions in C. Optimizers hold it by
  * themselves: it may be closed once they are made.
+ *
+ * <p>One call at a time uses it: of optimizers that share one, a call during that of another, on another thread or by the
+ * communicator itself, is refused with {@link ShampooException.State}.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;
+
+  /** Two calls at once would mix their exchanges, for some of which the library has memory in the communicator. */
+  private final AtomicBoolean inUse = new AtomicBoolean();
 
   private Comm(long address) {
     handle = new Handle(this, "communicator", address, Raw::shampoo_comm_destroy);
@@ -51,6 +63,24 @@ public final class Comm implements AutoCloseable {
    */
   public static Comm ofAddress(long address) {
     return new Comm(Raw.commFromAddress(address));
+  }
+
+  /** Makes a call that uses communicators, any of them more than once; where another call uses one it is refused. */
+  static <T> T using(List<Comm> comms, Supplier<T> call) {
+    List<Comm> begun = new ArrayList<>();
+    try {
+      for (Comm comm : new LinkedHashSet<>(comms)) {
+        if (!comm.inUse.compareAndSet(false, true)) {
+          throw new ShampooException.State(
+              "the communicator is in use by another call, of this or another optimizer: have them make their calls one "
+                  + "after another, in the same order on all ranks, or give each a communicator of its own");
+        }
+        begun.add(comm);
+      }
+      return call.get();
+    } finally {
+      begun.forEach(comm -> comm.inUse.set(false));
+    }
   }
 
   /** Gives up this hold; optimizers keep theirs. It can be called again. */

@@ -8,8 +8,11 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
+import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.stream.LongStream;
+import java.util.stream.Stream;
 
 /**
  * State and the machinery that steps it. Memory that is bound is read and written in place, and kept alive until other
@@ -21,6 +24,7 @@ import java.util.stream.LongStream;
  */
 public final class Optimizer implements AutoCloseable {
   final Handle handle;
+  final List<Comm> comms;
   private final DeviceType device;
 
   /**
@@ -53,7 +57,10 @@ public final class Optimizer implements AutoCloseable {
     Comm shards = null;
     try {
       shards = options.shards != null ? Comm.of(options.shards) : options.shardComm;
-      handle = new Handle(this, "optimizer", create(plan, options, replicas, shards), Raw::shampoo_optimizer_destroy);
+      comms = Stream.of(replicas, shards).filter(Objects::nonNull).toList();
+      Comm[] made = {replicas, shards};
+      long address = Comm.using(comms, () -> create(plan, options, made[0], made[1]));
+      handle = new Handle(this, "optimizer", address, Raw::shampoo_optimizer_destroy);
     } finally {
       if (options.replicas != null) {
         replicas.close();
@@ -92,6 +99,19 @@ public final class Optimizer implements AutoCloseable {
 
   static <T> T withComm(Comm comm, LongFunction<T> call) {
     return comm != null ? comm.handle.read(comm, call) : call.apply(0);
+  }
+
+  /** A call in which ranks may exchange. */
+  private void exchange(LongConsumer call) {
+    handle.change(
+        this,
+        opt ->
+            Comm.using(
+                comms,
+                () -> {
+                  call.accept(opt);
+                  return null;
+                }));
   }
 
   private Bound bound() {
@@ -195,7 +215,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException as of {@link #step()}; what the device finds is told by the next call.
    */
   public void step(long stream) {
-    handle.change(this, opt -> Raw.shampoo_optimizer_step(opt, stream));
+    exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
   }
 
   /**
@@ -205,7 +225,7 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException as of {@link #step()}; its step is the number of the one that was refused.
    */
   public void status(boolean wait) {
-    handle.change(this, opt -> Raw.shampoo_optimizer_status(opt, wait ? 1 : 0, null));
+    exchange(opt -> Raw.shampoo_optimizer_status(opt, wait ? 1 : 0, null));
   }
 
   /**

@@ -10,7 +10,6 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
 
 /** The library as a whole: version, backends, messages, the table of keys, checkpoints of many ranks, inverse roots. */
 public final class Shampoo {
@@ -139,8 +138,7 @@ public final class Shampoo {
    * @throws ShampooException.Collective an exchange failed.
    */
   public static void save(List<Optimizer> optimizers, Path directory, Comm world, long stream) {
-    Optimizer.withComm(
-        world, comm -> withHandles(optimizers, opts -> Raw.shampoo_save(opts, comm, directory.toString(), stream)));
+    withHandles(optimizers, world, (opts, comm) -> Raw.shampoo_save(opts, comm, directory.toString(), stream));
   }
 
   /**
@@ -155,24 +153,38 @@ public final class Shampoo {
    * @throws ShampooException.Collective an exchange failed.
    */
   public static void load(List<Optimizer> optimizers, Path directory, Comm world, long stream) {
-    Optimizer.withComm(
-        world, comm -> withHandles(optimizers, opts -> Raw.shampoo_load(opts, comm, directory.toString(), stream)));
+    withHandles(optimizers, world, (opts, comm) -> Raw.shampoo_load(opts, comm, directory.toString(), stream));
   }
 
-  private static Void withHandles(List<Optimizer> optimizers, Consumer<long[]> call) {
+  private interface Call {
+    void of(long[] opts, long world);
+  }
+
+  private static void withHandles(List<Optimizer> optimizers, Comm world, Call call) {
     List<Optimizer> all = List.copyOf(optimizers);
+    List<Comm> comms = new ArrayList<>(all.stream().flatMap(optimizer -> optimizer.comms.stream()).toList());
+    if (world != null) {
+      comms.add(world);
+    }
     long[] opts = new long[all.size()];
     int entered = 0;
     try {
       for (; entered < opts.length; ++entered) {
         opts[entered] = all.get(entered).handle.enter();
       }
-      call.accept(opts);
+      Optimizer.withComm(
+          world,
+          comm ->
+              Comm.using(
+                  comms,
+                  () -> {
+                    call.of(opts, comm);
+                    return null;
+                  }));
     } finally {
       while (entered > 0) {
         all.get(--entered).handle.leave();
       }
     }
-    return null;
   }
 }
