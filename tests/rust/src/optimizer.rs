@@ -107,6 +107,20 @@ fn groups_have_numbers_of_their_own() {
 }
 
 #[test]
+fn a_learning_rate_is_that_of_all_groups_or_of_none() {
+    let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
+    let group = plan.group(&config()).unwrap();
+    plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
+    plan.param(Param::new("narrow", &[4]).group(group)).unwrap();
+    let mut opt = Optimizer::new(&plan.finish().unwrap()).unwrap();
+    let error = opt.set_lr(1e300).unwrap_err(); // no number of float32
+    assert!(error.message().contains("lr"), "{error}");
+    assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.1));
+    opt.set_lr(0.5).unwrap();
+    assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.5, 0.5));
+}
+
+#[test]
 fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     let mut first = Optimizer::new(&plan).unwrap();

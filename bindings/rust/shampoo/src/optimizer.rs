@@ -137,9 +137,19 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: it is out of range; nothing has changed.
+    /// [`Code::Invalid`]: it is out of range, or of that of the arithmetic of a group; nothing has changed.
     pub fn set_lr(&mut self, lr: f64) -> Result<()> {
-        (0..self.facts.updates.len()).try_for_each(|group| self.set(group, "lr", lr))
+        let groups = 0..self.facts.updates.len();
+        let before = groups.map(|group| self.get(group, "lr")).collect::<Result<Vec<f64>>>()?;
+        for group in 0..before.len() {
+            if let Err(error) = self.set(group, "lr", lr) {
+                for (earlier, value) in before[..group].iter().enumerate() {
+                    self.set(earlier, "lr", *value)?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Gives a number of a group: a hyper-parameter of type "f64", "i64" or "bool" (0 or 1), worked out where it was

@@ -129,8 +129,4 @@ final class Handle implements Runnable {
       permits.release(ALL);
     }
   }
-
-  boolean isClosed() {
-    return address == 0;
-  }
 }
