@@ -170,6 +170,10 @@ public final class Shampoo {
     int entered = 0;
     try {
       for (; entered < opts.length; ++entered) {
+        int earlier = all.indexOf(all.get(entered));
+        if (earlier < entered) {
+          throw new ShampooException.Invalid("optimizers: number " + entered + " is number " + earlier + " once more");
+        }
         opts[entered] = all.get(entered).handle.enter();
       }
       Optimizer.withComm(
