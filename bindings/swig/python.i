@@ -25,12 +25,13 @@
 }
 %enddef
 
-/* $disown: of destroy functions alone. The object is left empty, as a copy of what refers to it may end it again. */
+/* $disown: of destroy functions alone. The object is left empty, as a copy of what refers to it may end it again. In a
+ * macro of SWIG `type` is the name as a text. */
 %define SHAMPOO_HANDLE_IN(type)
 %typemap(in) type* {
   void* handle = NULL;
   const int status = SWIG_ConvertPtr($input, &handle, $descriptor, $disown);
-  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "in method '$symname', a `$type` is expected");
+  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "in method '$symname', a " `type` " is expected");
   if ($disown) SWIG_ConvertPtr($input, NULL, $descriptor, SWIG_POINTER_CLEAR);
   $1 = (type*)handle;
 }

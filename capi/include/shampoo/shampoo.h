@@ -858,7 +858,8 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  * steps them in the same order; whether a parameter has a gradient is the same on all of them. What is found to differ
  * is the same error on every rank, which names the rank and the cause. A rank that has failed before, in
  * shampoo_plan_finish() say, calls shampoo_optimizer_create() all the same: with a plan that is not finished it fails
- * there, and the others with it.
+ * there, and the others with it. One call at a time uses a communicator: optimizers that share one are used by one
+ * thread at a time, as one optimizer is, and none from within a callback of it.
  * ================================================================================================================= */
 
 /** What the caller's communicator can do. Begin with SHAMPOO_COMM_OPS_INIT; set rank, world and all_gather at least. */
