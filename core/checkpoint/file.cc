@@ -26,7 +26,7 @@ const char* NextStep(int error) {
       return "; name a directory that this process may use";
     case ENOENT:
     case ENOTDIR:
-      return "; check the path, and that what it is on is still there";
+      return "; check the path: what it is in must be there";
     case EMFILE:
     case ENFILE:
       return "; too many files are open";

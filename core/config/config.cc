@@ -30,10 +30,17 @@ struct Alias {
   std::string_view name;
   const char* keys;
 };
-constexpr Alias kAliases[] = {
-    {"learning_rate", "lr"},           {"betas", "beta1 and beta2"}, {"eps", "epsilon"},
-    {"nesterov", "use_nesterov"},      {"wd", "weight_decay"},       {"block_size", "max_preconditioner_dim"},
-    {"root_inv_method", "root_method"}};
+constexpr Alias kAliases[] = {{"learning_rate", "lr"},
+                              {"betas", "beta1 and beta2"},
+                              {"b1", "beta1"},
+                              {"b2", "grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
+                              {"eps", "grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
+                              {"nesterov", "use_nesterov"},
+                              {"wd", "weight_decay"},
+                              {"mask", "a parameter group of its own"},
+                              {"mu_dtype", "filtered_grad_dtype"},
+                              {"block_size", "max_preconditioner_dim"},
+                              {"root_inv_method", "root_method"}};
 
 Status UnknownKey(std::string_view name) {
   for (const Alias& alias : kAliases) {

@@ -83,6 +83,12 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
 
 namespace {
 
+// What was found, without what an error says beside it.
+std::string WithoutAdvice(const Status& status) {
+  const std::string& text = status.message();
+  return text.substr(0, text.find(kNothingChanged));
+}
+
 // The exact check, for a block that is not harmless at first sight. by_state: whether it is not the gradient alone,
 // which all ranks see, that makes it fail.
 Status CheckGradient(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
@@ -266,11 +272,13 @@ Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std:
     return status;
   } else {
     bad_items_.push_back(*item);
-    if (choice == OnNonFinite::kSkipStep) *skip_step = true;
   }
-  const char* const skipped =
-      choice == OnNonFinite::kSkipStep && !stand ? "a step is skipped: " : "a block is skipped: ";
-  if (LogEnabled(LogLevel::kWarning)) messages->push_back(Cat(skipped, status.message()));
+  const bool whole_step = choice == OnNonFinite::kSkipStep && !stand;
+  // Of a step that is skipped the first block is told. What an error advises has been chosen already.
+  if (LogEnabled(LogLevel::kWarning) && !(whole_step && *skip_step)) {
+    messages->push_back(Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", WithoutAdvice(status)));
+  }
+  *skip_step = *skip_step || whole_step;
   return {};
 }
 
@@ -280,10 +288,7 @@ bool Optimizer::CheckStateOf(const StepItem& item) {
   bool by_state = false;
   const Status status = CheckGradient(backend_.get(), item, state_in_, &by_state);
   if (status.ok()) return true;
-  LogText(LogLevel::kWarning, [&] {
-    const std::string& text = status.message();
-    return Cat("a block is left where it is: ", text.substr(0, text.find(kNothingChanged)));
-  });
+  LogText(LogLevel::kWarning, [&] { return Cat("a block is left where it is: ", WithoutAdvice(status)); });
   return false;
 }
 

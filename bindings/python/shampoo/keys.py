@@ -66,9 +66,15 @@ def help_text(name: str | None = None) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no key, with a key of a similar name."""
+    """Refuse what is no key, with what it is called here, or a key of a similar name."""
     if name in KEYS:
         return
+    try:
+        _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
+    except ValueError as error:
+        text = str(error)
+        if text.endswith(" here"):  # a name that other optimizers have
+            raise TypeError(text) from None
     near = difflib.get_close_matches(name, KEYS, n=1)
     meant = f"did you mean {near[0]!r}?" if near else "shampoo.KEYS has them all"
     raise TypeError(f"there is no key {name!r}: {meant}")

@@ -70,6 +70,22 @@ TEST_CASE("skip_step: the step succeeds, changes nothing, and is counted") {
   CHECK(host.Steps(0) == 2);
 }
 
+TEST_CASE("skip_step tells of a step once, and does not advise what has been chosen") {
+  Listener listener(1);
+  Host host(kAll + Keys{{"on_nonfinite", "skip_step"}}, Params(), 2);
+  std::mt19937_64 random(1);
+  host.Fill(random);
+  host.FillGradients(random);
+  host.tensors[0].g.Set(0, NAN);
+  host.tensors[0].g.Set(29, NAN);  // of another block
+  host.Step();
+  CHECK(host.Stat("nonfinite_blocks") == 2);
+  const std::vector<std::string> messages = listener.Take();
+  REQUIRE(messages.size() == 1);
+  CHECK(Has(messages[0], {"a step is skipped", "w/0", "element 0"}));
+  CHECK_MESSAGE(messages[0].find("on_nonfinite") == std::string::npos, messages[0]);
+}
+
 TEST_CASE("skip_step completes outputs that lie apart") {
   for (const char* output : {"parameters", "updates"}) {
     CAPTURE(std::string(output));
