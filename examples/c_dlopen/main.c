@@ -14,6 +14,7 @@
 #include "mlp.h"
 #include "numbers.h"
 #include "progress.h"
+#include "random.h"
 
 const char program_name[] = "host";
 
@@ -128,15 +129,6 @@ static shampoo_optimizer* make_optimizer(const Library* library, const Mlp* net)
   return optimizer;
 }
 
-static void shuffle(int* rows, int count, uint64_t* random_state) {
-  for (int i = count - 1; i > 0; --i) {
-    const int j = (int)(random_uniform(random_state) * (i + 1));
-    const int row = rows[i];
-    rows[i] = rows[j];
-    rows[j] = row;
-  }
-}
-
 static void tell_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
   int correct;
   const double loss = mlp_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
@@ -159,7 +151,7 @@ static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net
   tell_epoch(net, digits, 0, csv);
   for (int step = 0; step < steps; ++step) {
     const int first = step % steps_per_epoch * kBatch;
-    if (first == 0) shuffle(rows, digits->train_count, random_state);
+    if (first == 0) random_shuffle(random_state, digits->train_count, rows);
     show_progress(step, steps);
     for (int r = 0; r < kBatch; ++r) {
       const int row = rows[first + r];

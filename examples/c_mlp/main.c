@@ -16,6 +16,7 @@
 #include "mlp.h"
 #include "options.h"
 #include "progress.h"
+#include "random.h"
 #include "report.h"
 #include "with_shampoo.h"
 
@@ -66,15 +67,6 @@ static int32_t* read_batches(const char* path, int batch, int train_count, int* 
   }
   *steps = (int)(count / (size_t)batch);
   return rows;
-}
-
-static void shuffle(int32_t* rows, int count, uint64_t* random_state) {
-  for (int i = count - 1; i > 0; --i) {
-    const int j = (int)(random_uniform(random_state) * (i + 1));
-    const int32_t row = rows[i];
-    rows[i] = rows[j];
-    rows[j] = row;
-  }
 }
 
 static void gather(const Digits* digits, const int32_t* rows, int count, real* x, int* labels) {
@@ -151,7 +143,7 @@ int main(int argc, char** argv) {
   report_epoch(0, curves);
 
   for (int epoch = 1, step = 0; epoch <= epochs; ++epoch) {
-    if (options.batches == NULL) shuffle(rows, digits.train_count, &random_state);
+    if (options.batches == NULL) random_shuffle(&random_state, digits.train_count, rows);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       double loss[kContenders];
       show_progress(step, steps);

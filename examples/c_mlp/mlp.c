@@ -7,6 +7,7 @@
 #include <tgmath.h>
 
 #include "check.h"
+#include "random.h"
 
 enum {
   kW1 = 0,
@@ -38,13 +39,6 @@ void mlp_create(Mlp* net, int rows) {
 void mlp_free(Mlp* net) {
   real* const buffers[] = {net->params, net->grads, net->hidden1, net->hidden2, net->scores, net->d1, net->d2, net->d3};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; ++i) free(buffers[i]);
-}
-
-double random_uniform(uint64_t* random_state) {
-  uint64_t z = *random_state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
 void mlp_init(Mlp* net, uint64_t* random_state) {

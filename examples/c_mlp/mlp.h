@@ -57,7 +57,4 @@ double mlp_gradient(Mlp* net, int count, const real* x, const int* labels);
 // The mean cross entropy of any number of images; *correct receives how many of them are recognised.
 double mlp_evaluate(Mlp* net, int count, const real* x, const int* labels, int* correct);
 
-// Next number of the generator splitmix64, as a double in [0, 1).
-double random_uniform(uint64_t* random_state);
-
 #endif

@@ -11,19 +11,10 @@
 #include "checkpoint.h"
 #include "digits.h"
 #include "mlp.h"
+#include "random.h"
 #include "report.h"
 #include "shards.h"
 #include "with_shampoo.h"
-
-// The same on every rank, as all draw from the same seed: nothing has to be sent.
-static void shuffle(int* rows, int count, uint64_t* random_state) {
-  for (int i = count - 1; i > 0; --i) {
-    const int j = (int)(random_uniform(random_state) * (i + 1));
-    const int row = rows[i];
-    rows[i] = rows[j];
-    rows[j] = row;
-  }
-}
 
 // This rank's share in the gradient of a batch: from its part of the images, weighted so that the sum over the ranks is
 // the mean over the batch. x and labels are scratch.
@@ -81,11 +72,12 @@ int train(const Options* options, const Ranks* ranks) {
     evaluate(&net, &digits, done);
   }
 
-  for (int epoch = 1; epoch <= done; ++epoch) shuffle(rows, digits.train_count, &random_state);  // as it was
+  for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);  // as it was
   const int last =
       options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
   for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {
-    shuffle(rows, digits.train_count, &random_state);
+    // The same on every rank, as all draw from the same seed: nothing has to be sent.
+    random_shuffle(&random_state, digits.train_count, rows);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
       gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);

@@ -18,6 +18,7 @@
 #include "numbers.h"
 #include "options.h"
 #include "progress.h"
+#include "random.h"
 #include "times.h"
 #include "with_shampoo.h"
 
@@ -47,16 +48,6 @@ typedef struct {
 
 static void check_nccl(ncclResult_t result, const char* what) {
   if (result != ncclSuccess) fail("%s: %s", what, ncclGetErrorString(result));
-}
-
-// The same on every rank, as all draw from the same seed: nothing has to be sent.
-static void shuffle(int* rows, int count, uint64_t* random_state) {
-  for (int i = count - 1; i > 0; --i) {
-    const int j = (int)(random_uniform(random_state) * (i + 1));
-    const int row = rows[i];
-    rows[i] = rows[j];
-    rows[j] = row;
-  }
 }
 
 static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* images, int epoch) {
@@ -148,7 +139,8 @@ static void* work(void* argument) {
     evaluate(&net, digits, &images, 0);
   }
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    shuffle(rows, train_count, &random_state);
+    // The same on every rank, as all draw from the same seed: nothing has to be sent.
+    random_shuffle(&random_state, train_count, rows);
     device_upload(rows_there, rows, (size_t)train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       if (worker->rank == 0) show_progress(step, steps);

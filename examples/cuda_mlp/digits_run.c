@@ -11,19 +11,11 @@
 #include "mlp.h"
 #include "network.h"
 #include "progress.h"
+#include "random.h"
 #include "report.h"
 #include "runs.h"
 #include "times.h"
 #include "with_shampoo.h"
-
-static void shuffle(int* rows, int count, uint64_t* random_state) {
-  for (int i = count - 1; i > 0; --i) {
-    const int j = (int)(random_uniform(random_state) * (i + 1));
-    const int row = rows[i];
-    rows[i] = rows[j];
-    rows[j] = row;
-  }
-}
 
 static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* images, Curve* curve, int epoch) {
   int correct;
@@ -133,7 +125,7 @@ void digits_run(const Options* options) {
   report_epoch(0, curves);
 
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    shuffle(rows, digits.train_count, &random_state);
+    random_shuffle(&random_state, digits.train_count, rows);
     device_upload(rows_there, rows, (size_t)digits.train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       show_progress(step, steps);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that are the same everywhere.
-#ifndef C_CONV_RANDOM_H
-#define C_CONV_RANDOM_H
+#ifndef EXAMPLES_RANDOM_H
+#define EXAMPLES_RANDOM_H
 
 #include <stdint.h>
 
