@@ -6,6 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "core/base/amount.h"
+
 namespace shampoo {
 
 namespace {
@@ -54,7 +56,7 @@ Status CheckCall(const CheckpointCall& call) {
   }
   const int64_t given = call.world != nullptr ? call.world->world() : 1;
   if (given >= world) return {};
-  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", given, " ranks"),
+  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(given, "rank")),
                  ", and an optimizer has ", world, " replicas and shards: give a communicator of all ranks of the job");
 }
 

@@ -27,6 +27,7 @@ bool GetHex(const Json& object, const char* name, uint64_t* out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+constexpr std::string_view kIndexBeginning = "{\"checksum\":\"";
 constexpr int64_t kMostGroups = int64_t{1} << 30;
 
 Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what); }
@@ -151,6 +152,11 @@ Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
   if (bytes < static_cast<int64_t>(start_bytes)) return Malformed("it is cut off");
   std::string start(start_bytes, '\0');
   SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
+  if (!start.starts_with(kIndexBeginning)) {
+    return IoFailed(
+        "it does not begin as the index of a checkpoint does: it is another file, or was changed; give the "
+        "directory that was saved into, or a file checkpoint-NNNNNN.json in it");
+  }
   StreamHash hash;
   std::string buffer(1 << 20, '\0');
   for (int64_t at = static_cast<int64_t>(start_bytes); at < bytes;) {
@@ -252,7 +258,7 @@ std::string TextOf(const StoredBlock& block, const std::string& param, const std
   return Cat(text, ",\"entries\":{", entries, "}}");
 }
 
-std::string IndexStart(uint64_t checksum) { return Cat("{\"checksum\":\"", Hex(checksum), "\",\n\"checkpoint\":"); }
+std::string IndexStart(uint64_t checksum) { return Cat(kIndexBeginning, Hex(checksum), "\",\n\"checkpoint\":"); }
 
 Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* index) {
   IndexParser parser(wants, index);

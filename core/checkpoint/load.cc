@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/amount.h"
 #include "core/base/caught.h"
 #include "core/checkpoint/matching.h"
 #include "core/checkpoint/names.h"
@@ -266,7 +267,8 @@ class Load {
     }
     if (!ranks_.is_first()) return;
     LogText(LogLevel::kInfo, [&] {
-      return Cat("loaded ", index_.path, ", saved by ", index_.world, " ranks with libshampoo ", index_.library);
+      return Cat("loaded ", index_.path, ", saved by ", CountText(index_.world, "rank"), " with libshampoo ",
+                 index_.library);
     });
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/checkpoint/description.h"
 #include "core/plan/check_param.h"
@@ -90,7 +91,7 @@ Status Matching::Match(const CheckpointIndex& index) {
   });
   for (const auto& [state, blocks] : unused_) {
     warnings_.push_back(
-        Cat("the ", state, " of ", blocks, " blocks of the checkpoint is left out: it is not asked for"));
+        Cat("the ", state, " of ", CountText(blocks, "block"), " of the checkpoint is left out: it is not asked for"));
   }
   return CheckRecuts(index);
 }

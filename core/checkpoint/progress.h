@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/base/amount.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 
@@ -21,8 +22,8 @@ class Progress {
     if (now - told_ < std::chrono::seconds(2)) return;
     told_ = now;
     LogText(LogLevel::kInfo, [&] {
-      return Cat(what_, ": ", done_ >> 20, " of ", bytes_ >> 20, " MiB, ", bytes_ > 0 ? 100 * done_ / bytes_ : 100,
-                 " %");
+      return Cat(what_, ": ", BytesText(done_), " of ", BytesText(bytes_), ", ",
+                 bytes_ > 0 ? 100 * done_ / bytes_ : 100, " %");
     });
   }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/amount.h"
 #include "core/base/caught.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/index_writer.h"
@@ -74,7 +75,7 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(WriteIndex(writer->files()));
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return ranks_.is_first() ? Publish() : Status(); })));
     if (ranks_.is_first()) {
-      LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": ", bytes >> 20, " MiB of rank 0"); });
+      LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": ", BytesText(bytes), " of rank 0"); });
     }
     return {};
   }

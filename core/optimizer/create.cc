@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/base/amount.h"
 #include "core/base/caught.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -135,10 +136,12 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     return initialized;
   }
   LogText(LogLevel::kInfo, [&data] {
-    return Cat("optimizer: ", data.params.size(), " parameters in ", data.groups.size(), " groups, ",
-               data.blocks.size(), " blocks", data.ranks() == 1 ? "" : " of all ranks", ", ", data.state_bytes(),
-               " bytes of state, ", data.workspace_bytes_of_rank[static_cast<size_t>(data.rank())], " of workspace, ",
-               data.threads, " threads");
+    return Cat("optimizer: ", CountText(static_cast<int64_t>(data.params.size()), "parameter"), " in ",
+               CountText(static_cast<int64_t>(data.groups.size()), "group"), ", ",
+               CountText(static_cast<int64_t>(data.blocks.size()), "block"), data.ranks() == 1 ? "" : " of all ranks",
+               ", ", data.state_bytes(), " bytes of state, ",
+               data.workspace_bytes_of_rank[static_cast<size_t>(data.rank())], " of workspace, ",
+               CountText(data.threads, "thread"));
   });
   if (data.placement.shard_world > 1) LogText(LogLevel::kInfo, [&data] { return TextOfForms(data); });
   *out = std::move(optimizer);

@@ -5,6 +5,7 @@
 // each bucket brings them together, and every rank applies them all.
 #include <algorithm>
 
+#include "core/base/amount.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
@@ -158,8 +159,8 @@ Status Optimizer::FindInput(Communicator* comm, Difference* found) {
                      " this step, other than rank ", difference.usual_rank, kAsTheyWere,
                      "Gradients must be the same on all ranks");
     }
-    return WrongState("rank ", difference.rank, " has made ", difference.value, " steps of group ", group, " and rank ",
-                      difference.usual_rank, " ", difference.usual, kAsTheyWere,
+    return WrongState("rank ", difference.rank, " has made ", CountText(difference.value, "step"), " of group ", group,
+                      " and rank ", difference.usual_rank, " ", difference.usual, kAsTheyWere,
                       "Give all ranks the state of the same step, and step them alike");
   }
   const std::string& name = plan_->params[difference.index].desc.name;
@@ -169,8 +170,8 @@ Status Optimizer::FindInput(Communicator* comm, Difference* found) {
                    difference.usual_rank, has(difference.usual), kAsTheyWere,
                    "Bind gradients for the same parameters on all ranks");
   }
-  return Numeric("rank ", difference.rank, " finds ", difference.value / 2, " blocks of parameter \"", name,
-                 "\" with a gradient that is not finite, and rank ", difference.usual_rank, " finds ",
+  return Numeric("rank ", difference.rank, " finds ", CountText(difference.value / 2, "block"), " of parameter \"",
+                 name, "\" with a gradient that is not finite, and rank ", difference.usual_rank, " finds ",
                  difference.usual / 2, kAsTheyWere,
                  "Gradients must be the same on all ranks: average them before a step");
 }

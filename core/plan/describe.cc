@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/describe.h"
 
+#include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/plan/check_param.h"
 
@@ -9,7 +10,8 @@ namespace shampoo {
 
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
   std::vector<std::string> lines;
-  lines.push_back(Cat(plan.params.size(), " parameters in ", plan.groups.size(), " groups"));
+  lines.push_back(Cat(CountText(static_cast<int64_t>(plan.params.size()), "parameter"), " in ",
+                      CountText(static_cast<int64_t>(plan.groups.size()), "group")));
   for (size_t g = 0; g < plan.keys.size(); ++g) {
     for (const auto& [key, value] : plan.keys[g]) lines.push_back(Cat("group ", g, ": ", key, " is ", value));
   }

@@ -10,6 +10,7 @@
 #include "capi/tools/ckpt/param_diff.h"
 #include "capi/tools/ckpt/source.h"
 #include "capi/tools/ckpt/table.h"
+#include "core/base/amount.h"
 #include "core/plan/check_param.h"
 
 namespace shampoo::ckpt {
@@ -157,7 +158,8 @@ class CheckpointDiff {
     std::string text;
     if (!table_.empty()) text = Cat("\n", table_.Text(), "\n");
     if (notes_ == 0 && different_states_ == 0) {
-      text += Cat("the same: ", compared_states_, " states of ", compared_params_, " parameters\n");
+      text += Cat("the same: ", CountText(compared_states_, "state"), " of ", CountText(compared_params_, "parameter"),
+                  "\n");
     } else {
       text += Cat("different: ", different_states_, " of ", compared_states_, " states that were compared, of ",
                   compared_params_, " parameters; other differences: ", notes_, "\n");

@@ -6,6 +6,7 @@
 
 #include "capi/tools/ckpt/inspect.h"
 #include "capi/tools/ckpt/table.h"
+#include "core/base/amount.h"
 #include "core/config/keys.h"
 #include "core/plan/check_param.h"
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "capi/tools/ckpt/table.h"
+#include "core/base/amount.h"
 #include "core/base/text.h"
 
 namespace shampoo::ckpt {

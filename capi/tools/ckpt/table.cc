@@ -51,15 +51,4 @@ std::string NumberText(double number) {
   return std::string(digits, end);
 }
 
-std::string BytesText(int64_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  auto amount = static_cast<double>(bytes);
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); amount /= 1024) ++unit;
-  char digits[40];
-  char* const end =
-      std::to_chars(digits, digits + sizeof digits, amount, std::chars_format::fixed, unit == 0 ? 0 : 1).ptr;
-  return Cat(std::string(digits, end), " ", kUnits[unit]);
-}
-
 }  // namespace shampoo::ckpt

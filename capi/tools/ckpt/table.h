@@ -25,7 +25,5 @@ class Table {
 
 // Six digits, whatever the locale: "0.0123457", "1.5e-08", "nan".
 std::string NumberText(double number);
-// "1.5 GiB"
-std::string BytesText(int64_t bytes);
 
 }  // namespace shampoo::ckpt

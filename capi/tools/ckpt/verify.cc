@@ -6,6 +6,7 @@
 
 #include "capi/tools/ckpt/coverage.h"
 #include "capi/tools/ckpt/scan.h"
+#include "core/base/amount.h"
 
 namespace shampoo::ckpt {
 namespace {
@@ -51,8 +52,8 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   progress.Finish();
   if (scan.ok() && uncovered == 0) {
     *exit = kFine;
-    PrintLine(
-        Cat("ok: ", scan.entries(), " entries, ", bytes, " bytes in ", params.files.size(), " files: ", source.path));
+    PrintLine(Cat("ok: ", scan.entries(), scan.entries() == 1 ? " entry, " : " entries, ", CountText(bytes, "byte"),
+                  " in ", CountText(static_cast<int64_t>(params.files.size()), "file"), ": ", source.path));
     return {};
   }
   PrintLine(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",

@@ -178,5 +178,19 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not fit");
 }
 
+TEST_CASE("a file that is no index is told so, with what to give") {
+  Damaged damaged;
+  SavingJob job(SmallSpec(), 1);
+  for (const auto& [name, bytes] : damaged.files()) {
+    const bool is_index = name.ends_with(".json");
+    job.Load(damaged.PathOf(name));
+    CHECK(job.All(is_index ? SHAMPOO_OK : SHAMPOO_E_IO));
+    if (is_index) continue;
+    CHECK_MESSAGE(Has(job.Error(0), damaged.PathOf(name)), job.Error(0));
+    CHECK_MESSAGE(Has(job.Error(0), "does not begin as the index of a checkpoint does"), job.Error(0));
+    CHECK_MESSAGE(Has(job.Error(0), "give the directory"), job.Error(0));
+  }
+}
+
 }  // namespace
 }  // namespace shampoo_test

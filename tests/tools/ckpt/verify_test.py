@@ -22,8 +22,8 @@ class Verify(Case):
             checkpoint = Checkpoint(folder)
             size = sum(path.stat().st_size for path in checkpoint.files())
             self.assertEqual(self.run_tool(0, "verify", folder),
-                             f"ok: {len(checkpoint.tensors)} entries, {size} bytes in {len(checkpoint.files())} files: "
-                             f"{checkpoint.path}\n")
+                             f"ok: {len(checkpoint.tensors)} entries, {size} bytes in {len(checkpoint.files())} "
+                             f"file{'' if len(checkpoint.files()) == 1 else 's'}: {checkpoint.path}\n")
 
     def test_every_damaged_entry_is_named(self):
         make(self.folder, "--copies", 2)

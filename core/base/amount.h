@@ -1,0 +1,16 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shampoo {
+
+// "1 block", "2 blocks"
+std::string CountText(int64_t count, std::string_view noun);
+// "12 bytes", "1.5 GiB"
+std::string BytesText(int64_t bytes);
+
+}  // namespace shampoo
