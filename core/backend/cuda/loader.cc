@@ -69,13 +69,15 @@ Status CheckTable(const Table& table, const std::string& path) {
   return {};
 }
 
-// file: as dlopen takes it.
-Status Open(const std::string& file, Plugin* plugin) {
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const why = dlerror();
-    return Unsupported("the CUDA backend ", file, " cannot be loaded: ", why == nullptr ? "dlopen failed" : why);
-  }
+// Why dlopen has failed; it begins with the file, as a rule, which the reader knows by then.
+std::string_view ReasonOf(const std::string& file) {
+  const char* const told = dlerror();
+  std::string_view why = told == nullptr ? "dlopen failed" : told;
+  if (why.starts_with(file) && why.substr(file.size()).starts_with(": ")) why.remove_prefix(file.size() + 2);
+  return why;
+}
+
+Status Take(void* library, const std::string& file, Plugin* plugin) {
   auto* const function = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
   const Table* const table = function == nullptr ? nullptr : function();
   Status status = table == nullptr ? Unsupported(file, " is no CUDA backend of libshampoo: it has no ", kPluginSymbol)
@@ -93,6 +95,13 @@ Status Open(const std::string& file, Plugin* plugin) {
   return {};
 }
 
+// file: as dlopen takes it.
+Status Open(const std::string& file, Plugin* plugin) {
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return Take(library, file, plugin);
+  return Unsupported("the CUDA backend ", file, " cannot be loaded: ", ReasonOf(file));
+}
+
 Status OpenByName(Plugin* plugin) {
   if (plugin->table != nullptr) return {};
   const std::string folder = FolderOfThisLibrary();
@@ -100,10 +109,16 @@ Status OpenByName(Plugin* plugin) {
     const std::string beside = folder + name;
     if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
   }
-  return Open(kVersionedFile, plugin)
-      .Within(Cat("there is no ", folder, kFile,
-                  ": install the CUDA backend beside libshampoo.so, or give its path to "
-                  "shampoo_backend_load"));
+  void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return Take(library, kVersionedFile, plugin);
+  const std::string_view why = ReasonOf(kVersionedFile);
+  // A file that is there, and needs one that is not, is told with the other's name.
+  if (why.starts_with("cannot open shared object file")) {
+    return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", folder,
+                       " nor where the system looks for libraries: install it there, or give its path to "
+                       "shampoo_backend_load");
+  }
+  return Unsupported("the CUDA backend ", kVersionedFile, " cannot be loaded: ", why);
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }

@@ -70,7 +70,9 @@ TEST_CASE("a file that is none, or does not fit, is refused with the reason") {
 }
 
 TEST_CASE("without a plugin the backend tells where it was looked for, and optimizers are refused with that") {
-  CheckUnusable({"libshampoo_cuda.so", "shampoo_backend_load"});
+  CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
+  const std::string why = Cuda().why_not;
+  CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // told once
   CHECK(Cuda().why_not == Cuda().why_not);  // the same memory, which lives as long as the library
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_E_UNSUPPORTED);
 
