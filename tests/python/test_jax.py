@@ -240,7 +240,7 @@ def test_errors() -> None:
     tx = make(0.1, **KEYS)
     state = tx.init(params)
     for refused, kind, words in [
-        (lambda: make(0.1, beta3=1), TypeError, "did you mean"),
+        (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] shampoo.KEYS has all"),
         (lambda: make(0.1, b1=0.9), TypeError, '"b1": it is beta1 here'),
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
         (lambda: make(0.1, output="params"), TypeError, "output"),
@@ -257,13 +257,26 @@ def test_errors() -> None:
             refused()
 
 
+def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
+    params = draw(1)
+    shapes = jax.eval_shape(lambda: draw(1))
+    plan = shampoo.jax.plan(shapes, **KEYS)
+    assert plan.names == [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
+    assert (plan.bytes("state"),) == shampoo.jax.shampoo(0.1, **KEYS).init(params).arena.shape
+    stacked = shampoo.jax.plan({"w": jnp.ones((3, 8, 4))}, stack_dims=1, use_merge_dims=False)
+    assert [block.shape for block in stacked.blocks] == [(8, 4)] * 3
+    with pytest.raises(TypeError, match="learning_rate"):
+        shampoo.jax.plan(params, lr=1)
+
+
 def test_failures_of_a_step_have_the_librarys_text() -> None:
     params = draw(1)
     tx = shampoo.jax.shampoo(0.1, **KEYS)
     update, state = jax.jit(tx.update), tx.init(params)
     broken = draw(2)
     broken["layer"]["w"] = broken["layer"]["w"].at[1, 2].set(jnp.nan)
-    with pytest.raises(Exception, match=r"shampoo: the gradient of .*\['layer'\]\['w'\].* has NaN at element 19"):
+    words = r"shampoo: the gradient of .*\['layer'\]\['w'\].* has NaN at element 19.*donated"
+    with pytest.raises(Exception, match=words):
         jax.block_until_ready(update(broken, state, params))
     with pytest.raises(Exception, match=r"shampoo: .*lr"):
         jax.block_until_ready(update(params, state._replace(learning_rate=jnp.float32(jnp.inf)), params))

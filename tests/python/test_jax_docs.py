@@ -42,7 +42,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             count += 1
         if os.environ.get("SHAMPOO_SHOW_DOCS"):
             sys.__stdout__.write(f"{kind}\n{printed if kind == 'python' else ''}")
-    assert count == 5
+    assert count == 6
 
 
 def test_docstrings() -> None:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from .keys import make_config, read_key
 from .params import Param
+from .plan import Plan
 from .xla_call import Program, jax
 
 jnp = jax.numpy
 
-__all__ = ["GradientTransformation", "ShampooState", "shampoo"]
+__all__ = ["GradientTransformation", "ShampooState", "plan", "shampoo"]
 
 
 class ShampooState(NamedTuple):
@@ -86,6 +87,10 @@ class _Shampoo:
             ]
             self._programs[key] = Program(described, self._threads, {**self._keys, "output": "updates"})
         return self._programs[key]
+
+    def plan(self, params: Any) -> Plan:
+        leaves = _leaves(params)
+        return self._program(leaves, [_dtype(leaf) for _, leaf in leaves]).plan
 
     def _describe(self, name: str, shape: tuple[int, ...], dtype: Any, grad: Any, out: Any) -> Param:
         stack_dims = self._stack_dims(name) if callable(self._stack_dims) else self._stack_dims
@@ -184,8 +189,41 @@ def shampoo(
     >>> bool(abs(params["w"]).max() < 1e-2)
     True
     """
+    _check_keys(keys)
+    made = _Shampoo(learning_rate, stack_dims, update_dtype, threads, keys)
+    return GradientTransformation(made.init, made.update)
+
+
+def plan(
+    params: Any,
+    *,
+    stack_dims: int | Callable[[str], int] = 0,
+    update_dtype: Any = None,
+    threads: int = 0,
+    **keys: Any,
+) -> Plan:
+    """Work out what ``shampoo`` of the same keywords makes of parameters: blocks, and memory on the CPU.
+
+    Parameters
+    ----------
+    params
+        A pytree of arrays, or of what has a shape and a dtype: ``jax.eval_shape(init, key)`` is enough.
+    stack_dims, update_dtype, threads, **keys
+        As of ``shampoo``.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from shampoo.jax import plan
+    >>> params = {"layer": {"w": jax.ShapeDtypeStruct((2048, 1024), "float32")}}
+    >>> print(plan(params).describe()[0])
+    ['layer']['w']  f32  2048x1024 -> 2 of 1024x1024
+    """
+    _check_keys(keys)
+    return _Shampoo(0.0, stack_dims, update_dtype, threads, keys).plan(params)
+
+
+def _check_keys(keys: dict[str, Any]) -> None:
     for name, instead in (("lr", "learning_rate"), ("output", "the default: an update is what is to be added")):
         if name in keys:
             raise TypeError(f"the key {name!r} cannot be set here: use {instead}")
-    made = _Shampoo(learning_rate, stack_dims, update_dtype, threads, keys)
-    return GradientTransformation(made.init, made.update)

@@ -13,6 +13,7 @@ from .device import DEVICES
 from .dtypes import KEY_NAMES
 from .keys import check_name, make_config
 from .params import Described, describe, split_groups
+from .text import bytes_text, count_text
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,10 @@ class Plan:
         alone = self.replica_world * self.shard_world == 1
         ranks = "" if alone else f", {self.replica_world} x {self.shard_world} ranks"
         head = (
-            f"{len(self.described)} parameters, {len(self.blocks)} blocks{ranks}, "
-            f"state {_size(self.bytes('state'))}, workspace {_size(self.bytes('workspace'))}"
+            f"{count_text(len(self.described), 'parameter')}, {count_text(len(self.blocks), 'block')}{ranks}, "
+            f"state {bytes_text(self.bytes('state'))}, workspace {bytes_text(self.bytes('workspace'))}"
         )
         return "\n  ".join([f"Plan({head})", *self.describe()])
-
-
-def _size(count: float) -> str:
-    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while count >= 1024 and len(units) > 1:
-        count /= 1024
-        del units[0]
-    return f"{count:.0f} {units[0]}" if units[0] == "bytes" or count >= 100 else f"{count:.1f} {units[0]}"
 
 
 def plan_desc(

@@ -65,12 +65,14 @@ class Program:
     ----------
     text : str
         The plan: all that the optimizer is made of.
+    plan : Plan
+        What it is the text of.
     state_bytes : int
         Size of the arena.
     """
 
     def __init__(self, params: Sequence[tuple[str, Param]], threads: int, keys: Mapping[str, Any]) -> None:
-        made = plan(list(params), threads=threads, **keys)
+        made = self.plan = plan(list(params), threads=threads, **keys)
         lines = [f"threads {threads}"]
         lines += [f"key {name} {_native.shampoo_config_get(made.configs[0], name)}" for name in sorted(keys)]
         for param in made.described:

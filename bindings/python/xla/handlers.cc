@@ -61,6 +61,15 @@ ffi::ErrorCode CodeOf(shampoo_status status) {
   }
 }
 
+// The library has changed nothing then; but the call has failed, and XLA frees what was donated to it.
+std::string TextOf(const Failure& failure) {
+  std::string text = "shampoo: " + failure.text;
+  if (failure.status == SHAMPOO_E_NUMERIC) {
+    text += ". What was donated to this call is lost: call without donation to go on from there, or set on_nonfinite";
+  }
+  return text;
+}
+
 template <typename Body>
 ffi::Error Guard(Body body) {
   try {
@@ -68,7 +77,7 @@ ffi::Error Guard(Body body) {
     body();
     return ffi::Error::Success();
   } catch (const Failure& failure) {
-    return {CodeOf(failure.status), "shampoo: " + failure.text};
+    return {CodeOf(failure.status), TextOf(failure)};
   } catch (const std::bad_alloc&) {
     return {ffi::ErrorCode::kResourceExhausted, "shampoo: memory ran out"};
   } catch (const std::exception& error) {
