@@ -60,6 +60,7 @@ class Optimizer {
   // What steps on a device have found that no call has told yet. failed: the number of the call; 0: none.
   Status StatusOfSteps(bool wait, int64_t* failed);
   Status Stat(std::string_view name, double* value) const;
+  Status StepOfGroup(std::string_view number, double* value) const;
 
   std::span<const StateEntry> entries() const { return entries_; }
   Status EntryAt(int64_t index, const StateEntry** entry) const;

@@ -38,10 +38,9 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {
   check(shampoo_load(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "load");
-  // The first entry of the state is the number of steps, on every rank.
-  int64_t steps;
-  check(shampoo_state_read(shampoo->optimizer, 0, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, NULL), "steps");
-  const int epoch = (int)(steps / steps_per_epoch);
+  double steps;
+  check(shampoo_optimizer_stat(shampoo->optimizer, "step.0", &steps), "step.0");
+  const int epoch = (int)steps / steps_per_epoch;
   char path[4096];
   name_params(path, sizeof path, directory, epoch);
   FILE* file = open_file(path, "rb");

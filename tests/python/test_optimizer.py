@@ -258,6 +258,7 @@ def test_a_plan_tells_memory_blocks_and_owners() -> None:
     assert plan.bytes("total", 0) == plan.bytes("state", 0) + plan.bytes("workspace", 0)
     assert plan.bytes("state") == plan.bytes("state", 1)
     assert "2 x 1 ranks" in repr(plan)
+    assert "1 parameter, 1 block, state 1" in repr(shampoo.plan({"w": (3, 2)}))
     stacked = shampoo.plan({"w": shampoo.Param((3, 8, 4), stack_dims=1)}, use_merge_dims=False)
     assert [block.shape for block in stacked.blocks] == [(8, 4)] * 3
     shard = shampoo.plan({"w": shampoo.Param((4, 4), shape=(8, 4), local_offset=(4, 0))}, shard=(1, 2))
@@ -290,6 +291,7 @@ def test_state_comes_back() -> None:
     minimize(opt, values, 3)
     state = opt.state_dict()
     assert state["group.0/step"] == 3
+    assert opt.param_groups[0].step == 3
     assert state["layer.weight/0/factor.0"].shape == (20, 20)
     other_values = {name: value.copy() for name, value in values.items()}
     other = shampoo.Optimizer(other_values, lr=0.1, grafting="adam", use_merge_dims=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from . import _native
 from .errors import InvalidError, StateError
 from .keys import KEYS, read_key
+from .text import count_text
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -39,6 +40,12 @@ class Group(MutableMapping[str, Value]):
         if optimizer is None:
             raise StateError("the optimizer of this group is gone")
         return optimizer._using()
+
+    @property
+    def step(self) -> int:
+        """Steps that the state of the group has taken, before a load or since: what a schedule goes on from."""
+        with self._using() as handle:
+            return int(_native.shampoo_optimizer_stat(handle, f"step.{self._number}"))
 
     def __getitem__(self, name: str) -> Value:
         if name not in KEYS:
@@ -72,4 +79,4 @@ class Group(MutableMapping[str, Value]):
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency"))
-        return f"Group({len(self.names)} parameters, {values}, ...)"
+        return f"Group({count_text(len(self.names), 'parameter')}, {values}, ...)"

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
 #include <memory>
 
 #include "tests/capi/behaviour/host.h"
@@ -76,6 +77,7 @@ struct Together {
         CHECK(alone[g]->tensors[p].out == all.tensors[At(g, p)].out);
       }
       CHECK(alone[g]->Steps(0) == all.Steps(static_cast<int>(g)));
+      CHECK(all.Stat(("step." + std::to_string(g)).c_str()) == static_cast<double>(all.Steps(static_cast<int>(g))));
       for (const Host::Entry& entry : alone[g]->Entries()) {
         const std::string key = entry.info.key;
         if (key.rfind("group.", 0) != 0) CHECK_MESSAGE(alone[g]->Read(entry) == all.Read(key), key);
@@ -173,6 +175,27 @@ TEST_CASE("get tells what is in force, worked out for each group") {
     CHECK(get(group, "use_bias_correction") == 1);
     CHECK(get(group, "threads") == 3);
     CHECK(get(group, "max_preconditioner_dim") == 1024);
+  }
+}
+
+TEST_CASE("the step of a group is that of the state, and only groups have one") {
+  Together together;
+  for (uint64_t seed = 1; seed <= 3; ++seed) together.Step(seed);
+  CHECK(together.all.Stat("step.2") == 3);
+  Array other(SHAMPOO_I64, 1);
+  const int64_t step = 41;
+  std::memcpy(other.data(), &step, sizeof step);
+  together.all.Write("group.1/step", other);
+  CHECK(together.all.Stat("step.1") == 41);
+  CHECK(together.all.Stat("steps") == 3);
+  for (const char* key : {"step.3", "step.", "step.-1", "step.1x", "step.99999999999999999999", "step"}) {
+    double value = 7;
+    CHECK(shampoo_optimizer_stat(together.all.optimizer, key, &value) == SHAMPOO_E_INVALID);
+    CHECK(value == 7);
+    const std::string text = shampoo_last_error();
+    CHECK_MESSAGE(text.find(std::string("\"") + key + "\"") != std::string::npos, text);
+    CHECK_MESSAGE(text.find(std::string(key) == "step" ? "step.<group>" : "step.0 to step.2") != std::string::npos,
+                  text);
   }
 }
 

@@ -10,8 +10,9 @@ namespace shampoo_test {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-inline const char* const kCounters[] = {"steps",       "skipped_steps", "nonfinite_blocks", "root_computed",
-                                        "root_scalar", "root_eigen",    "root_retried",     "root_reused"};
+inline const char* const kCounters[] = {"steps",         "step.0",      "skipped_steps", "nonfinite_blocks",
+                                        "root_computed", "root_scalar", "root_eigen",    "root_retried",
+                                        "root_reused"};
 
 // The same optimizer on the device and on the CPU.
 struct Pair {

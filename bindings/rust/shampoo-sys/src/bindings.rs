@@ -461,8 +461,9 @@ extern "C" {
     ///
     /// Blocks: no. Threads: any.
     ///
-    /// - returns one JSON object as text: version, compiler, the BLAS and the kernel of it that runs on this CPU, and
-    ///   features. Readers skip members that they do not know. Never NULL; it lives as long as the library.
+    /// - returns one JSON object as text: version, compiler, the BLAS and the kernel of it that runs on this CPU, and what
+    ///   this version knows: "backends" (shampoo_backend_describe() tells which of them can be used here) and
+    ///   "root_methods". Readers skip members that they do not know. Never NULL; it lives as long as the library.
     ///
     /// Since 0.1.
     pub fn shampoo_build_info() -> *const c_char;
@@ -1013,7 +1014,8 @@ extern "C" {
         key: *const c_char,
         value_out: *mut f64,
     ) -> shampoo_status;
-    /// One step of all groups, as told at the head of this section.
+    /// One step of all groups, as told at the head of this section. What is told first holds everywhere, and is all there is
+    /// to know for one process on a CPU; what several ranks and CUDA add follows.
     ///
     /// First everything is checked, before anything is written: that all parameters are bound, that no gradient (with
     /// coupled weight decay, no parameter) has a NaN, an infinity, or a magnitude that would overflow a factor matrix or
@@ -1034,37 +1036,37 @@ extern "C" {
     /// momentum, the parameter, or the copy in its dtype, the block is left where it is: it is told in the log and counted
     /// ("nonfinite_blocks"), and with "on_nonfinite" = error the next step reports it, once, before it writes anything.
     ///
-    /// Collective where there are several ranks: the checks of all ranks count, and a failure of one is the same error on
+    /// \*\*Several ranks.\*\* The call is collective: the checks of all ranks count, and a failure of one is the same error on
     /// all, with its text after "rank 2: ". With a shard_comm ranks agree before anything is written. With a replica_comm
-    /// gradients are the same on all ranks, and so is what is found in them; for what one rank finds alone (gradients
-    /// that differ after all, a state of its own that would overflow) the others have begun the step: parameters are as
-    /// they were on every rank, and the state of the blocks that the others own has taken the gradient in. A step counter
-    /// that differs, a gradient that one rank lacks, another learning rate are such errors, too. With "shard_mode" gather a
-    /// state that would overflow is known to the owner of its block alone, when the step has begun: the block is left where
-    /// it is, whatever "on_nonfinite" says, and with error the next step reports it. A collective that fails is for good:
+    /// gradients are the same on all ranks, and so is what is found in them; for what one rank finds alone (gradients that
+    /// differ after all, a state of its own that would overflow) the others have begun the step: parameters are as they were
+    /// on every rank, and the state of the blocks that the others own has taken the gradient in. A step counter that
+    /// differs, a gradient that one rank lacks, another learning rate are such errors, too. With "shard_mode" gather a state
+    /// that would overflow is known to the owner of its block alone, when the step has begun: the block is left where it is,
+    /// whatever "on_nonfinite" says, and with error the next step reports it. A collective that fails is for good:
     /// parameters may be partly written, and every later step fails.
     ///
-    /// On CUDA the step is put into the stream, and checks what is told above there: what it refuses has changed nothing, as
-    /// on the CPU, but is known only later. With the key status_lag 1 (default) a call first takes what the step before has
-    /// found, for which it waits if need be, so that at most one step is on its way. Was that refused, the call says so, and
-    /// has not made a step of its own: the host may go on by calling again. With status_lag 0 a call waits for its own step
-    /// and tells its own failure. After the last step, or at any time between, shampoo_optimizer_status() tells. Buffers,
-    /// bound scalars and arenas are read until the step is done. Inverse roots that the GPU could not compute are tried
-    /// again on the host, by the call that learns of it, which allocates memory for it; but with status_lag 1 not where
-    /// state_in and state_out are distinct: there the previous root stays.
+    /// \*\*CUDA.\*\* The step is put into the stream, and checks what is told above there: what it refuses has changed nothing,
+    /// as on the CPU, but is known only later. With the key status_lag 1 (default) a call first takes what the step before
+    /// has found, for which it waits if need be, so that at most one step is on its way. Was that refused, the call says so,
+    /// and has not made a step of its own: the host may go on by calling again. With status_lag 0 a call waits for its own
+    /// step and tells its own failure. After the last step, or at any time between, shampoo_optimizer_status() tells.
+    /// Buffers, bound scalars and arenas are read until the step is done. Inverse roots that the GPU could not compute are
+    /// tried again on the host, by the call that learns of it, which allocates memory for it; but with status_lag 1 not
+    /// where state_in and state_out are distinct: there the previous root stays.
     ///
-    /// Of several ranks on CUDA one that cannot make its step, for what its host has found, takes part in the exchanges to
+    /// \*\*CUDA, several ranks.\*\* One that cannot make its step, for what its host has found, takes part in the exchanges to
     /// say so, and returns SHAMPOO_OK with status_lag 1: all ranks tell of it by the next call. They step, and ask for the
     /// status, alike, and capture alike.
     ///
-    /// A step on CUDA may be captured into a graph: stream is in the state of capture, and the call waits for nothing and
-    /// takes nothing. Addresses and hyper-parameters are those of the call, numbers of shampoo_optimizer_bind_scalar() are
-    /// read anew by each replay, and so is the step counter. At most steps no inverse roots are due (nor, with "root_async",
-    /// used for the first time), and those alone can be captured: the others are made by a call outside of a capture. A
-    /// replay at such a step, or at one whose direction is formed by another rule than that of the step that was captured
-    /// (before and after start_preconditioning_step), is refused. After a replay that was refused all further ones are,
-    /// until a step is made by a call outside of a capture. Once a step has been captured, a call outside of a capture first
-    /// waits for the stream, to learn how many replays there were.
+    /// \*\*CUDA, graphs.\*\* A step may be captured into a graph: stream is in the state of capture, and the call waits for
+    /// nothing and takes nothing. Addresses and hyper-parameters are those of the call, numbers of
+    /// shampoo_optimizer_bind_scalar() are read anew by each replay, and so is the step counter. At most steps no inverse
+    /// roots are due (nor, with "root_async", used for the first time), and those alone can be captured: the others are made
+    /// by a call outside of a capture. A replay at such a step, or at one whose direction is formed by another rule than
+    /// that of the step that was captured (before and after start_preconditioning_step), is refused. After a replay that was
+    /// refused all further ones are, until a step is made by a call outside of a capture. Once a step has been captured, a
+    /// call outside of a capture first waits for the stream, to learn how many replays there were.
     ///
     /// Blocks: until the step is done; on CUDA as told above. Threads: optimizer; the work is spread over the threads of the
     /// plan or the executor.
@@ -1121,28 +1123,37 @@ extern "C" {
     ///
     /// Since 0.1.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
-    /// A counter of the optimizer, since it was created. On CUDA it counts what calls have told of steps by now.
+    /// A counter of the optimizer, since it was created unless it says otherwise. On CUDA it counts what calls have told of
+    /// steps by now. Keys:
     ///
-    /// Blocks: no. Threads: optimizer.
+    /// - "steps": steps made.
+    /// - "step.G": the step counter of group G, a part of the state: a load or a write of the state sets it, and a step in
+    ///   which no parameter of the group has a gradient does not count. It is what a schedule goes on from. On CUDA it is
+    ///   read in the order of the stream of the last call, for which the call waits.
+    /// - "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key "on_nonfinite" =
+    ///   skip_step; they are not among the steps.
+    /// - "nonfinite_blocks": blocks that were found to have a gradient that cannot be used, and were skipped by that key,
+    ///   alone or with their step. With "shard_mode" gather a rank counts the blocks that it owns or holds a part of.
+    /// - "root_computed": inverse roots computed; of these, by what gave them: "root_scalar", "root_diagonal", "root_eigen",
+    ///   "root_newton", "root_higher_order".
+    /// - "root_retried": of these, those that needed the recovery; of these, by the rung that gave them:
+    ///   "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
+    ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
+    /// - "root_reused": previous roots kept because no rung could compute a new one.
+    /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
+    ///   the key "track_times": thread time in seconds of a part of all steps.
+    /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest
+    ///   |X - X64| relative to the largest |X64|, X64 the root in float64.
+    /// - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|, e
+    ///   the exponent (infinity: X has no such power).
+    ///
+    /// W is mean, median, p90 (90 % are not above it), max, or worst: which factor matrix has the max, counted over all
+    /// blocks in the order of the plan; -1: nothing is tracked. The log names it (level 2).
+    ///
+    /// Blocks: no, but for "step.G" on CUDA. Threads: optimizer.
     ///
     /// - `opt` to be asked. Must not be NULL.
-    /// - `key` one of
-    ///   "steps": steps made. "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key
-    ///   "on_nonfinite" = skip_step; they are not among the steps. "nonfinite_blocks": blocks that were found to have a
-    ///   gradient that cannot be used, and were skipped by that key, alone or with their step. With "shard_mode" gather a
-    ///   rank counts the blocks that it owns or holds a part of.
-    ///   "root_computed": inverse roots computed; of these, by what gave them: "root_scalar", "root_diagonal",
-    ///   "root_eigen", "root_newton", "root_higher_order". "root_retried": of these, those that needed the recovery; of
-    ///   these, by the rung that gave them: "root_retried_float64" (the same method in float64), "root_retried_eigen"
-    ///   (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
-    ///   "root_reused": previous roots kept because no rung could compute a new one.
-    ///   With the key "track_times", thread time in seconds of a part of all steps: "seconds.check",
-    ///   "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise". With the key
-    ///   "track_root_residuals", over the last refresh of each factor matrix: "root_error.W", the largest |X - X64| relative
-    ///   to the largest |X64|, X64 the root in float64; "root_residual.W", the largest |X^(-1/e) - (A + epsilon I)| relative
-    ///   to the largest |A + epsilon I|, e the exponent (infinity: X has no such power). W is mean, median, p90 (90 % are not
-    ///   above it), max, or worst: which factor matrix has the max, counted over all blocks in the order of the plan; -1:
-    ///   nothing is tracked. The log names it (level 2).
+    /// - `key` one of those above.
     /// - `value_out` receives the number. Must not be NULL.
     /// - returns `SHAMPOO_OK`: \*value_out is set.
     /// - returns `SHAMPOO_E_INVALID`: there is no such key, or a pointer is NULL.
