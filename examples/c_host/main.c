@@ -1,0 +1,194 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The story of a training: a network with a BLAS of its own, gradients of 16 bits that overflow now and then, a
+// learning rate that changes, and checkpoints from which a run that was ended goes on with the same bits.
+#define _POSIX_C_SOURCE 200809L  // clock_gettime, sigaction
+#include <cblas.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+#include "checkpoint.h"
+#include "digits.h"
+#include "network.h"
+#include "options.h"
+#include "progress.h"
+#include "random.h"
+#include "trainer.h"
+#include "with_shampoo.h"
+
+const char program_name[] = "train_host";
+
+static volatile sig_atomic_t stop_signal;
+
+static void remember_signal(int number) { stop_signal = number; }
+
+// The loop looks at stop_signal before each step. A second signal ends the program at once.
+static void catch_signals(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = remember_signal;
+  action.sa_flags = SA_RESTART | (int)SA_RESETHAND;  // files that are being written are not disturbed
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void take_batch(const Trainer* trainer, const Digits* digits, int* rows, float* x, int* labels) {
+  const int s = trainer->step % trainer->steps_per_epoch;
+  uint64_t random_state = trainer_random(trainer, 1 + trainer->step / trainer->steps_per_epoch);
+  for (int i = 0; i < digits->train_count; ++i) rows[i] = i;
+  random_shuffle(&random_state, digits->train_count, rows);
+  for (int r = 0; r < trainer->batch; ++r) {
+    const int row = rows[s * trainer->batch + r];
+    memcpy(x + r * kInputs, digits->images + row * kInputs, kInputs * sizeof *x);
+    labels[r] = digits->labels[row];
+  }
+}
+
+static double test_accuracy(Network* net, const Digits* digits) {
+  return network_accuracy(net, digits->test_count, digits->images + digits->train_count * kInputs,
+                          digits->labels + digits->train_count);
+}
+
+// The step was refused, and nothing has changed: a smaller loss scale, the next batch, and not for ever.
+static void survive(Trainer* trainer, const Options* options) {
+  const double scale = trainer->loss_scale;
+  trainer_refused(trainer);
+  clear_progress();
+  printf("step %5d   refused: a gradient is not finite; the loss scale falls from %.0f to %.0f\n", trainer->step, scale,
+         trainer->loss_scale);
+  if (trainer->refused_in_a_row < options->give_up) return;
+  fail("%d batches in a row were refused, the last one at step %d. The last checkpoint is that of step %d.\n%s",
+       trainer->refused_in_a_row, trainer->step, checkpoint_last(options->checkpoints), shampoo_last_error());
+}
+
+static void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo) {
+  const int version = (int)shampoo_version();
+  printf("libshampoo %d.%d.%d; the host's own BLAS: %s, threads: %d\n", version / 10000, version / 100 % 100,
+         version % 100, openblas_get_config(), openblas_get_num_threads());
+  printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
+  printf("network     64-128-64-10, tanh, %d parameters in float32, gradients in binary16\n", kValues);
+  printf("steps       %d epochs of %d steps with %d images each\n", trainer->epochs, trainer->steps_per_epoch,
+         trainer->batch);
+  printf("memory      state %.0f KiB, workspace %.0f KiB\n\n", (double)shampoo->state_bytes / 1024,
+         (double)shampoo->workspace_bytes / 1024);
+}
+
+static void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient,
+                       double update) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a of the bits of all parameters
+  const unsigned char* bytes = (const unsigned char*)net->params;
+  for (size_t i = 0; i < kValues * sizeof(float); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  printf("\nbatches     %d, of which %d were refused; the loss scale is %.0f\n", (int)trainer->step,
+         (int)trainer->refused, trainer->loss_scale);
+  printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",
+         with_shampoo_stat(shampoo, "steps"), with_shampoo_stat(shampoo, "root_computed"),
+         with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));
+  printf("time        gradients %.2f s, optimizer %.2f s (%.0f %%)\n", gradient, update,
+         100 * update / (gradient + update + 1e-9));
+  printf("blas        threads of the host's: %d\n", openblas_get_num_threads());
+  printf("parameters  %016llx\n", (unsigned long long)hash);
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  Digits digits;
+  Trainer trainer;
+  Network net;
+  WithShampoo shampoo;
+
+  // 1. What is to be done.
+  options_parse(&options, argc, argv);
+  digits_load(&digits, options.data);
+  if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
+  openblas_set_num_threads(options.blas_threads);
+  with_shampoo_log(options.log);
+  catch_signals();
+
+  // 2. Begin, or go on.
+  trainer_begin(&trainer, &options, digits.train_count);
+  uint64_t random_state = trainer_random(&trainer, 0);
+  network_create(&net, options.batch, &random_state);
+  with_shampoo_create(&shampoo, &net, &options.settings);
+  report_head(&trainer, &digits, &shampoo);
+  int saved = checkpoint_last(options.checkpoints);
+  if (saved >= 0 && !options.resume) {
+    fail(
+        "%s has a checkpoint of step %d: --resume goes on from it; to begin anew remove the folder, or give another "
+        "to --checkpoints",
+        options.checkpoints, saved);
+  }
+  if (saved >= 0) {
+    checkpoint_load(options.checkpoints, saved, &trainer, &net, &shampoo);
+    printf("goes on from step %d\n", saved);
+  }
+
+  // 3. Train.
+  float* x = allocate((size_t)(options.batch * kInputs), sizeof *x);
+  int* labels = allocate((size_t)options.batch, sizeof *labels);
+  int* rows = allocate((size_t)digits.train_count, sizeof *rows);
+  double gradient_seconds = 0, update_seconds = 0;
+  const int steps = trainer_steps(&trainer);
+  for (;;) {
+    const int ends = stop_signal != 0 || trainer.step == steps;
+    with_shampoo_prepare(&shampoo, trainer_share(&trainer), trainer.loss_scale);
+    // The first one comes before the first step: a folder that cannot be written to is noticed now.
+    if (trainer.step != saved && (ends || trainer.step % options.checkpoint_every == 0)) {
+      checkpoint_save(options.checkpoints, &trainer, &net, &shampoo);
+      saved = trainer.step;
+    }
+    if (ends) break;
+
+    int correct;
+    show_progress(trainer.step, steps);
+    take_batch(&trainer, &digits, rows, x, labels);
+    const double start = seconds();
+    trainer.epoch_loss += network_forward(&net, options.batch, x, labels, &correct);
+    network_backward(&net, options.batch, x, labels, (float)trainer.loss_scale);
+    if (options.broken_from > 0 && trainer.step >= options.broken_from) net.grads[kValues - 1] = kHalfNaN;
+    const double middle = seconds();
+    const int made = with_shampoo_step(&shampoo);
+    gradient_seconds += middle - start;
+    update_seconds += seconds() - middle;
+
+    if (made) {
+      trainer_made(&trainer);
+    } else {
+      survive(&trainer, &options);
+    }
+    if (trainer.step % trainer.steps_per_epoch == 0) {
+      clear_progress();
+      printf("epoch %4d   training loss %8.5f   test accuracy %6.2f %%\n", trainer.step / trainer.steps_per_epoch,
+             trainer.epoch_loss / (trainer.steps_per_epoch * trainer.batch), 100 * test_accuracy(&net, &digits));
+      fflush(stdout);
+      trainer.epoch_loss = 0;
+    }
+  }
+  clear_progress();
+
+  // 4. What came out.
+  if (trainer.step == steps) {
+    report_end(&trainer, &net, &shampoo, gradient_seconds, update_seconds);
+  } else {
+    printf("ended by signal %d before step %d, and saved: --resume goes on\n", (int)stop_signal, trainer.step);
+  }
+
+  free(rows);
+  free(labels);
+  free(x);
+  with_shampoo_free(&shampoo);
+  network_free(&net);
+  digits_free(&digits);
+  options_free(&options);
+  return trainer.step == steps ? 0 : 128 + (int)stop_signal;
+}

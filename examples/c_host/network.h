@@ -1,0 +1,46 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's own work: a small network, 64-128-64-10 with tanh between the layers. Matrix products are those of the
+// host's BLAS. Parameters are float32, gradients leave as binary16, multiplied by a loss scale.
+#ifndef C_HOST_NETWORK_H
+#define C_HOST_NETWORK_H
+
+#include <stdint.h>
+
+#include "half.h"
+
+enum { kLayers = 3, kTensors = 2 * kLayers, kInputs = 64, kClasses = 10, kValues = 17226 };
+
+// One of the parameters: where it lies in the flat buffers, and its shape. Weights are even, their biases odd.
+typedef struct {
+  const char* name;
+  int ndim;
+  int shape[2];
+  int offset;
+} Tensor;
+extern const Tensor tensors[kTensors];
+
+typedef struct {
+  int rows;                   // the most images that are computed at once
+  float* params;              // [kValues]
+  half* grads;                // [kValues], of the loss times the loss scale
+  float* wide;                // one tensor's gradient, before it becomes binary16
+  float* outputs[kLayers];    // [rows][width] of each layer; of the last one scores, then probabilities
+  float* gradients[kLayers];  // gradients by those outputs
+} Network;
+
+// A network for at most `rows` images at once, its weights drawn by Glorot's rule.
+void network_create(Network* net, int rows, uint64_t* random_state);
+void network_free(Network* net);
+
+// The summed cross entropy of `count` images x [count][64]; *correct receives how many of them are recognised.
+double network_forward(Network* net, int count, const float* x, const int* labels, int* correct);
+
+// After it, for the same images: the gradient of the mean cross entropy times loss_scale.
+void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale);
+
+// Share of any number of images that is recognised.
+double network_accuracy(Network* net, int count, const float* x, const int* labels);
+
+#endif

@@ -1,0 +1,31 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line.
+#ifndef C_HOST_OPTIONS_H
+#define C_HOST_OPTIONS_H
+
+#include "settings.h"
+
+typedef struct {
+  int epochs;
+  int batch;
+  int warmup;  // steps
+  int seed;
+  int give_up;  // batches refused in a row that end the program
+  int broken_from;
+  int blas_threads;
+  int log;
+  int checkpoint_every;  // steps
+  int resume;
+  double loss_scale;  // the first one
+  const char* checkpoints;
+  const char* data;
+  Settings settings;
+} Options;
+
+// Defaults, then the command line. Ends the program after --help, and on a mistake.
+void options_parse(Options* options, int argc, char** argv);
+void options_free(Options* options);
+
+#endif

@@ -1,0 +1,47 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+// So many steps in a row without an overflow: the scale is doubled, since what is small in the gradients would
+// otherwise stay below the range of binary16.
+enum { kGoodSteps = 50 };
+
+void trainer_begin(Trainer* trainer, const Options* options, int train_count) {
+  memset(trainer, 0, sizeof *trainer);
+  trainer->seed = options->seed;
+  trainer->batch = options->batch;
+  trainer->epochs = options->epochs;
+  trainer->warmup = options->warmup;
+  trainer->steps_per_epoch = train_count / options->batch;  // a remainder that fills no batch sits out an epoch
+  trainer->loss_scale = options->loss_scale;
+}
+
+int trainer_steps(const Trainer* trainer) { return trainer->epochs * trainer->steps_per_epoch; }
+
+double trainer_share(const Trainer* trainer) {
+  const int step = trainer->step, warmup = trainer->warmup, steps = trainer_steps(trainer);
+  if (step < warmup) return (step + 1.0) / warmup;
+  return step < steps ? 0.5 * (1 + cos(3.14159265358979323846 * (step - warmup) / (steps - warmup))) : 0;
+}
+
+uint64_t trainer_random(const Trainer* trainer, int epoch) { return (uint64_t)trainer->seed << 32 | (uint64_t)epoch; }
+
+void trainer_made(Trainer* trainer) {
+  trainer->refused_in_a_row = 0;
+  if (++trainer->good_in_a_row == kGoodSteps) {
+    trainer->loss_scale *= 2;
+    trainer->good_in_a_row = 0;
+  }
+  trainer->step += 1;
+}
+
+void trainer_refused(Trainer* trainer) {
+  trainer->refused += 1;
+  trainer->refused_in_a_row += 1;
+  trainer->good_in_a_row = 0;
+  trainer->loss_scale = fmax(1, trainer->loss_scale / 2);
+  trainer->step += 1;
+}
