@@ -20,7 +20,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
 // The step of the last checkpoint, or -1: there is none.
 int checkpoint_last(const char* folder);
 
-// Goes on from that step. A checkpoint of a training with another schedule, or other images, ends the program.
+// Goes on from that step. A checkpoint of a training with another order of images or schedule ends the program.
 void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* net, WithShampoo* shampoo);
 
 #endif

@@ -18,6 +18,7 @@
 #include "options.h"
 #include "progress.h"
 #include "random.h"
+#include "report.h"
 #include "trainer.h"
 #include "with_shampoo.h"
 
@@ -43,6 +44,8 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+// The order of the images is drawn anew for every batch, from the seed and the number of the epoch: there is nothing of
+// it to save.
 static void take_batch(const Trainer* trainer, const Digits* digits, int* rows, float* x, int* labels) {
   const int s = trainer->step % trainer->steps_per_epoch;
   uint64_t random_state = trainer_random(trainer, 1 + trainer->step / trainer->steps_per_epoch);
@@ -64,40 +67,10 @@ static double test_accuracy(Network* net, const Digits* digits) {
 static void survive(Trainer* trainer, const Options* options) {
   const double scale = trainer->loss_scale;
   trainer_refused(trainer);
-  clear_progress();
-  printf("step %5d   refused: a gradient is not finite; the loss scale falls from %.0f to %.0f\n", trainer->step, scale,
-         trainer->loss_scale);
+  report_refused(trainer, scale);
   if (trainer->refused_in_a_row < options->give_up) return;
-  fail("%d batches in a row were refused, the last one at step %d. The last checkpoint is that of step %d.\n%s",
-       trainer->refused_in_a_row, trainer->step, checkpoint_last(options->checkpoints), shampoo_last_error());
-}
-
-static void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo) {
-  const int version = (int)shampoo_version();
-  printf("libshampoo %d.%d.%d; the host's own BLAS: %s, threads: %d\n", version / 10000, version / 100 % 100,
-         version % 100, openblas_get_config(), openblas_get_num_threads());
-  printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
-  printf("network     64-128-64-10, tanh, %d parameters in float32, gradients in binary16\n", kValues);
-  printf("steps       %d epochs of %d steps with %d images each\n", trainer->epochs, trainer->steps_per_epoch,
-         trainer->batch);
-  printf("memory      state %.0f KiB, workspace %.0f KiB\n\n", (double)shampoo->state_bytes / 1024,
-         (double)shampoo->workspace_bytes / 1024);
-}
-
-static void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient,
-                       double update) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a of the bits of all parameters
-  const unsigned char* bytes = (const unsigned char*)net->params;
-  for (size_t i = 0; i < kValues * sizeof(float); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
-  printf("\nbatches     %d, of which %d were refused; the loss scale is %.0f\n", (int)trainer->step,
-         (int)trainer->refused, trainer->loss_scale);
-  printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",
-         with_shampoo_stat(shampoo, "steps"), with_shampoo_stat(shampoo, "root_computed"),
-         with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));
-  printf("time        gradients %.2f s, optimizer %.2f s (%.0f %%)\n", gradient, update,
-         100 * update / (gradient + update + 1e-9));
-  printf("blas        threads of the host's: %d\n", openblas_get_num_threads());
-  printf("parameters  %016llx\n", (unsigned long long)hash);
+  fail("%d batches in a row were refused, and the last checkpoint is of step %d. Of batch %d libshampoo says:\n%s",
+       trainer->refused_in_a_row, checkpoint_last(options->checkpoints), trainer->step, shampoo_last_error());
 }
 
 int main(int argc, char** argv) {
@@ -107,7 +80,7 @@ int main(int argc, char** argv) {
   Network net;
   WithShampoo shampoo;
 
-  // 1. What is to be done.
+  // 1. What is to be done. The host has a BLAS of its own, whose threads libshampoo knows nothing of.
   options_parse(&options, argc, argv);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
@@ -123,10 +96,8 @@ int main(int argc, char** argv) {
   report_head(&trainer, &digits, &shampoo);
   int saved = checkpoint_last(options.checkpoints);
   if (saved >= 0 && !options.resume) {
-    fail(
-        "%s has a checkpoint of step %d: --resume goes on from it; to begin anew remove the folder, or give another "
-        "to --checkpoints",
-        options.checkpoints, saved);
+    fail("%s has a checkpoint of step %d: --resume goes on from it; or give another folder to --checkpoints",
+         options.checkpoints, saved);
   }
   if (saved >= 0) {
     checkpoint_load(options.checkpoints, saved, &trainer, &net, &shampoo);
@@ -155,7 +126,7 @@ int main(int argc, char** argv) {
     const double start = seconds();
     trainer.epoch_loss += network_forward(&net, options.batch, x, labels, &correct);
     network_backward(&net, options.batch, x, labels, (float)trainer.loss_scale);
-    if (options.broken_from > 0 && trainer.step >= options.broken_from) net.grads[kValues - 1] = kHalfNaN;
+    if (options.broken_from > 0 && trainer.step + 1 >= options.broken_from) net.grads[kValues - 1] = kHalfNaN;
     const double middle = seconds();
     const int made = with_shampoo_step(&shampoo);
     gradient_seconds += middle - start;
@@ -167,10 +138,7 @@ int main(int argc, char** argv) {
       survive(&trainer, &options);
     }
     if (trainer.step % trainer.steps_per_epoch == 0) {
-      clear_progress();
-      printf("epoch %4d   training loss %8.5f   test accuracy %6.2f %%\n", trainer.step / trainer.steps_per_epoch,
-             trainer.epoch_loss / (trainer.steps_per_epoch * trainer.batch), 100 * test_accuracy(&net, &digits));
-      fflush(stdout);
+      report_epoch(&trainer, test_accuracy(&net, &digits));
       trainer.epoch_loss = 0;
     }
   }
@@ -180,7 +148,7 @@ int main(int argc, char** argv) {
   if (trainer.step == steps) {
     report_end(&trainer, &net, &shampoo, gradient_seconds, update_seconds);
   } else {
-    printf("ended by signal %d before step %d, and saved: --resume goes on\n", (int)stop_signal, trainer.step);
+    printf("signal %d: saved after %d of %d batches; --resume goes on\n", (int)stop_signal, trainer.step, steps);
   }
 
   free(rows);

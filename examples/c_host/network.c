@@ -5,13 +5,15 @@
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "random.h"
 
 const Tensor tensors[kTensors] = {
-    {"layer1.weight", 2, {128, 64}, 0}, {"layer1.bias", 1, {128}, 8192},       {"layer2.weight", 2, {64, 128}, 8320},
-    {"layer2.bias", 1, {64}, 16512},    {"layer3.weight", 2, {10, 64}, 16576}, {"layer3.bias", 1, {10}, 17216},
+    {"layer1.weight", 2, {kHidden1, kInputs}, kWeight1},  {"layer1.bias", 1, {kHidden1}, kBias1},
+    {"layer2.weight", 2, {kHidden2, kHidden1}, kWeight2}, {"layer2.bias", 1, {kHidden2}, kBias2},
+    {"layer3.weight", 2, {kClasses, kHidden2}, kWeight3}, {"layer3.bias", 1, {kClasses}, kBias3},
 };
 
 static int outputs_of(int layer) { return tensors[2 * layer].shape[0]; }
@@ -73,6 +75,21 @@ double network_forward(Network* net, int count, const float* x, const int* label
   return loss;
 }
 
+// The nearest one, of two the even one; above 65504 an infinity.
+static half to_half(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  const uint32_t sign = bits >> 16 & 0x8000u;
+  bits &= 0x7fffffffu;
+  if (bits > 0x7f800000u) return (half)(sign | kHalfNaN);
+  if (bits >= 0x477ff000u) return (half)(sign | 0x7c00u);  // from 65520 on the nearest is infinity
+  // Below 2^-14 they are whole multiples of 2^-24.
+  if (bits < 0x38800000u) return (half)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
+  bits += 0x0fffu + (bits >> 13 & 1u);               // rounds the 13 bits that go; a carry enters the exponent
+  return (half)(sign | (bits - 0x38000000u) >> 13);  // 112 less: biases of the exponents are 127 and 15
+}
+
+// The gradient of a tensor, as a backward pass in half precision would leave it.
 static void store(Network* net, int t, int count) {
   for (int i = 0; i < count; ++i) net->grads[tensors[t].offset + i] = to_half(net->wide[i]);
 }

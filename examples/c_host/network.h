@@ -8,11 +8,24 @@
 
 #include <stdint.h>
 
-#include "half.h"
+// The bits of an IEEE 754 binary16, for which C99 has no type: 11 bits of precision, nothing finite above 65504.
+typedef uint16_t half;
+enum { kHalfNaN = 0x7e00 };
 
-enum { kLayers = 3, kTensors = 2 * kLayers, kInputs = 64, kClasses = 10, kValues = 17226 };
+enum { kInputs = 64, kHidden1 = 128, kHidden2 = 64, kClasses = 10, kLayers = 3, kTensors = 2 * kLayers };
 
-// One of the parameters: where it lies in the flat buffers, and its shape. Weights are even, their biases odd.
+// Where each parameter begins in the flat buffers, and the length of those.
+enum {
+  kWeight1 = 0,
+  kBias1 = kWeight1 + kHidden1 * kInputs,
+  kWeight2 = kBias1 + kHidden1,
+  kBias2 = kWeight2 + kHidden2 * kHidden1,
+  kWeight3 = kBias2 + kHidden2,
+  kBias3 = kWeight3 + kClasses * kHidden2,
+  kValues = kBias3 + kClasses
+};
+
+// One of the parameters. Weights have even indices, their biases odd ones.
 typedef struct {
   const char* name;
   int ndim;

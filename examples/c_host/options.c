@@ -18,20 +18,19 @@ static const char kHelp[] =
     "\n"
     "  --epochs N            passes over the training images (10)\n"
     "  --batch N             images per step (64)\n"
-    "  --lr X                learning rate of the weights (0.03)\n"
-    "  --warmup N            steps in which it grows to that; then it falls to 0 along half a cosine (20)\n"
-    "  --loss-scale X        the first one, at least 1 (65536)\n"
+    "  --warmup N            steps in which the learning rate grows; then it falls to 0 along half a cosine (20)\n"
+    "  --loss-scale N        the first one (1048576)\n"
     "  --give-up N           batches refused in a row that end the program with an error (20)\n"
     "  --checkpoints DIR     where they are written (checkpoints)\n"
     "  --checkpoint-every N  steps from one to the next (50)\n"
     "  --resume              go on from the last one; without one begin anew\n"
     "  --blas-threads N      threads of the host's own BLAS (1)\n"
-    "  --threads N           threads of a Shampoo step; 0: all processors (0)\n"
     "  --log N               messages of libshampoo: 0 errors, 1 warnings too, 2 information too, 3 all (1)\n"
     "  --set KEY=VALUE       any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated\n"
+    "                        (--set lr=0.03 --set threads=2)\n"
     "  --seed N              of the first weights and of the order of the images (1)\n"
     "  --data FILE           the images (../c_mlp/data/digits.bin)\n"
-    "  --broken-from N       from this step on every gradient has a NaN, as of a fault in a layer; 0: never (0)\n"
+    "  --broken-from N       from this batch on gradients have a NaN, as of a fault in a layer; 0: never (0)\n"
     "  --help                this text\n";
 
 static void set_defaults(Options* options) {
@@ -51,7 +50,7 @@ static void set_defaults(Options* options) {
                             .blas_threads = 1,
                             .log = 1,
                             .checkpoint_every = 50,
-                            .loss_scale = 65536,
+                            .loss_scale = 1 << 20,
                             .checkpoints = "checkpoints",
                             .data = "../c_mlp/data/digits.bin"};
   *options = defaults;
@@ -66,6 +65,7 @@ static int parse_integer(Options* options, const char* name, const char* value) 
   } integers[] = {{"--epochs", &options->epochs, 1, 1000},
                   {"--batch", &options->batch, 1, 65535},
                   {"--warmup", &options->warmup, 0, INT_MAX},
+                  {"--loss-scale", &options->loss_scale, 1, 1 << 30},
                   {"--seed", &options->seed, 0, INT_MAX},
                   {"--give-up", &options->give_up, 1, INT_MAX},
                   {"--broken-from", &options->broken_from, 0, INT_MAX},
@@ -95,15 +95,8 @@ void options_parse(Options* options, int argc, char** argv) {
     const char* value = argv[++i];  // NULL after the last argument
     if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
     if (parse_integer(options, name, value)) continue;
-    if (strcmp(name, "--lr") == 0) {
-      settings_add_pair(&options->settings, "lr", value);
-    } else if (strcmp(name, "--threads") == 0) {
-      settings_add_pair(&options->settings, "threads", value);
-    } else if (strcmp(name, "--set") == 0) {
+    if (strcmp(name, "--set") == 0) {
       settings_add(&options->settings, value);
-    } else if (strcmp(name, "--loss-scale") == 0) {
-      options->loss_scale = to_number(name, value);
-      if (options->loss_scale < 1) fail("%s: %s is below 1", name, value);
     } else if (strcmp(name, "--checkpoints") == 0) {
       options->checkpoints = value;
     } else if (strcmp(name, "--data") == 0) {

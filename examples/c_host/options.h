@@ -10,15 +10,15 @@
 typedef struct {
   int epochs;
   int batch;
-  int warmup;  // steps
-  int seed;
-  int give_up;  // batches refused in a row that end the program
-  int broken_from;
+  int warmup;       // steps
+  int loss_scale;   // the first one
+  int give_up;      // batches refused in a row that end the program
+  int broken_from;  // a batch, counted from 1; 0: never
   int blas_threads;
   int log;
   int checkpoint_every;  // steps
   int resume;
-  double loss_scale;  // the first one
+  int seed;
   const char* checkpoints;
   const char* data;
   Settings settings;

@@ -7,7 +7,7 @@
 
 // So many steps in a row without an overflow: the scale is doubled, since what is small in the gradients would
 // otherwise stay below the range of binary16.
-enum { kGoodSteps = 50 };
+enum { kGoodSteps = 20 };
 
 void trainer_begin(Trainer* trainer, const Options* options, int train_count) {
   memset(trainer, 0, sizeof *trainer);
@@ -32,7 +32,7 @@ uint64_t trainer_random(const Trainer* trainer, int epoch) { return (uint64_t)tr
 void trainer_made(Trainer* trainer) {
   trainer->refused_in_a_row = 0;
   if (++trainer->good_in_a_row == kGoodSteps) {
-    trainer->loss_scale *= 2;
+    trainer->loss_scale = fmin(2 * trainer->loss_scale, 0x1p30);
     trainer->good_in_a_row = 0;
   }
   trainer->step += 1;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "progress.h"
@@ -53,8 +54,12 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
+  if (strcmp(shampoo_config_get(config, "on_nonfinite"), "error") != 0) {
+    fail("on_nonfinite must be error here: the loss scale falls when a step is refused");
+  }
 
-  // 2. The groups, and the shapes of the parameters. Nothing is allocated yet, and it is known what will be.
+  // 2. The groups, and the shapes of the parameters. What will be allocated is known now: a host that is short of
+  // memory would try a smaller max_preconditioner_dim here.
   shampoo_plan* plan;
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   check(shampoo_plan_create(&plan, config, &place), "plan");

@@ -1,0 +1,50 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "report.h"
+
+#include <cblas.h>
+#include <stdio.h>
+
+#include "progress.h"
+
+void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo) {
+  const int version = (int)shampoo_version();
+  printf("libshampoo %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  printf("blas        the host's own, threads: %d\n", openblas_get_num_threads());
+  printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
+  printf("network     64-128-64-10, tanh, %d parameters in float32, gradients in binary16\n", kValues);
+  printf("steps       %d epochs of %d steps with %d images each\n", trainer->epochs, trainer->steps_per_epoch,
+         trainer->batch);
+  printf("memory      state %.0f KiB, workspace %.0f KiB\n\n", (double)shampoo->state_bytes / 1024,
+         (double)shampoo->workspace_bytes / 1024);
+}
+
+void report_refused(const Trainer* trainer, double scale_before) {
+  clear_progress();
+  printf("batch %4d   refused, as a gradient is not finite: loss scale %.0f -> %.0f\n", (int)trainer->step,
+         scale_before, trainer->loss_scale);
+  fflush(stdout);
+}
+
+void report_epoch(const Trainer* trainer, double accuracy) {
+  clear_progress();
+  printf("epoch %4d   training loss %8.5f   test accuracy %6.2f %%\n", (int)(trainer->step / trainer->steps_per_epoch),
+         trainer->epoch_loss / (trainer->steps_per_epoch * trainer->batch), 100 * accuracy);
+  fflush(stdout);
+}
+
+void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient,
+                double update) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a of the bits of all parameters
+  const unsigned char* bytes = (const unsigned char*)net->params;
+  for (size_t i = 0; i < kValues * sizeof(float); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  printf("\nbatches     %d, of which %d were refused; the loss scale is %.0f\n", (int)trainer->step,
+         (int)trainer->refused, trainer->loss_scale);
+  printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",
+         with_shampoo_stat(shampoo, "steps"), with_shampoo_stat(shampoo, "root_computed"),
+         with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));
+  printf("time        gradients %.2f s, optimizer %.2f s (%.0f %%)\n", gradient, update,
+         100 * update / (gradient + update + 1e-9));
+  printf("blas        the host's own, threads: %d\n", openblas_get_num_threads());
+  printf("parameters  %016llx\n", (unsigned long long)hash);
+}
