@@ -72,7 +72,8 @@ def check_training():
 
 def check_refusals():
     with tempfile.TemporaryDirectory() as folder:
-        result = run(folder, *SMALL, "--checkpoint-every", "1", "--loss-scale", "1", "--broken-from", "4", "--give-up", "2")
+        result = run(folder, *SMALL, "--checkpoint-every", "1", "--loss-scale", "1", "--broken-from", "4",
+                     "--give-up", "2")
         assert result.returncode == 1, result
         assert "2 batches in a row were refused" in result.stderr and "of step 4" in result.stderr, result.stderr
         assert 'parameter "layer3.bias" has NaN' in result.stderr, result.stderr
