@@ -8,6 +8,8 @@ in a row end it with the library's message. A run that a signal ended, or that w
 a save makes, goes on to the parameters of the run that never was. What is wrong on the command line is said.
 SIGNAL_AT is the library that sends signals.
 """
+import json
+import math
 import os
 import pathlib
 import re
@@ -20,7 +22,10 @@ program, data, signal_at = sys.argv[1:4]
 stride = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
-SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1"]
+SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
+         "--set", "precondition_frequency=2"]
+
+FILES = ["checkpoint-000001.json", "checkpoint-000001.rank-00000-of-00001.safetensors", "trainer.bin"]
 
 
 def run(folder, *options, **environment):
@@ -53,17 +58,35 @@ def interrupted_by(number, at):
     return {"LD_PRELOAD": signal_at, "SIGNAL_NUMBER": str(int(number)), "SIGNAL_AT": str(at)}
 
 
+def check_groups(folder, share, scale=None):
+    """The hyper-parameters of a checkpoint: what the groups differ in, the schedule's share, and the loss scale."""
+    index, = pathlib.Path(folder).glob("*.json")
+    saved = json.loads(index.read_text(encoding="utf-8"))["checkpoint"]
+    configs = {tensor["name"]: saved["groups"][tensor["group"]]["config"] for tensor in saved["parameters"]}
+    assert len(configs) == 6, configs
+    for name, config in configs.items():
+        lr = 0.015 if name == "layer3.weight" else 0.03
+        decay = 0 if name.endswith("bias") else 0.1
+        assert math.isclose(float(config["lr"]), share * lr, rel_tol=1e-12), (folder, name, share, config)
+        assert float(config["weight_decay"]) == decay, (folder, name, config)
+        assert scale is None or float(config["gradient_scale"]) == 1 / scale, (folder, name, config)
+
+
 def check_training():
     with tempfile.TemporaryDirectory() as folder:
         text = done(run(folder))
         names = sorted(path.name for path in pathlib.Path(folder, "saved").iterdir())
+        check_groups(f"{folder}/saved/step-000200", 0.5 * (1 + math.cos(math.pi * 180 / 200)))
         again = done(run(folder, "--resume"))
     accuracy = float(epochs(text)[-1].split()[-2])
     print(f"test accuracy: {accuracy:.2f} %")
     assert len(epochs(text)) == 10 and accuracy >= LEAST_ACCURACY, text
     batches, refused = map(int, found(r"^batches +(\d+), of which (\d+) were refused", text))
     assert batches == 220 and 0 < refused < 20, text
-    assert refused == len(re.findall(r"^batch .* refused, ", text, re.MULTILINE)), text
+    scales = re.findall(r"^batch .* refused, .* loss scale (\d+) -> (\d+)$", text, re.MULTILINE)
+    assert refused == len(scales) and all(int(before) == 2 * int(after) for before, after in scales), text
+    rises = [int(before) > int(after) for (_, after), (before, _) in zip(scales, scales[1:])]
+    assert any(rises), "the loss scale never rose:\n" + text
     steps, roots = map(int, found(r"^this run +(\d+) steps, (\d+) inverse roots", text))
     assert steps == batches - refused and roots > 0, text
     assert names == ["step-000200", "step-000220"], names
@@ -72,8 +95,8 @@ def check_training():
 
 def check_refusals():
     with tempfile.TemporaryDirectory() as folder:
-        result = run(folder, *SMALL, "--checkpoint-every", "1", "--loss-scale", "1", "--broken-from", "4",
-                     "--give-up", "2")
+        result = run(folder, *SMALL, "--checkpoint-every", "1", "--warmup", "8", "--loss-scale", "1024",
+                     "--broken-from", "4", "--give-up", "2")
         assert result.returncode == 1, result
         assert "2 batches in a row were refused" in result.stderr and "of step 4" in result.stderr, result.stderr
         assert 'parameter "layer3.bias" has NaN' in result.stderr, result.stderr
@@ -84,8 +107,10 @@ def check_refusals():
                 assert old != new, "the batch was not counted"
                 old, new = old[-PARAMETER_BYTES:], new[-PARAMETER_BYTES:]
             assert old == new, f"a refused step has changed {name}"
+        check_groups(before, 4 / 8, 1024)
+        check_groups(after, 5 / 8, 512)
         # The fault is mended, and the training goes on; the threads of the host's BLAS are its own.
-        text = done(run(folder, *SMALL, "--resume", "--blas-threads", "2"))
+        text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
         threads = re.findall(r"^blas +the host's own, threads: (\d+)$", text, re.MULTILINE)
         assert len(threads) == 2 and threads[0] == threads[1], text
@@ -96,9 +121,9 @@ def check_signals():
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
     assert " refused, " in whole, "the loss scale in a checkpoint is not tried"
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number, at in ((signal.SIGINT, 40), (signal.SIGTERM, 50)):
         with tempfile.TemporaryDirectory() as folder:
-            result = run(folder, *SMALL, **interrupted_by(number, 20))
+            result = run(folder, *SMALL, **interrupted_by(number, at))
             assert result.returncode == 128 + number and not result.stderr, result
             saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume goes on$", result.stdout)
             rest = done(run(folder, *SMALL, "--resume"))
@@ -123,6 +148,9 @@ def check_kills(whole):
             names = sorted(path.name for path in pathlib.Path(folder, "saved").iterdir())
             # An older one is still there where its removal was cut off after the last step.
             assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
+            for name in names[-2:]:
+                files = sorted(path.name for path in pathlib.Path(folder, "saved", name).iterdir())
+                assert files == FILES, (at, name, files)
     print(f"killed {kills} times, {begun_anew} of them before the first checkpoint")
     assert kills > begun_anew > 0 or stride > 1, "signals do not come where they should"
     assert kills * stride > 60, "too few calls were seen"
