@@ -19,7 +19,7 @@ typedef struct {
   int32_t refused;  // batches whose gradients were refused, in all
   int32_t refused_in_a_row;
   int32_t good_in_a_row;  // since the last one that was refused, or the last raise of the scale
-  int32_t reserved;
+  int32_t reserved;       // so that there is no gap before the doubles
   double loss_scale;
   double epoch_loss;  // sum over the images of this epoch so far
 } Trainer;
