@@ -120,9 +120,9 @@ def test_updates_outputs_and_copies() -> None:
 
 
 def test_unknown_keys_are_refused_with_a_near_one() -> None:
-    with pytest.raises(TypeError, match="'graftin'.*'grafting'"):
+    with pytest.raises(TypeError, match='"graftin": did you mean grafting[?] shampoo.KEYS has'):
         shampoo.Optimizer(params(), graftin="adam")
-    with pytest.raises(TypeError, match="'l'"):
+    with pytest.raises(TypeError, match='"l": did you mean lr'):
         shampoo.Optimizer([{"params": params(), "l": 1}])
 
 
@@ -258,7 +258,7 @@ def test_a_plan_tells_memory_blocks_and_owners() -> None:
     assert plan.bytes("total", 0) == plan.bytes("state", 0) + plan.bytes("workspace", 0)
     assert plan.bytes("state") == plan.bytes("state", 1)
     assert "2 x 1 ranks" in repr(plan)
-    assert "1 parameter, 1 block, state 1" in repr(shampoo.plan({"w": (3, 2)}))
+    assert "Plan(1 parameter, 1 block, state " in repr(shampoo.plan({"w": (3, 2)}))
     stacked = shampoo.plan({"w": shampoo.Param((3, 8, 4), stack_dims=1)}, use_merge_dims=False)
     assert [block.shape for block in stacked.blocks] == [(8, 4)] * 3
     shard = shampoo.plan({"w": shampoo.Param((4, 4), shape=(8, 4), local_offset=(4, 0))}, shard=(1, 2))
