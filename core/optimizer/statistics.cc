@@ -1,0 +1,60 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "core/base/text.h"
+#include "core/optimizer/optimizer.h"
+
+namespace shampoo {
+namespace {
+
+constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", StepPart::kCheck},
+                                                           {"seconds.factor_update", StepPart::kFactorUpdate},
+                                                           {"seconds.roots", StepPart::kRoots},
+                                                           {"seconds.preconditioning", StepPart::kPreconditioning},
+                                                           {"seconds.elementwise", StepPart::kElementwise}};
+
+}  // namespace
+
+Status Optimizer::Stat(std::string_view name, double* value) const {
+  for (const auto& [part_name, part] : kSecondsOf) {
+    if (name != part_name) continue;
+    *value = backend_ == nullptr ? 0 : backend_->Seconds(part);
+    return {};
+  }
+  constexpr std::string_view kStepOfGroup = "step.";
+  if (name.starts_with(kStepOfGroup)) return StepOfGroup(name.substr(kStepOfGroup.size()), value);
+  if (name == "steps") {
+    *value = static_cast<double>(steps_);
+  } else if (name == "nonfinite_blocks") {
+    *value = static_cast<double>(nonfinite_blocks_);
+  } else if (name == "skipped_steps") {
+    *value = static_cast<double>(skipped_steps_);
+  } else if (!roots_.Stat(name, value)) {
+    std::string parts;
+    for (const auto& [part_name, part] : kSecondsOf) parts += Cat(part_name, ", ");
+    return Invalid("there is no statistic \"", name,
+                   "\": expected steps, step.<group>, nonfinite_blocks, skipped_steps, ", parts,
+                   RootLedger::StatNames());
+  }
+  return {};
+}
+
+Status Optimizer::StepOfGroup(std::string_view number, double* value) const {
+  int group = -1;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
+  if (error != std::errc() || end != number.data() + number.size()) group = -1;
+  if (group < 0 || group >= static_cast<int>(groups_.size())) {
+    return Invalid("there is no statistic \"step.", number, "\": expected step.0",
+                   groups_.size() == 1 ? "" : Cat(" to step.", groups_.size() - 1), ", with the number of a group");
+  }
+  int64_t step = 0;
+  const auto offset = static_cast<int64_t>(static_cast<size_t>(group) * sizeof step);
+  SHAMPOO_RETURN_IF_ERROR(FetchState(offset, sizeof step, reinterpret_cast<char*>(&step)));
+  *value = static_cast<double>(step);
+  return {};
+}
+
+}  // namespace shampoo
