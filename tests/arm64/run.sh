@@ -1,23 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by full.sh. Debian's packages
-# for arm64 are unpacked into a folder, so that the system stays as it is.
+# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by full.sh.
 
 arm64_root=$PWD/build/arm64_root
-arm64_packages() {
-  [ ! -e "$arm64_root/complete" ] || return 0
-  rm -rf "$arm64_root"
-  mkdir -p "$arm64_root"/{lists/partial,cache/archives/partial,packages}
-  (
-    cd "$arm64_root/packages"
-    options=(-qq -o "Dir::State::Lists=$arm64_root/lists" -o "Dir::Cache=$arm64_root/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
-    apt-get "${options[@]}" update
-    apt-get "${options[@]}" download libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev
-    for package in *.deb; do dpkg-deb -x "$package" "$arm64_root"; done
-  ) && touch "$arm64_root/complete"
-}
-
 arm64_build() {
   cmake -S tests/arm64/project -B build/arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/arm64.cmake" -DSHAMPOO_ARM64_ROOT="$arm64_root" \
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache &&
@@ -45,7 +31,7 @@ arm64_count() {
 printf '== arm64: build, recorded cases under qemu\n'
 arm64_passed=0
 arm64_failed=0
-if arm64_packages >build/arm64.log 2>&1 && arm64_build >>build/arm64.log 2>&1; then
+if bash cmake/arm64_packages.sh "$arm64_root" >build/arm64.log 2>&1 && arm64_build >>build/arm64.log 2>&1; then
   for suite in trajectory matrix_root matrix_root_extra; do
     arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
     arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"

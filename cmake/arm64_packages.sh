@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+#
+# bash cmake/arm64_packages.sh FOLDER
+#
+# Debian's packages for arm64 that the library is built with, unpacked into a folder for SHAMPOO_ARM64_ROOT: the system
+# stays as it is, and nobody has to be root. What is there already is not fetched again.
+set -euo pipefail
+[[ $# -eq 1 ]] || { sed -n '5p' "$0" | sed 's/^# /usage: /' >&2; exit 2; }
+[[ ! -e $1/complete ]] || exit 0
+
+rm -rf "$1"
+mkdir -p "$1"/{lists/partial,cache/archives/partial,packages}
+cd "$1"
+folder=$PWD
+options=(-qq -o "Dir::State::Lists=$folder/lists" -o "Dir::Cache=$folder/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
+# apt-get downloads as a user of its own, where that one may write; elsewhere it warns.
+options+=(-o APT::Sandbox::User="$(id -un)")
+apt-get "${options[@]}" update
+cd packages
+apt-get "${options[@]}" download libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev
+for package in *.deb; do dpkg-deb -x "$package" "$folder"; done
+touch "$folder/complete"

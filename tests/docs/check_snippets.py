@@ -1,0 +1,75 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_snippets.py ROOT: by what name build files of the reader take the library.
+
+Of a block of toml: each of its dependencies with a path is a crate of this repository, by the name that its Cargo.toml
+has. Of a block of xml: group, artifact and version are those of the jar's pom. Blocks of CMake are built by run_shell.py.
+"""
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from check_code import blocks, pages
+
+try:
+    import tomllib
+except ImportError:
+    print("skipped: needs Python 3.11 or later")
+    sys.exit(77)
+
+SOMEWHERE = "/where/libshampoo/is/"
+POM = "bindings/java/pom.xml"
+COORDINATES = ("groupId", "artifactId", "version")
+
+
+def of_toml(root, text):
+    dependencies = tomllib.loads(text).get("dependencies", {})
+    if not dependencies:
+        yield "it names no dependency"
+    for name, what in dependencies.items():
+        path = what.get("path", "") if isinstance(what, dict) else ""
+        manifest = root / path[len(SOMEWHERE):] / "Cargo.toml"
+        if not path.startswith(SOMEWHERE) or not manifest.exists():
+            yield f"{name}: expected the path of a crate, {SOMEWHERE}..., not {path or what}"
+        elif tomllib.loads(manifest.read_text(encoding="utf-8"))["package"]["name"] != name:
+            yield f"{name}: the crate in {path} has another name"
+
+
+def coordinates(element, namespace=""):
+    return {name: element.findtext(namespace + name) for name in COORDINATES}
+
+
+def of_xml(root, text):
+    pom = ElementTree.parse(root / POM).getroot()
+    expected = coordinates(pom, pom.tag[:-len("project")])
+    found = coordinates(ElementTree.fromstring(text))
+    yield from (f"{name} is {found[name]}: expected {expected[name]}, as in {POM}" for name in COORDINATES if found[name] != expected[name])
+
+
+KINDS = {"toml": (of_toml, tomllib.TOMLDecodeError), "xml": (of_xml, ElementTree.ParseError)}
+
+
+def problems_of(root, language, text):
+    check, broken = KINDS[language]
+    try:
+        yield from check(root, text)
+    except broken as error:
+        yield f"it is no {language}: {error}"
+
+
+def main():
+    root = Path(sys.argv[1]).resolve()
+    counts, failures = dict.fromkeys(KINDS, 0), []
+    for page in pages(root):
+        for first, language, lines in blocks(page):
+            if language in KINDS:
+                counts[language] += 1
+                failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, language, "\n".join(lines))]
+    # Without one of each kind the search itself is broken.
+    failures += [f"no block of {language} was found" for language, count in counts.items() if not count]
+    print("\n".join(failures + [f"{sum(counts.values())} blocks of {' and '.join(KINDS)}, {len(failures)} problems"]))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

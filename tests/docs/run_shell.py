@@ -1,0 +1,94 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what the documentation tells its reader to type.
+
+    run_shell.py --source ROOT --list                  the pages with blocks of shell: path;name;pages that are run before
+    run_shell.py --source ROOT --check                 nothing is run: each rule finds something, Bash can read it all
+    run_shell.py --source ROOT --folder F --make       a machine for the reader in the folder: a clone, a home
+    run_shell.py --source ROOT --folder F --page PAGE  the blocks of a page, one after another, in one Bash
+
+A page of docs/ is run in the root of the clone, one of an example in its folder. shell/page_rules.py tells what is run
+otherwise than it stands there, and why.
+"""
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from shell.machine import Machine
+from shell.page import first_program, shell_pages
+from shell.page_rules import PAGES, WHERE
+from shell.script import known, make_script
+
+FEATURES = ("cuda", "java", "python", "rust")
+
+
+def name_of(path):
+    return re.sub(r"^(docs|examples)/|/README\.md$|\.md$", "", path).lower()
+
+
+def listed(root, have):
+    """Those that can be run with what is there."""
+    for path in shell_pages(root):
+        if set(known(path).wants) <= set(have):
+            yield ";".join([path, name_of(path), *map(name_of, known(path).needs)])
+
+
+def check(root):
+    paths = shell_pages(root)
+    problems = [f"shell/page_rules.py has rules for {path}, which has no block of shell" for path in sorted(set(PAGES) - set(paths))]
+    for path in paths:
+        script = make_script(root, path, {placeholder: "/somewhere" for placeholder in WHERE}, ())
+        problems += script.problems
+        done = subprocess.run(["bash", "-n"], input=script.text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            problems.append(f"{path}: with its rules Bash cannot read it: {done.stderr.strip()}")
+    print("\n".join(problems + [f"{len(paths)} pages, {len(problems)} problems"]))
+    return 1 if problems or not paths else 0
+
+
+def run(root, path, machine, arguments):
+    script = make_script(root, path, {placeholder: find(machine) for placeholder, find in WHERE.items()}, arguments.have)
+    if script.problems:
+        print("\n".join(script.problems))
+        return 1
+    place = machine.clone / (Path(path).parent if path.startswith("examples/") else "")
+    if known(path).program:
+        (place / known(path).program).write_text(first_program(root / "README.md"), encoding="utf-8")
+    for name, text in script.files.items():
+        (machine.clone / name).write_text(text, encoding="utf-8")
+    file = machine.folder / f"{name_of(path)}.sh"
+    file.write_text(script.text, encoding="utf-8")
+    return subprocess.run(["bash", file], cwd=place, env=machine.environment(arguments.cargo), stdin=subprocess.DEVNULL,
+                          stderr=subprocess.STDOUT, check=False).returncode  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, required=True, help="root of the repository")
+    parser.add_argument("--folder", type=Path, help="where the reader's machine is")
+    parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="what this machine can build")
+    parser.add_argument("--cargo", default="", help="cargo, where it is not the first of the PATH")
+    what = parser.add_mutually_exclusive_group(required=True)
+    for name in ("list", "check", "make"):
+        what.add_argument(f"--{name}", action="store_true")
+    what.add_argument("--page")
+    arguments = parser.parse_args()
+    root = arguments.source.resolve()
+    if arguments.list:
+        print("\n".join(listed(root, arguments.have)))
+        return 0
+    if arguments.check:
+        return check(root)
+    if not arguments.folder:
+        parser.error("--make and --page need a --folder")
+    machine = Machine(arguments.folder.resolve())
+    if arguments.make:
+        machine.make(root)
+        return 0
+    return run(root, arguments.page, machine, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

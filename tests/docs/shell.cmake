@@ -1,0 +1,56 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# The blocks of shell of the documentation are run, a test for each page; some build on what others have built. All of it is
+# long: the library is compiled as its users compile it, six times, though a compiler cache helps.
+if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
+  return()
+endif()
+
+set(runner ${CMAKE_CURRENT_SOURCE_DIR}/run_shell.py)
+set(interpreter ${SHAMPOO_TEST_PYTHON})
+set(have)
+set(arguments --source ${PROJECT_SOURCE_DIR} --folder ${CMAKE_CURRENT_BINARY_DIR}/shell)
+set(environment)
+if(SHAMPOO_PYTHON)
+  set(interpreter ${Python_EXECUTABLE}) # it has what the pages of Python need
+  list(APPEND have python)
+endif()
+if(SHAMPOO_JAVA)
+  list(APPEND have java)
+endif()
+if(SHAMPOO_RUST)
+  find_program(SHAMPOO_CARGO cargo REQUIRED)
+  list(APPEND have rust)
+  list(APPEND arguments --cargo ${SHAMPOO_CARGO})
+endif()
+if(SHAMPOO_BUILD_CUDA)
+  list(APPEND have cuda)
+  set(environment CUDACXX=${CMAKE_CUDA_COMPILER})
+endif()
+list(APPEND arguments --have ${have})
+
+# Which pages there are, and which need others, is told by the rules.
+execute_process(COMMAND ${interpreter} ${runner} ${arguments} --list
+                OUTPUT_VARIABLE listed RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "${runner} cannot tell the pages with blocks of shell: see above")
+endif()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${runner} ${CMAKE_CURRENT_SOURCE_DIR}/shell/page_rules.py)
+
+add_test(NAME docs.shell.machine COMMAND ${interpreter} ${runner} ${arguments} --make)
+set_tests_properties(docs.shell.machine PROPERTIES FIXTURES_SETUP docs_shell_machine)
+set(tests docs.shell.machine)
+string(REPLACE ";" " " listed "${listed}")
+string(REPLACE "\n" ";" listed "${listed}")
+foreach(line ${listed})
+  string(REPLACE " " ";" line "${line}")
+  list(POP_FRONT line page name)
+  list(TRANSFORM line PREPEND docs_shell_ OUTPUT_VARIABLE needs)
+  add_test(NAME docs.shell.${name} COMMAND ${interpreter} ${runner} ${arguments} --page ${page})
+  set_tests_properties(docs.shell.${name} PROPERTIES
+    FIXTURES_REQUIRED "docs_shell_machine;${needs}" FIXTURES_SETUP docs_shell_${name})
+  list(APPEND tests docs.shell.${name})
+endforeach()
+# One reader at one machine.
+set_tests_properties(${tests} PROPERTIES
+  LABELS long TIMEOUT 3600 RESOURCE_LOCK docs_shell PROCESSORS 2 ENVIRONMENT "${environment}")

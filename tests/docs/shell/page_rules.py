@@ -1,0 +1,110 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What each page needs before it, and what of it is run otherwise than it stands there, and why. As little as can be."""
+from pathlib import Path
+
+from shell.rules import Edit, Ends, Instead, Page, Skip, Then
+
+GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
+NO_GPU = "a machine of tests has no GPU: the program is to say so"
+
+
+def nccl(machine):
+    """The folder of NCCL beside the CUDA toolkit; without one that of the stand-in, laid out like it."""
+    for folder in ("/usr/local/cuda", "/usr/local", "/usr"):
+        if all(Path(folder, name).exists() for name in ("include/nccl.h", "lib/libnccl.so")):
+            return folder
+    folder = machine.home / "nccl"
+    folder.mkdir(exist_ok=True)
+    for name, target in (("include", "tests/distributed/standin"), ("lib", "build/dev/tests/distributed/standin")):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(machine.clone / target)
+    return str(folder)
+
+
+#: What stands for a folder of the reader's in a page.
+WHERE = {"/where/shampoo/is": lambda machine: str(machine.home / "shampoo"), "/where/nccl/is": nccl}
+
+#: For every page; these may find nothing.
+COMMON = (
+    Instead(r"(cmake --preset (release|deb))\b", r"\1 -DSHAMPOO_CUDA_ARCHITECTURES=90-real",
+            "where there is a CUDA toolkit, code for one generation of GPUs takes minutes less than for three"),
+)  # fmt: skip
+
+
+def needs_installed(**options):
+    return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
+
+
+# scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
+IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
+
+PAGES = {
+    "README.md": Page(program="program.c", rules=(
+        Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
+        Ends(r"^\./program", (0,), r"^w = \(-?[0-9.e-]+, -?[0-9.e-]+\)$", "the program prints w"),
+    )),
+    "CONTRIBUTING.md": Page(rules=(
+        Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin shampoo_random_roots",
+                "all targets take half an hour; these are enough for the tests below, and other pages use them"),
+        Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'", "the others are not built"),
+    )),
+    GUIDE: Page(program="trainer.c", rules=(
+        Then(r"^cc trainer\.c", "./a.out | grep -F 'w = ('", "the program that was linked runs"),
+        Then(r"cmake --install .* --prefix /usr/local", 'test -e "$SHELL_ROOT/usr/local/include/shampoo/shampoo.h"', "it is there"),
+    )),
+    "docs/ablation.md": Page(needs=("README.md",), rules=(
+        Edit("docs/measure/ablation_plan.py", r"^EPOCHS = 10$", "EPOCHS = 1", "16 minutes become one"),
+        Edit("docs/measure/ablation_plan.py", r"^SEARCH_SEEDS = .*$", "SEARCH_SEEDS = (101,)", "the same"),
+        Edit("docs/measure/ablation_plan.py", r"^SEEDS = .*$", "SEEDS = (1,)", "the same"),
+        Edit("docs/measure/ablation_plan.py", r"^HALF_GRID = 2", "HALF_GRID = 1", "the same"),
+        Edit("docs/measure/ablation_plan.py", r"^MOST_WIDENING = 8", "MOST_WIDENING = 0", "the same"),
+    )),
+    "docs/checkpoints.md": needs_installed(
+        needs=("examples/c_mpi/README.md",),
+        before="""export PATH=$HOME/shampoo/bin:$PATH
+rm -rf checkpoints other && cp -r examples/c_mpi/saved checkpoints
+mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/digits.bin --checkpoint other --stop-after 2 >/dev/null""",
+    ),
+    "docs/java.md": Page(wants=("java",)),
+    "docs/jax.md": Page(wants=("python",)),
+    "docs/performance.md": Page(rules=(
+        Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
+        Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024", "--shapes 512x256,256 --block 64,128 --min-runs 1", "the same"),
+        Instead(r"--runs 12", "--runs 1 --mib 64", "a disk is not measured"),
+    )),
+    "docs/python.md": Page(wants=("python",), rules=(
+        Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
+        Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
+                "code for one generation of GPUs takes minutes less than for three"),
+    )),
+    "docs/roots.md": Page(needs=("CONTRIBUTING.md",), rules=(
+        Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
+        Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
+                "roots of order 2048 take a quarter of an hour"),
+    )),
+    "examples/c_conv/README.md": needs_installed(),
+    "examples/c_dlopen/README.md": needs_installed(),
+    "examples/c_mlp/README.md": needs_installed(),
+    "examples/c_mpi/README.md": needs_installed(),
+    "examples/c_nccl/README.md": needs_installed(needs=("CONTRIBUTING.md",), rules=(
+        Instead(r"-DC_NCCL_GPUS=ON", "", "there is no CUDA toolkit", unless="cuda"),
+        Skip(r"train_digits_gpus", "there is no CUDA toolkit", unless="cuda"),
+        Ends(r"train_digits_gpus", (0, 77), r"GPU|driver", NO_GPU),
+    )),
+    "examples/c_transformer/README.md": needs_installed(rules=(
+        Instead(r"--optimizer shampoo", r"\g<0> --steps 3 --warmup 1", "two minutes become seconds"),
+        Instead(r"--compare", r"\g<0> --steps 3 --warmup 1", "eight minutes become seconds"),
+        Instead(r"--search --steps 150 --warmup 20", "--search --steps 3 --warmup 1", "ten trainings of minutes become seconds"),
+    )),
+    "examples/cuda_mlp/README.md": needs_installed(wants=("cuda",), rules=(
+        Ends(r"^build/train_digits_cuda$", (0, 77), r"GPU|driver", NO_GPU),
+        Ends(r"--gpt2", (0, 77), r"GPU|driver", NO_GPU),
+    )),
+    "examples/java_digits/README.md": Page(
+        needs=("docs/java.md",), wants=("java",), before="cp ../../install/share/java/shampoo-*.jar shampoo.jar"),
+    "examples/jax_digits/README.md": Page(needs=("docs/python.md",), wants=("python",), rules=(IMAGES,)),
+    "examples/python_digits/README.md": Page(needs=("docs/python.md",), wants=("python",), rules=(IMAGES,)),
+    "examples/rust_digits/README.md": needs_installed(wants=("rust",)),
+    "examples/tinygrad_digits/README.md": Page(needs=("docs/python.md",), wants=("python",), rules=(IMAGES,)),
+}  # fmt: skip
