@@ -27,6 +27,10 @@ if(SHAMPOO_BUILD_CUDA)
   list(APPEND have cuda)
   set(environment CUDACXX=${CMAKE_CUDA_COMPILER})
 endif()
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  list(APPEND have benchmark)
+endif()
 list(APPEND arguments --have ${have})
 
 # Which pages there are, and which need others, is told by the rules.

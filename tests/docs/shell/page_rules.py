@@ -46,7 +46,7 @@ PAGES = {
         Ends(r"^\./program", (0,), r"^w = \(-?[0-9.e-]+, -?[0-9.e-]+\)$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
-        Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin shampoo_random_roots",
+        Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
                 "all targets take half an hour; these are enough for the tests below, and other pages use them"),
         Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'", "the others are not built"),
     )),
@@ -81,7 +81,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
                 "code for one generation of GPUs takes minutes less than for three"),
     )),
-    "docs/roots.md": Page(needs=("CONTRIBUTING.md",), rules=(
+    "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
                 "roots of order 2048 take a quarter of an hour"),

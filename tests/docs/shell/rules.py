@@ -50,7 +50,7 @@ Rule = Union[Instead, Skip, Ends, Then, Edit]
 class Page(NamedTuple):
     """How one page is run; a page without an entry is run as it stands."""
     needs: Tuple[str, ...] = ()  # pages that are run before
-    wants: Tuple[str, ...] = ()  # without these of cuda, java, python and rust the page is left out
+    wants: Tuple[str, ...] = ()  # without these features of the machine the page is left out
     before: str = ""  # what its reader has done or has at hand, in the page's folder
     program: str = ""  # the file into which its reader has put the program of README.md
     rules: Tuple[Rule, ...] = ()
