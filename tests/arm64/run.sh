@@ -4,6 +4,7 @@
 # The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by full.sh.
 
 arm64_root=$PWD/build/arm64_root
+
 arm64_build() {
   cmake -S tests/arm64/project -B build/arm64 -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/arm64.cmake" -DSHAMPOO_ARM64_ROOT="$arm64_root" \
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache &&
