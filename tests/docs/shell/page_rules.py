@@ -80,6 +80,8 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
                 "code for one generation of GPUs takes minutes less than for three"),
+        Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, shampoo; print(os.path.dirname(shampoo.__file__))')/libshampoo_cuda.so",
+             "the backend is in the package"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
