@@ -65,8 +65,7 @@ class Machine:
         path = [str(STANDINS), str(self.venv / "bin")] + ([str(Path(cargo).parent)] if cargo else [])
         return {
             **own, "LC_ALL": "C.UTF-8", "HOME": str(self.home), "SHELL_ROOT": str(self.root), "PATH": ":".join([*path, own["PATH"]]),
-            # One compilation serves all builds of the clone; pip would call the compiler by another name.
-            "CC": "cc", "CXX": "c++",
+            # One compilation serves all builds of the clone.
             "CCACHE_DIR": cache_of_ccache(), "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1",
             "CMAKE_BUILD_PARALLEL_LEVEL": own.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"),
             # Nothing is fetched: the packages are those of the interpreter of the tests. (0 is pip's way to say so.)

@@ -39,6 +39,8 @@ def needs_installed(**options):
 
 # scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
+# pip calls the compiler by a longer name, by which ccache does not know it.
+PIP = "export CC=cc CXX=c++"
 
 PAGES = {
     "README.md": Page(program="program.c", rules=(
@@ -70,13 +72,13 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of", "the two were saved at different steps"),),
     ),
     "docs/java.md": Page(wants=("java",)),
-    "docs/jax.md": Page(wants=("python",)),
+    "docs/jax.md": Page(wants=("python",), before=PIP),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
         Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024", "--shapes 512x256,256 --block 64,128 --min-runs 1", "the same"),
         Instead(r"--runs 12", "--runs 1 --mib 64", "a disk is not measured"),
     )),
-    "docs/python.md": Page(wants=("python",), rules=(
+    "docs/python.md": Page(wants=("python",), before=PIP, rules=(
         Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
                 "code for one generation of GPUs takes minutes less than for three"),
