@@ -25,7 +25,7 @@ packages=(g++ cmake ninja-build ccache pkg-config binutils
   clang abigail-tools valgrind locales clang-format doxygen
   openjdk-17-jdk-headless junit5 cargo rustc rustfmt rust-clippy)
 if $full; then
-  packages+=(libbenchmark-dev clang-tidy libclang-rt-14-dev debootstrap lintian file dpkg-dev g++-aarch64-linux-gnu qemu-user-static)
+  packages+=(libbenchmark-dev python3-mpmath clang-tidy libclang-rt-14-dev debootstrap lintian file dpkg-dev g++-aarch64-linux-gnu qemu-user-static)
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 

@@ -21,7 +21,7 @@ from shell.page import first_program, shell_pages
 from shell.page_rules import PAGES, WHERE
 from shell.script import known, make_script
 
-FEATURES = ("benchmark", "cuda", "java", "python", "rust")
+FEATURES = ("benchmark", "cuda", "java", "mpmath", "python", "rust")
 
 
 def name_of(path):

@@ -31,6 +31,10 @@ find_package(benchmark QUIET)
 if(benchmark_FOUND)
   list(APPEND have benchmark)
 endif()
+execute_process(COMMAND ${interpreter} -c "import mpmath" RESULT_VARIABLE status ERROR_QUIET)
+if(status EQUAL 0)
+  list(APPEND have mpmath)
+endif()
 list(APPEND arguments --have ${have})
 
 # Which pages there are, and which need others, is told by the rules.

@@ -87,6 +87,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
+        Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
                 "roots of order 2048 take a quarter of an hour"),
     )),
