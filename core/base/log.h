@@ -20,7 +20,9 @@ void Log(LogLevel level, const std::string& message);
 template <typename Make>
 void LogText(LogLevel level, Make&& make) noexcept {
   try {
-    if (LogEnabled(level)) Log(level, make());
+    if (!LogEnabled(level)) return;
+    const std::string text = make();
+    if (!text.empty()) Log(level, text);
   } catch (...) {  // NOLINT(bugprone-empty-catch)
   }
 }

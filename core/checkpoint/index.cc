@@ -149,14 +149,14 @@ Status CheckFormat(const Json& told, CheckpointIndex* index) {
 // Whether the bytes after the start have the checksum that it tells.
 Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
   const size_t start_bytes = IndexStart(0).size();
-  if (bytes < static_cast<int64_t>(start_bytes)) return Malformed("it is cut off");
-  std::string start(start_bytes, '\0');
+  std::string start(static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(start_bytes))), '\0');
   SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
-  if (!start.starts_with(kIndexBeginning)) {
+  if (!start.starts_with(kIndexBeginning.substr(0, start.size())) || start.empty()) {
     return IoFailed(
         "it does not begin as the index of a checkpoint does: it is another file, or was changed; give the "
         "directory that was saved into, or a file checkpoint-NNNNNN.json in it");
   }
+  if (start.size() < start_bytes) return Malformed("it is cut off");
   StreamHash hash;
   std::string buffer(1 << 20, '\0');
   for (int64_t at = static_cast<int64_t>(start_bytes); at < bytes;) {

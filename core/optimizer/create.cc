@@ -17,6 +17,7 @@
 #include "core/plan/cost.h"
 #include "core/plan/describe.h"
 #include "core/plan/layout.h"
+#include "core/plan/thin_factors.h"
 
 namespace shampoo {
 namespace {
@@ -144,6 +145,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                CountText(data.threads, "thread"));
   });
   if (data.placement.shard_world > 1) LogText(LogLevel::kInfo, [&data] { return TextOfForms(data); });
+  LogText(LogLevel::kInfo, [&data] { return TextOfThinFactors(data); });
   *out = std::move(optimizer);
   return {};
 }

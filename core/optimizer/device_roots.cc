@@ -77,8 +77,7 @@ Status Optimizer::EnterRootsOfDevice(int64_t ticket) {
       Status status = Caught([&] { return RecoverRootOfDevice(block, k, &outcome); });
       if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
     }
-    roots_.Enter(*plan_, block, groups_[static_cast<size_t>(block.group)].settings,
-                 asked.steps[static_cast<size_t>(block.group)]);
+    roots_.Enter(*plan_, block, groups_[static_cast<size_t>(block.group)].settings);
     refreshed = true;
   }
   if (refreshed) roots_.EndRefresh(false);

@@ -37,11 +37,10 @@ void RootLedger::Prepare(const PlanData& plan) {
   tracked_.resize(names_.size());
 }
 
-void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings, int64_t step) noexcept {
+void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
   const auto first = static_cast<size_t>(FirstOf(&block - plan.blocks.data()));
   const size_t end = first + static_cast<size_t>(block.order());
   bool to_tell = false;
-  thin_.Enter(block, static_cast<int64_t>(first), settings, step);
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
     tracked_[i] = static_cast<char>(outcome.ok() && settings.track_root_residuals);
@@ -79,7 +78,6 @@ std::string RootLedger::Describe(size_t first, size_t end) const {
 }
 
 void RootLedger::EndRefresh(bool tracked) noexcept {
-  thin_.Tell(names_);
   if (!tracked) return;
   LogText(LogLevel::kInfo, [this] {
     std::string text = "inverse roots against float64:";

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/backend/backend.h"
-#include "core/optimizer/thin_factors.h"
 #include "core/plan/plan.h"
 
 namespace shampoo {
@@ -25,8 +24,8 @@ class RootLedger {
   RootReport* ReportsOf(int64_t block) { return &reports_[static_cast<size_t>(FirstOf(block))]; }
 
   // After a step, for every block that had its roots refreshed: counts and logs. Everything is done by then, so it
-  // cannot fail. step: of the block's group.
-  void Enter(const PlanData& plan, const Block& block, const Settings& settings, int64_t step) noexcept;
+  // cannot fail.
+  void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
   void EndRefresh(bool tracked) noexcept;
 
   // The factor matrix that the next RaiseOverdue is about; -1: none.
@@ -60,7 +59,6 @@ class RootLedger {
   int64_t retried_ = 0;
   std::array<int64_t, kRootKindCount> by_kind_{};
   std::array<int64_t, kRungCount> by_rung_{};
-  ThinFactors thin_;
 };
 
 }  // namespace shampoo

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 
 namespace shampoo {
@@ -43,15 +44,23 @@ Status Optimizer::Stat(std::string_view name, double* value) const {
 }
 
 Status Optimizer::StepOfGroup(std::string_view number, double* value) const {
-  int group = -1;
+  size_t group = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
-  if (error != std::errc() || end != number.data() + number.size()) group = -1;
-  if (group < 0 || group >= static_cast<int>(groups_.size())) {
+  // One spelling for each: neither "-0" nor "00".
+  if (error != std::errc() || group >= groups_.size() || number != Cat(group)) {
     return Invalid("there is no statistic \"step.", number, "\": expected step.0",
                    groups_.size() == 1 ? "" : Cat(" to step.", groups_.size() - 1), ", with the number of a group");
   }
+  SHAMPOO_RETURN_IF_ERROR(CheckState(state_out_));
+  bool captured = false;
+  if (device_) SHAMPOO_RETURN_IF_ERROR(device_->engine->IsCapturing(device_->stream, &captured));
+  if (captured) {
+    return WrongState("the statistic \"step.", number,
+                      "\" is read in the order of the stream of the last call, which is being captured: ask outside of "
+                      "a capture");
+  }
   int64_t step = 0;
-  const auto offset = static_cast<int64_t>(static_cast<size_t>(group) * sizeof step);
+  const auto offset = static_cast<int64_t>(group * sizeof step);
   SHAMPOO_RETURN_IF_ERROR(FetchState(offset, sizeof step, reinterpret_cast<char*>(&step)));
   *value = static_cast<double>(step);
   return {};

@@ -227,7 +227,7 @@ void Optimizer::EnterRoots() {
   for (const Block& block : plan_->blocks) {
     const Group& group = groups_[static_cast<size_t>(block.group)];
     if (refreshed_[static_cast<size_t>(&block - plan_->blocks.data())] == 0) continue;
-    roots_.Enter(*plan_, block, group.settings, group.program.t);
+    roots_.Enter(*plan_, block, group.settings);
     refreshed = true;
     tracked = tracked || group.settings.track_root_residuals;
   }

@@ -202,14 +202,14 @@ def plan(
     threads: int = 0,
     **keys: Any,
 ) -> Plan:
-    """Work out what ``shampoo`` of the same keywords makes of parameters: blocks, and memory on the CPU.
+    """Work out what ``shampoo`` of the same keys makes of parameters: blocks, and memory on the CPU.
 
     Parameters
     ----------
     params
         A pytree of arrays, or of what has a shape and a dtype: ``jax.eval_shape(init, key)`` is enough.
     stack_dims, update_dtype, threads, **keys
-        As of ``shampoo``.
+        As of ``shampoo``, without its learning rate.
 
     Examples
     --------
@@ -219,6 +219,8 @@ def plan(
     >>> print(plan(params).describe()[0])
     ['layer']['w']  f32  2048x1024 -> 2 of 1024x1024
     """
+    if "learning_rate" in keys or "lr" in keys:
+        raise TypeError("a plan does not depend on the learning rate: leave it out")
     _check_keys(keys)
     return _Shampoo(0.0, stack_dims, update_dtype, threads, keys).plan(params)
 

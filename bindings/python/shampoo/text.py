@@ -11,8 +11,10 @@ def count_text(count: int, noun: str) -> str:
 
 def bytes_text(count: float) -> str:
     """Write bytes in the unit that leaves few digits."""
+    if count < 1024:
+        return count_text(int(count), "byte")
     units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while count >= 1024 and len(units) > 1:
         count /= 1024
         del units[0]
-    return f"{count:.0f} {units[0]}" if units[0] == "bytes" or count >= 100 else f"{count:.1f} {units[0]}"
+    return f"{count:.0f} {units[0]}" if count >= 100 else f"{count:.1f} {units[0]}"

@@ -61,23 +61,19 @@ ffi::ErrorCode CodeOf(shampoo_status status) {
   }
 }
 
-// The library has changed nothing then; but the call has failed, and XLA frees what was donated to it.
-std::string TextOf(const Failure& failure) {
-  std::string text = "shampoo: " + failure.text;
-  if (failure.status == SHAMPOO_E_NUMERIC) {
-    text += ". What was donated to this call is lost: call without donation to go on from there, or set on_nonfinite";
-  }
-  return text;
-}
+// XLA frees what was donated to a call that fails, whatever the library says of it.
+constexpr const char* kOfDonation =
+    ". Arrays that were donated to this call are lost all the same, as with any error of JAX";
 
+// note: behind what the library says.
 template <typename Body>
-ffi::Error Guard(Body body) {
+ffi::Error Guard(const char* note, Body body) {
   try {
     const DefaultArithmetic arithmetic;
     body();
     return ffi::Error::Success();
   } catch (const Failure& failure) {
-    return {CodeOf(failure.status), TextOf(failure)};
+    return {CodeOf(failure.status), "shampoo: " + failure.text + note};
   } catch (const std::bad_alloc&) {
     return {ffi::ErrorCode::kResourceExhausted, "shampoo: memory ran out"};
   } catch (const std::exception& error) {
@@ -137,7 +133,7 @@ struct FreeAligned {
 };
 
 ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
-  return Guard([&] {
+  return Guard("", [&] {
     // Between the entries nothing is written, and equal states are to have equal bytes.
     std::memset(arena->untyped_data(), 0, arena->size_bytes());
     Initialise(plan, {}, *arena);
@@ -145,7 +141,7 @@ ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
 }
 
 ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::string_view plan, std::string_view given) {
-  return Guard([&] {
+  return Guard(kOfDonation, [&] {
     const std::shared_ptr<Slot> slot = Find(plan, {});
     const std::lock_guard lock(slot->mutex);
     // What an optimizer initialises when it is made; then it works on the arenas of XLA.
@@ -160,12 +156,12 @@ ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::stri
 }
 
 ffi::Error InitOnCuda(void* stream, int32_t device, ffi::Result<AnyBuffer> arena, std::string_view plan) {
-  return Guard([&] { Initialise(plan, {SHAMPOO_CUDA, device, stream}, *arena); });
+  return Guard("", [&] { Initialise(plan, {SHAMPOO_CUDA, device, stream}, *arena); });
 }
 
 ffi::Error StepOnCuda(void* stream, int32_t device, ffi::ScratchAllocator scratch, ffi::RemainingArgs args,
                       ffi::RemainingRets rets, std::string_view plan, std::string_view given) {
-  return Guard([&] {
+  return Guard(kOfDonation, [&] {
     const Place place{SHAMPOO_CUDA, device, stream};
     const std::shared_ptr<Slot> slot = Find(plan, place);
     const std::lock_guard lock(slot->mutex);

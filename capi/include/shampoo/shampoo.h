@@ -1369,8 +1369,9 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *
  * - "steps": steps made.
  * - "step.G": the step counter of group G, a part of the state: a load or a write of the state sets it, and a step in
- *   which no parameter of the group has a gradient does not count. It is what a schedule goes on from. On CUDA it is
- *   read in the order of the stream of the last call, for which the call waits.
+ *   which no parameter of the group has a gradient does not count. It is that of the last state_out, as with the
+ *   functions of the section State. On CUDA it is read in the order of the stream of the last call, for which the call
+ *   waits; for replays in other streams it does not.
  * - "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key "on_nonfinite" =
  *   skip_step; they are not among the steps.
  * - "nonfinite_blocks": blocks that were found to have a gradient that cannot be used, and were skipped by that key,
@@ -1385,8 +1386,8 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   the key "track_times": thread time in seconds of a part of all steps.
  * - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest
  *   |X - X64| relative to the largest |X64|, X64 the root in float64.
- * - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|, e
- * the exponent (infinity: X has no such power).
+ * - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|,
+ *   e the exponent (infinity: X has no such power).
  *
  * W is mean, median, p90 (90 % are not above it), max, or worst: which factor matrix has the max, counted over all
  * blocks in the order of the plan; -1: nothing is tracked. The log names it (level 2).
@@ -1398,6 +1399,9 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * @param value_out receives the number. Must not be NULL.
  * @retval SHAMPOO_OK *value_out is set.
  * @retval SHAMPOO_E_INVALID there is no such key, or a pointer is NULL.
+ * @retval SHAMPOO_E_STATE of "step.G": the state was spoiled by a load that failed; or, on CUDA, the stream of the last
+ *     call is being captured.
+ * @retval SHAMPOO_E_DEVICE of "step.G" on CUDA: the device has failed.
  * @since 0.1
  */
 shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out);

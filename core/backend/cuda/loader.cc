@@ -112,13 +112,17 @@ Status OpenByName(Plugin* plugin) {
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return Take(library, kVersionedFile, plugin);
   const std::string_view why = ReasonOf(kVersionedFile);
-  // A file that is there, and needs one that is not, is told with the other's name.
+  // Of a static program that was found by PATH the loader tells a name alone.
+  const std::string where = folder.empty() ? "the folder of this program" : folder;
+  // A file that is there, and needs one that is not, is told with the other's name. (In the words of glibc, which a
+  // host's locale may translate.)
   if (why.starts_with("cannot open shared object file")) {
-    return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", folder,
+    return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
                        " nor where the system looks for libraries: install it there, or give its path to "
                        "shampoo_backend_load");
   }
-  return Unsupported("the CUDA backend ", kVersionedFile, " cannot be loaded: ", why);
+  return Unsupported("the CUDA backend ", kVersionedFile, ", which is not in ", where, ", cannot be loaded: ", why,
+                     ": install it there, or give its path to shampoo_backend_load");
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }

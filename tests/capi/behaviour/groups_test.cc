@@ -188,7 +188,8 @@ TEST_CASE("the step of a group is that of the state, and only groups have one") 
   together.all.Write("group.1/step", other);
   CHECK(together.all.Stat("step.1") == 41);
   CHECK(together.all.Stat("steps") == 3);
-  for (const char* key : {"step.3", "step.", "step.-1", "step.1x", "step.99999999999999999999", "step"}) {
+  for (const char* key :
+       {"step.3", "step.", "step.-0", "step.00", "step.-1", "step.1x", "step.99999999999999999999", "step"}) {
     double value = 7;
     CHECK(shampoo_optimizer_stat(together.all.optimizer, key, &value) == SHAMPOO_E_INVALID);
     CHECK(value == 7);

@@ -41,9 +41,9 @@ TEST_CASE("tracked residuals are there for every method, and tell float32 from f
       error[wide] = host.Stat("root_error.max");
       residual[wide] = host.Stat("root_residual.max");
       const std::vector<std::string> messages = listener.Take();
-      REQUIRE(messages.size() == 2);  // the first is of the vector, of which one gradient tells little
-      CHECK_MESSAGE(Has(messages[1], {"2 ", "root_error mean", "root_residual mean", "largest", "/factor."}),
-                    messages[1]);
+      REQUIRE(messages.size() == 1);
+      CHECK_MESSAGE(Has(messages[0], {"2 ", "root_error mean", "root_residual mean", "largest", "/factor."}),
+                    messages[0]);
     }
     // The inverse is kept in float32, so float64 does not come out exact.
     CHECK(error[1] <= error[0]);
@@ -60,7 +60,7 @@ TEST_CASE("nothing is tracked, and nothing told, unless asked") {
   host.FillGradients(random);
   host.Step();
   CHECK(host.Stat("root_residual.worst") == -1);
-  for (const std::string& line : listener.Take()) CHECK_FALSE(Has(line, {"root_residual"}));
+  CHECK(listener.Take().empty());
 }
 
 // G = u v^T: the factor |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.

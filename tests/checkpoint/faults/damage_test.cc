@@ -181,6 +181,14 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
 TEST_CASE("a file that is no index is told so, with what to give") {
   Damaged damaged;
   SavingJob job(SmallSpec(), 1);
+  for (const char* text : {"", "42\n", "{\"step\": 42}"}) {
+    const std::string other = damaged.PathOf("latest.txt");
+    WriteFile(other, text);
+    job.Load(other);
+    CHECK(job.All(SHAMPOO_E_IO));
+    CHECK_MESSAGE(Has(job.Error(0), "does not begin as the index of a checkpoint does"), job.Error(0));
+    RemoveAll(other);
+  }
   for (const auto& [name, bytes] : damaged.files()) {
     const bool is_index = name.ends_with(".json");
     job.Load(damaged.PathOf(name));

@@ -108,6 +108,7 @@ TEST_CASE("replays are steps: with the numbers of their moment and the counter o
         if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
       }
       CHECK(BitsOf(captured) == BitsOf(plain));
+      CHECK(captured.Stat("step.0") == 14);
       CHECK(captured.State("group.0/step")[0] == 14);
       Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
       CHECK(captured.Stat("steps") == 14);
@@ -133,6 +134,29 @@ TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
   CHECK(double_count(DOUBLE_QUERIES) == 0);
   CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == pending);
   CHECK(model.State("group.0/step")[0] == 1);
+}
+
+TEST_CASE("what would wait for the stream is refused while it is captured, and the capture goes on") {
+  const Stage stage;
+  const TestStream stream;
+  Model model(GraphSpec(), stream);
+  model.FillParams(1);
+  model.FillGradients(1);
+  model.Step();
+  MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  Must(model.TryStep());
+  double step = -1;
+  CHECK(shampoo_optimizer_stat(model.optimizer, "step.0", &step) == SHAMPOO_E_STATE);
+  CHECK(std::string(shampoo_last_error()).find("outside of a capture") != std::string::npos);
+  CHECK(step == -1);
+  cudaGraph_t graph = nullptr;
+  MustCuda(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec = nullptr;
+  MustCuda(cudaGraphInstantiate(&exec, graph, 0));
+  MustCuda(cudaGraphLaunch(exec, stream));
+  CHECK(model.Stat("step.0") == 2);
+  (void)cudaGraphExecDestroy(exec);
+  (void)cudaGraphDestroy(graph);
 }
 
 TEST_CASE("a step at which roots are due is not captured, and the capture ends as any other") {

@@ -1,0 +1,59 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/thin_factors.h"
+
+#include "core/base/amount.h"
+#include "core/base/text.h"
+
+namespace shampoo {
+namespace {
+
+struct ThinFactor {
+  const Block* block = nullptr;
+  int dim = 0;
+  int64_t rank = 0;  // at most
+  int64_t step = 0;  // of its first inverse root
+  int64_t lacking() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
+};
+
+// Of full rank: its `block` is nullptr.
+ThinFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
+  // Pseudo-inverses leave such directions out.
+  if (settings.root_rank_handling == RankHandling::kPseudoInverse) return {};
+  const int64_t step = settings.start_preconditioning_step + block.phase;
+  const int64_t order = block.shape[dim];
+  // A gradient adds as many outer products as there are elements along the other dims.
+  const int64_t of_one = block.elements / order;
+  if (step >= order || of_one * step >= order) return {};
+  return {&block, dim, of_one * step, step};
+}
+
+}  // namespace
+
+std::string TextOfThinFactors(const PlanData& plan) {
+  int64_t count = 0;
+  int64_t thin = 0;
+  ThinFactor worst;
+  for (const Block& block : plan.blocks) {
+    for (int dim = 0; dim < block.order(); ++dim) {
+      ++count;
+      const ThinFactor factor = FactorAtFirstRoot(block, dim, plan.groups[static_cast<size_t>(block.group)]);
+      if (factor.block == nullptr) continue;
+      ++thin;
+      if (factor.lacking() > worst.lacking()) worst = factor;
+    }
+  }
+  if (thin == 0) return {};
+  const Block& block = *worst.block;
+  const Settings& settings = plan.groups[static_cast<size_t>(block.group)];
+  const bool is_relative = settings.root_method == RootMethod::kHigherOrder;
+  return Cat("the first inverse roots rest on few gradients: ", thin, " of ", count,
+             count == 1 ? " factor matrix" : " factor matrices", " cannot be of full rank then, such as ",
+             BlockName(plan.params[static_cast<size_t>(block.param)], block), "/factor.", worst.dim, " of order ",
+             block.shape[worst.dim], " with rank ", worst.rank, " at most after ", CountText(worst.step, "step"),
+             "; all else in it is epsilon, ", settings.epsilon, is_relative ? " times its largest eigenvalue" : "",
+             ". If the loss stands still once they are used: a later start_preconditioning_step, a larger epsilon, "
+             "use_merge_dims false, or a smaller max_preconditioner_dim");
+}
+
+}  // namespace shampoo
