@@ -1,81 +1,115 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L  // mkdir, opendir, fsync
+#define _POSIX_C_SOURCE 200809L  // opendir, scandir, lstat
 #include "checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "disk.h"
+#include "progress.h"
 #include "status.h"
 
-enum { kPath = 4096 };
-static const char kMagic[8] = "c_host1\n";  // so that another file is noticed
+static const char kMagic[8] = "c_host2\n";  // so that another file is noticed
+static const char kWhole[] = "step", kRemoving[] = "removing";
 
-static void join(char path[kPath], const char* folder, const char* name) {
-  const int length = snprintf(path, kPath, "%s/%s", folder, name);
-  if (length < 0 || length >= kPath) fail("--checkpoints %s: the path is too long", folder);
+enum { kName = 32 };
+static void name_step(char name[kName], const char* state, int step) { snprintf(name, kName, "%s-%06d", state, step); }
+
+// The step of a folder whose name is one of name_step(), or -1: what else lies there is someone else's.
+static int step_of(const char* folder, const char* state, const char* entry) {
+  char name[kName], path[kPath];
+  struct stat about;
+  const char* dash = strrchr(entry, '-');
+  const int step = dash != NULL ? (int)strtol(dash + 1, NULL, 10) : -1;
+  name_step(name, state, step);
+  if (step < 0 || strcmp(name, entry) != 0) return -1;
+  join_path(path, folder, name);
+  return lstat(path, &about) == 0 && S_ISDIR(about.st_mode) ? step : -1;
 }
 
-static void name_step(char path[kPath], const char* folder, int step) {
-  char name[32];
-  snprintf(name, sizeof name, "step-%06d", step);
-  join(path, folder, name);
+static int descending(const void* a, const void* b) { return *(const int*)b - *(const int*)a; }
+
+// The steps that have a folder in this state, the last one first. The caller frees them.
+static int* list_steps(const char* folder, const char* state, int* count) {
+  struct dirent** entries;
+  const int all = scandir(folder, &entries, NULL, NULL);
+  int* steps = allocate((size_t)(all > 0 ? all : 1), sizeof *steps);
+  *count = 0;
+  for (int i = 0; i < all; ++i) {
+    const int step = step_of(folder, state, entries[i]->d_name);
+    if (step >= 0) steps[(*count)++] = step;
+    free(entries[i]);
+  }
+  if (all >= 0) free(entries);
+  qsort(steps, (size_t)*count, sizeof *steps, descending);
+  return steps;
 }
 
-static void make_folder(const char* path) {
-  if (mkdir(path, 0777) != 0 && errno != EEXIST) fail("cannot make %s: %s", path, strerror(errno));
+int checkpoint_last(const char* folder) {
+  int count;
+  int* steps = list_steps(folder, kWhole, &count);
+  const int last = count > 0 ? steps[0] : -1;
+  free(steps);
+  return last;
 }
 
-// Waits until a file, or the names in a folder, are on the disk.
-static void sync_path(const char* path) {
-  const int descriptor = open(path, O_RDONLY);
-  if (descriptor < 0 || fsync(descriptor) != 0) fail("cannot sync %s: %s", path, strerror(errno));
-  close(descriptor);
+// What cannot be removed is told and left: it takes room, and does no harm.
+static void tell_left(const char* path, int error) {
+  clear_progress();
+  fprintf(stderr, "%s: cannot remove %s: %s\n", program_name, path, strerror(error));
 }
 
 static void remove_folder(const char* path) {
   DIR* entries = opendir(path);
+  if (entries == NULL && errno != ENOENT) tell_left(path, errno);
   if (entries == NULL) return;
   for (struct dirent* entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
     char file[kPath];
-    join(file, path, entry->d_name);
-    unlink(file);  // refuses "." and ".."
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    join_path(file, path, entry->d_name);
+    if (unlink(file) != 0) tell_left(file, errno);
   }
   closedir(entries);
-  rmdir(path);
+  if (rmdir(path) != 0) tell_left(path, errno);
 }
 
-// The largest step below `limit` that has a checkpoint, or -1.
-static int newest_below(const char* folder, int limit) {
-  int newest = -1;
-  DIR* entries = opendir(folder);
-  if (entries == NULL) return -1;
-  for (struct dirent* entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
-    int step, end = 0;
-    if (sscanf(entry->d_name, "step-%d%n", &step, &end) != 1 || entry->d_name[end] != '\0') continue;
-    if (step < limit && step > newest) newest = step;
+// All but the last two. A removal that is cut off leaves no part of a checkpoint that looks like a whole one.
+static void remove_old(const char* folder) {
+  char name[kName], removing[kName], path[kPath];
+  int count;
+  int* steps = list_steps(folder, kWhole, &count);
+  for (int i = 2; i < count; ++i) {
+    name_step(name, kWhole, steps[i]);
+    name_step(removing, kRemoving, steps[i]);
+    const int error = rename_in(folder, name, removing);
+    join_path(path, folder, name);
+    if (error != 0) tell_left(path, error);
   }
-  closedir(entries);
-  return newest;
+  free(steps);
+  steps = list_steps(folder, kRemoving, &count);
+  for (int i = 0; i < count; ++i) {
+    name_step(removing, kRemoving, steps[i]);
+    join_path(path, folder, removing);
+    remove_folder(path);
+  }
+  free(steps);
 }
-
-int checkpoint_last(const char* folder) { return newest_below(folder, INT_MAX); }
 
 void checkpoint_save(const char* folder, const Trainer* trainer, const Network* net, const WithShampoo* shampoo) {
-  char saving[kPath], path[kPath];
+  char saving[kPath], path[kPath], name[kName];
   make_folder(folder);
-  join(saving, folder, "saving");
+  join_path(saving, folder, "saving");
   remove_folder(saving);  // of a save that was killed
   make_folder(saving);
 
-  join(path, saving, "trainer.bin");
+  join_path(path, saving, "trainer.bin");
   FILE* file = open_file(path, "wb");
   fwrite(kMagic, sizeof kMagic, 1, file);
   fwrite(trainer, sizeof *trainer, 1, file);
@@ -86,22 +120,18 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
 
   // With this name it exists, and not before: parameters and states of one step, or nothing.
   sync_path(saving);
-  name_step(path, folder, trainer->step);
-  if (rename(saving, path) != 0) fail("cannot rename %s to %s: %s", saving, path, strerror(errno));
-  sync_path(folder);
-
-  const int before = newest_below(folder, trainer->step);
-  for (int old; (old = newest_below(folder, before)) >= 0;) {
-    name_step(path, folder, old);
-    remove_folder(path);
-  }
+  name_step(name, kWhole, trainer->step);
+  const int error = rename_in(folder, "saving", name);
+  if (error != 0) fail("cannot rename %s to %s: %s", saving, name, strerror(error));
+  remove_old(folder);
 }
 
 void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* net, WithShampoo* shampoo) {
-  char checkpoint[kPath], path[kPath], magic[sizeof kMagic];
+  char checkpoint[kPath], path[kPath], name[kName], magic[sizeof kMagic];
   Trainer saved;
-  name_step(checkpoint, folder, step);
-  join(path, checkpoint, "trainer.bin");
+  name_step(name, kWhole, step);
+  join_path(checkpoint, folder, name);
+  join_path(path, checkpoint, "trainer.bin");
   FILE* file = open_file(path, "rb");
   if (fread(magic, sizeof magic, 1, file) != 1 || memcmp(magic, kMagic, sizeof magic) != 0 ||
       fread(&saved, sizeof saved, 1, file) != 1 || fread(net->params, sizeof(float), kValues, file) != kValues) {
@@ -113,7 +143,12 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
     fail("%s is of --seed %d --batch %d --epochs %d --warmup %d: give the same to go on", checkpoint, (int)saved.seed,
          (int)saved.batch, (int)saved.epochs, (int)saved.warmup);
   }
+  if (saved.train_count != trainer->train_count || saved.data_hash != trainer->data_hash) {
+    fail("%s is of other images than those of --data: of %d where these are %d. Give the same to go on", checkpoint,
+         (int)saved.train_count, (int)trainer->train_count);
+  }
   *trainer = saved;
+  trainer->refused_in_a_row = 0;  // whoever goes on has done something about it
   // As it was at the save: a load warns of hyper-parameters that differ.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");

@@ -24,18 +24,30 @@
 
 const char program_name[] = "train_host";
 
+static const int kSignals[] = {SIGINT, SIGTERM};
+enum { kSignalCount = sizeof kSignals / sizeof kSignals[0] };
 static volatile sig_atomic_t stop_signal;
 
-static void remember_signal(int number) { stop_signal = number; }
+// The loop looks at stop_signal before each step. A second signal, of either kind, ends the program at once.
+static void remember_signal(int number) {
+  if (stop_signal == 0) stop_signal = number;
+  for (int i = 0; i < kSignalCount; ++i) {
+    struct sigaction now;
+    if (sigaction(kSignals[i], NULL, &now) == 0 && now.sa_handler == remember_signal) signal(kSignals[i], SIG_DFL);
+  }
+}
 
-// The loop looks at stop_signal before each step. A second signal ends the program at once.
+// One that is ignored stays so: a shell without job control starts what runs in the background with SIGINT ignored.
 static void catch_signals(void) {
-  struct sigaction action;
+  struct sigaction action, before;
   memset(&action, 0, sizeof action);
   action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART | (int)SA_RESETHAND;  // files that are being written are not disturbed
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  action.sa_flags = SA_RESTART;  // files that are being written are not disturbed
+  for (int i = 0; i < kSignalCount; ++i) sigaddset(&action.sa_mask, kSignals[i]);
+  for (int i = 0; i < kSignalCount; ++i) {
+    sigaction(kSignals[i], NULL, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(kSignals[i], &action, NULL);
+  }
 }
 
 static double seconds(void) {
@@ -63,8 +75,13 @@ static double test_accuracy(Network* net, const Digits* digits) {
                           digits->labels + digits->train_count);
 }
 
-// The step was refused, and nothing has changed: a smaller loss scale, the next batch, and not for ever.
-static void survive(Trainer* trainer, const Options* options) {
+// The step was refused, and nothing has changed. Where a gradient overflowed: a smaller loss scale, the next batch, and
+// not for ever. What else the library refuses is not mended by another scale.
+static void survive(Trainer* trainer, const Network* net, const Options* options) {
+  if (network_gradients_finite(net)) {
+    fail("batch %d was refused, and its gradients are finite; the last checkpoint is of step %d. libshampoo says:\n%s",
+         trainer->step + 1, checkpoint_last(options->checkpoints), shampoo_last_error());
+  }
   const double scale = trainer->loss_scale;
   trainer_refused(trainer);
   report_refused(trainer, scale);
@@ -89,7 +106,7 @@ int main(int argc, char** argv) {
   catch_signals();
 
   // 2. Begin, or go on.
-  trainer_begin(&trainer, &options, digits.train_count);
+  trainer_begin(&trainer, &options, &digits);
   uint64_t random_state = trainer_random(&trainer, 0);
   network_create(&net, options.batch, &random_state);
   with_shampoo_create(&shampoo, &net, &options.settings);
@@ -135,7 +152,7 @@ int main(int argc, char** argv) {
     if (made) {
       trainer_made(&trainer);
     } else {
-      survive(&trainer, &options);
+      survive(&trainer, &net, &options);
     }
     if (trainer.step % trainer.steps_per_epoch == 0) {
       report_epoch(&trainer, test_accuracy(&net, &digits));

@@ -82,7 +82,7 @@ static half to_half(float x) {
   const uint32_t sign = bits >> 16 & 0x8000u;
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return (half)(sign | kHalfNaN);
-  if (bits >= 0x477ff000u) return (half)(sign | 0x7c00u);  // from 65520 on the nearest is infinity
+  if (bits >= 0x477ff000u) return (half)(sign | kHalfInfinity);  // from 65520 on the nearest is infinity
   // Below 2^-14 they are whole multiples of 2^-24.
   if (bits < 0x38800000u) return (half)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
   bits += 0x0fffu + (bits >> 13 & 1u);               // rounds the 13 bits that go; a carry enters the exponent
@@ -119,6 +119,13 @@ void network_backward(Network* net, int count, const float* x, const int* labels
                 inputs, 0, dx, inputs);
     for (int i = 0; i < count * inputs; ++i) dx[i] *= 1 - input[i] * input[i];  // tanh' = 1 - tanh^2
   }
+}
+
+int network_gradients_finite(const Network* net) {
+  for (int i = 0; i < kValues; ++i) {
+    if ((net->grads[i] & kHalfInfinity) == kHalfInfinity) return 0;  // the exponent is all ones
+  }
+  return 1;
 }
 
 double network_accuracy(Network* net, int count, const float* x, const int* labels) {

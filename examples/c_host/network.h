@@ -10,7 +10,7 @@
 
 // The bits of an IEEE 754 binary16, for which C99 has no type: 11 bits of precision, nothing finite above 65504.
 typedef uint16_t half;
-enum { kHalfNaN = 0x7e00 };
+enum { kHalfInfinity = 0x7c00, kHalfNaN = 0x7e00 };
 
 enum { kInputs = 64, kHidden1 = 128, kHidden2 = 64, kClasses = 10, kLayers = 3, kTensors = 2 * kLayers };
 
@@ -52,6 +52,9 @@ double network_forward(Network* net, int count, const float* x, const int* label
 
 // After it, for the same images: the gradient of the mean cross entropy times loss_scale.
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale);
+
+// 0: a NaN or an infinity is among the gradients.
+int network_gradients_finite(const Network* net);
 
 // Share of any number of images that is recognised.
 double network_accuracy(Network* net, int count, const float* x, const int* labels);

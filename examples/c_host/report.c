@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <stdio.h>
 
+#include "hash.h"
 #include "progress.h"
 
 void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo) {
@@ -35,9 +36,7 @@ void report_epoch(const Trainer* trainer, double accuracy) {
 
 void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient,
                 double update) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a of the bits of all parameters
-  const unsigned char* bytes = (const unsigned char*)net->params;
-  for (size_t i = 0; i < kValues * sizeof(float); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  const uint64_t hash = hash_bytes(HASH_START, net->params, kValues * sizeof(float));
   printf("\nbatches     %d, of which %d were refused; the loss scale is %.0f\n", (int)trainer->step,
          (int)trainer->refused, trainer->loss_scale);
   printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",

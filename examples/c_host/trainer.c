@@ -5,18 +5,25 @@
 #include <math.h>
 #include <string.h>
 
+#include "hash.h"
+
 // So many steps in a row without an overflow: the scale is doubled, since what is small in the gradients would
 // otherwise stay below the range of binary16.
 enum { kGoodSteps = 20 };
 
-void trainer_begin(Trainer* trainer, const Options* options, int train_count) {
+void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits) {
   memset(trainer, 0, sizeof *trainer);
   trainer->seed = options->seed;
   trainer->batch = options->batch;
   trainer->epochs = options->epochs;
   trainer->warmup = options->warmup;
-  trainer->steps_per_epoch = train_count / options->batch;  // a remainder that fills no batch sits out an epoch
+  trainer->train_count = digits->train_count;
+  trainer->steps_per_epoch =
+      trainer->train_count / options->batch;  // a remainder that fills no batch sits out an epoch
   trainer->loss_scale = options->loss_scale;
+  const size_t count = (size_t)digits->train_count;
+  trainer->data_hash = hash_bytes(HASH_START, digits->images, count * kDigitPixels * sizeof *digits->images);
+  trainer->data_hash = hash_bytes(trainer->data_hash, digits->labels, count * sizeof *digits->labels);
 }
 
 int trainer_steps(const Trainer* trainer) { return trainer->epochs * trainer->steps_per_epoch; }

@@ -8,23 +8,24 @@
 
 #include <stdint.h>
 
+#include "digits.h"
 #include "options.h"
 
 // Written to checkpoints as it lies in memory.
 typedef struct {
   // What the order of the images and the schedule follow from: a run that goes on must have the same.
-  int32_t seed, batch, epochs, warmup;
+  int32_t seed, batch, epochs, warmup, train_count;
   int32_t step;  // batches taken, the refused ones among them
   int32_t steps_per_epoch;
   int32_t refused;  // batches whose gradients were refused, in all
   int32_t refused_in_a_row;
   int32_t good_in_a_row;  // since the last one that was refused, or the last raise of the scale
-  int32_t reserved;       // so that there is no gap before the doubles
+  uint64_t data_hash;     // of the images to learn from and their labels
   double loss_scale;
   double epoch_loss;  // sum over the images of this epoch so far
 } Trainer;
 
-void trainer_begin(Trainer* trainer, const Options* options, int train_count);
+void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits);
 int trainer_steps(const Trainer* trainer);  // of the whole training
 
 // Share of the learning rate in the next step: a line up over the warm-up, then half a cosine down to 0.

@@ -10,7 +10,8 @@
 #include "progress.h"
 #include "status.h"
 
-// Called on any thread that is inside a call of the library, so it does its work in one fprintf.
+// Called on any thread that is inside a call of the library, several at once maybe: a message is one fprintf, which
+// stays whole.
 static void print_message(void* user, int32_t level, const char* message) {
   static const char* const levels[] = {"error", "warning", "information", "debugging"};
   (void)user;

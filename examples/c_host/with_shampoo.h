@@ -29,8 +29,8 @@ void with_shampoo_free(WithShampoo* shampoo);
 // For the next step: the schedule's share of each group's learning rate, and the scale that is in the gradients.
 void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale);
 
-// 1: a step was made. 0: the gradients have a NaN or an infinity, and nothing has changed; shampoo_last_error() has
-// more.
+// 1: a step was made. 0: it was refused, and nothing has changed: the gradients have a NaN or an infinity, or the
+// library has met one of its own; shampoo_last_error() has more.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // A counter of the optimizer, since this process made it.

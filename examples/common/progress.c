@@ -9,7 +9,9 @@
 int on_terminal(void) { return isatty(fileno(stdout)); }
 
 void clear_progress(void) {
-  if (on_terminal()) fputs("\r\033[K", stdout);
+  if (!on_terminal()) return;
+  fputs("\r\033[K", stdout);
+  fflush(stdout);  // before what is printed to another stream
 }
 
 void show_progress(int step, int steps) {

@@ -4,14 +4,16 @@
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: what the example of a whole host promises.
 
 It trains, although gradients overflow now and then; a refused step leaves parameters and state as they were; too many
-in a row end it with the library's message. A run that a signal ended, or that was killed at a call of every STRIDE that
-a save makes, goes on to the parameters of the run that never was. What is wrong on the command line is said.
-SIGNAL_AT is the library that sends signals.
+in a row, or one that was refused for something else, end it with the library's message. A run that a signal ended, or
+that was killed at a call of every STRIDE that a save makes, goes on to the parameters of the run that never was. Old
+checkpoints are removed, and nothing else. What is wrong on the command line is said.
+SIGNAL_AT is the library that sends signals, and writes down calls.
 """
 import json
 import math
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
@@ -24,14 +26,21 @@ LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
 SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
          "--set", "precondition_frequency=2"]
-
+# The direction of the first step overflows, in all blocks, which the library warns of, and tells the next step.
+OVERFLOWS = ["--warmup", "1", "--loss-scale", "1024", "--set", "lr=3e38", "--set", "grafting=rmsprop"]
 CHECKPOINT = ["checkpoint-000001.json", "checkpoint-000001.rank-00000-of-00001.safetensors", "trainer.bin"]
 
 
-def run(folder, *options, **environment):
-    command = [program, "--data", data, "--checkpoints", f"{folder}/saved", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False,
-                          env={**os.environ, **environment})
+def command_of(folder, *options):
+    return [program, "--data", data, "--checkpoints", f"{folder}/saved", *options]
+
+
+def run(folder, *options, ignored=None, **environment):
+    def ignore():
+        signal.signal(ignored, signal.SIG_IGN)
+
+    return subprocess.run(command_of(folder, *options), capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **environment}, preexec_fn=ignore if ignored else None)
 
 
 def done(result):
@@ -54,8 +63,12 @@ def epochs(text):
     return re.findall(r"^epoch .*$", text, re.MULTILINE)
 
 
-def interrupted_by(number, at):
-    return {"LD_PRELOAD": signal_at, "SIGNAL_NUMBER": str(int(number)), "SIGNAL_AT": str(at)}
+def names_in(folder):
+    return sorted(path.name for path in pathlib.Path(folder, "saved").iterdir())
+
+
+def interrupted_by(*numbers, at):
+    return {"LD_PRELOAD": signal_at, "SIGNAL_NUMBER": " ".join(str(int(n)) for n in numbers), "SIGNAL_AT": str(at)}
 
 
 def check_groups(folder, share, scale=None):
@@ -75,7 +88,7 @@ def check_groups(folder, share, scale=None):
 def check_training():
     with tempfile.TemporaryDirectory() as folder:
         text = done(run(folder))
-        names = sorted(path.name for path in pathlib.Path(folder, "saved").iterdir())
+        names = names_in(folder)
         check_groups(f"{folder}/saved/step-000200", 0.5 * (1 + math.cos(math.pi * 180 / 200)))
         again = done(run(folder, "--resume"))
     accuracy = float(epochs(text)[-1].split()[-2])
@@ -109,11 +122,38 @@ def check_refusals():
             assert old == new, f"a refused step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
+        # Whoever goes on has all tries again. Batch 5 would be the second that is refused in a row.
+        result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
+        assert result.returncode == 1 and "Of batch 6 libshampoo says" in result.stderr, result
         # The fault is mended, and the training goes on; the threads of the host's BLAS are its own.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
         threads = re.findall(r"^blas +the host's own, threads: (\d+)$", text, re.MULTILINE)
-        assert len(threads) == 2 and threads[0] == threads[1], text
+        assert threads == ["2", "2"], text
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(folder, *OVERFLOWS)
+        assert result.returncode == 1 and " refused, " not in result.stdout, result
+        assert "batch 2 was refused, and its gradients are finite" in result.stderr, result
+        assert "libshampoo says:\nthe direction of block layer1.weight/0 was not finite" in result.stderr, result
+
+
+def check_messages():
+    """On a terminal a message of the library takes the place of the progress line."""
+    with tempfile.TemporaryDirectory() as folder:
+        end, terminal = pty.openpty()
+        subprocess.run(command_of(folder, *OVERFLOWS), stdout=terminal, stderr=terminal,
+                       timeout=60, check=False)
+        os.close(terminal)
+        text = b""
+        try:
+            while part := os.read(end, 4096):
+                text += part
+        except OSError:  # so the end of a terminal reads
+            pass
+        os.close(end)
+    assert b"step 0 of 220" in text, text
+    parts = text.split(b"libshampoo, warning: ")
+    assert len(parts) > 1 and all(part.endswith(b"\r\x1b[K") for part in parts[:-1]), text
 
 
 def last_files(folder):
@@ -129,7 +169,7 @@ def check_signals():
     assert " refused, " in whole, "the loss scale in a checkpoint is not tried"
     for number, at in ((signal.SIGINT, 40), (signal.SIGTERM, 50)):
         with tempfile.TemporaryDirectory() as folder:
-            result = run(folder, *SMALL, **interrupted_by(number, at))
+            result = run(folder, *SMALL, **interrupted_by(number, at=at))
             assert result.returncode == 128 + number and not result.stderr, result
             saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume goes on$", result.stdout)
             rest = done(run(folder, *SMALL, "--resume"))
@@ -137,27 +177,77 @@ def check_signals():
             assert parameters(rest) == parameters(whole), f"after signal {number} at step {saved}:\n{rest}\n{whole}"
             assert last_files(folder) == files, f"after signal {number} at step {saved} the state differs"
             assert epochs(whole) == epochs(result.stdout) + epochs(rest), rest
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(folder, *SMALL, **interrupted_by(signal.SIGTERM, signal.SIGINT, at=40))
+        assert result.returncode == -signal.SIGINT, ("a second signal of another kind", result)
+        rest = run(folder, *SMALL, "--resume", ignored=signal.SIGINT, **interrupted_by(signal.SIGINT, at=10))
+        assert parameters(done(rest)) == parameters(whole), ("a signal that is ignored", rest)
     return files
+
+
+def check_whole(folder, at):
+    """Each folder with the name of a checkpoint is one."""
+    for path in pathlib.Path(folder, "saved").glob("step-*"):
+        files = sorted(file.name for file in path.iterdir())
+        assert files == CHECKPOINT, (at, path, files)
+
+
+def killed(at, files_of_whole):
+    """Whether there was such a call; and whether the run that went on had to begin anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(folder, *SMALL, **interrupted_by(signal.SIGKILL, at=at))
+        if result.returncode == 0:
+            return False, False
+        assert result.returncode == -signal.SIGKILL, result
+        check_whole(folder, at)
+        rest = done(run(folder, *SMALL, "--resume"))
+        assert last_files(folder) == files_of_whole, f"killed at call {at}:\n{rest}"
+        names = names_in(folder)
+        # An older one is still there where its removal was cut off after the last step.
+        assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
+        check_whole(folder, at)
+        return True, "goes on from" not in rest
+
+
+def check_removal(files_of_whole):
+    with tempfile.TemporaryDirectory() as folder:
+        # What others have put there has names like those of checkpoints.
+        for name in ("step-5", "step-50", "step-000009.old"):
+            pathlib.Path(folder, "saved", name).mkdir(parents=True)
+            pathlib.Path(folder, "saved", name, "notes").touch()
+        for name in ("step-000001", "step-7"):
+            pathlib.Path(folder, "saved", name).touch()
+        before = names_in(folder)
+        done(run(folder, *SMALL))
+        assert names_in(folder) == sorted([*before, "step-000008", "step-000010"]), names_in(folder)
+        assert pathlib.Path(folder, "saved/step-5/notes").exists()
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(folder, *SMALL, **interrupted_by(signal.SIGTERM, at=40))
+        saved, = map(int, found(r"saved after (\d+) of 10", result.stdout))
+        assert saved < 6, "too late to be removed: " + result.stdout
+        pathlib.Path(folder, f"saved/step-{saved:06}/notes").mkdir()
+        result = run(folder, *SMALL, "--resume")
+        left = f"removing-{saved:06}"
+        assert result.returncode == 0 and f"cannot remove {folder}/saved/{left}/notes: Is a dir" in result.stderr, result
+        assert names_in(folder) == [left, "step-000008", "step-000010"], names_in(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "calls")
+        done(run(folder, *SMALL, LD_PRELOAD=signal_at, CALLS=str(log)))
+        calls = log.read_text(encoding="utf-8").splitlines()
+        made = calls.index(f"mkdir {folder}/saved")
+        assert calls[made + 1] == f"fsync {os.path.realpath(folder)}", "a new folder is not synced in the one that it is in"
+        removed = [at for at, call in enumerate(calls, 1) if re.match(r"unlink .*/(step|removing)-\d+/[^/]+$", call)]
+    assert killed(removed[1], files_of_whole) == (True, False), "amid a removal"
 
 
 def check_kills(files_of_whole):
     kills = begun_anew = 0
     for at in range(1, 1000, stride):
-        with tempfile.TemporaryDirectory() as folder:
-            result = run(folder, *SMALL, **interrupted_by(signal.SIGKILL, at))
-            if result.returncode == 0:
-                break
-            assert result.returncode == -signal.SIGKILL, result
-            kills += 1
-            rest = done(run(folder, *SMALL, "--resume"))
-            begun_anew += "goes on from" not in rest
-            assert last_files(folder) == files_of_whole, f"killed at call {at}:\n{rest}"
-            names = sorted(path.name for path in pathlib.Path(folder, "saved").iterdir())
-            # An older one is still there where its removal was cut off after the last step.
-            assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
-            for name in names[-2:]:
-                files = sorted(path.name for path in pathlib.Path(folder, "saved", name).iterdir())
-                assert files == CHECKPOINT, (at, name, files)
+        was_killed, anew = killed(at, files_of_whole)
+        if not was_killed:
+            break
+        kills += 1
+        begun_anew += anew
     print(f"killed {kills} times, {begun_anew} of them before the first checkpoint")
     assert kills > begun_anew > 0 or stride > 1, "signals do not come where they should"
     assert kills * stride > 60, "too few calls were seen"
@@ -181,6 +271,13 @@ def check_mistakes():
         done(run(folder, *SMALL))
         refused("saved has a checkpoint of step 10: --resume goes on from it", *SMALL)
         refused("is of --seed 1 --batch 256 --epochs 2 --warmup 2: give the same", *SMALL, "--resume", "--epochs", "3")
+        images = pathlib.Path(data).read_bytes()
+        other = pathlib.Path(folder, "other.bin")
+        # Fewer to learn from, and one with another label.
+        other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
+        refused("is of other images than those of --data: of 1437 where these are 1000", *SMALL, "--resume", "--data", other)
+        other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])
+        refused("is of other images than those of --data", *SMALL, "--resume", "--data", other)
         file = pathlib.Path(folder, "saved/step-000010/trainer.bin")
         file.write_bytes(file.read_bytes()[:-1])
         refused("trainer.bin was not written by this program, or is cut off", *SMALL, "--resume")
@@ -189,5 +286,8 @@ def check_mistakes():
 if stride > 1:
     check_training()
     check_refusals()
+    check_messages()
     check_mistakes()
-check_kills(check_signals())
+whole_files = check_signals()
+check_removal(whole_files)
+check_kills(whole_files)

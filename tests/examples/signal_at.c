@@ -1,11 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// To be preloaded (LD_PRELOAD): the process gets the signal SIGNAL_NUMBER at its SIGNAL_AT-th call, counted from 1, of
-// those below, which is before the call is done. So a test can end a program at each moment of its work with files.
+// To be preloaded (LD_PRELOAD): the process gets the signals SIGNAL_NUMBER, one or several, at its SIGNAL_AT-th call,
+// counted from 1, of those below, which is before the call is done. So a test can end a program at each moment of its
+// work with files. CALLS is a file, to which each call is added with its paths.
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,41 +18,50 @@ typedef int (*ModeCall)(const char*, mode_t);
 typedef int (*NamesCall)(const char*, const char*);
 typedef int (*FileCall)(int);
 
-static void count_call(void) {
+static void count_call(const char* name, const char* path, const char* to) {
   static int calls;
   const char* at = getenv("SIGNAL_AT");
   const char* number = getenv("SIGNAL_NUMBER");
-  if (at != NULL && number != NULL && ++calls == atoi(at)) raise(atoi(number));
+  FILE* file = getenv("CALLS") != NULL ? fopen(getenv("CALLS"), "a") : NULL;
+  if (file != NULL) {
+    fprintf(file, "%s %s%s%s\n", name, path, to != NULL ? " " : "", to != NULL ? to : "");
+    fclose(file);
+  }
+  if (at == NULL || number == NULL || ++calls != atoi(at)) return;
+  for (char* end; *number != '\0'; number = end) raise((int)strtol(number, &end, 10));
 }
 
 // A pointer to a function is copied out of one to void, as ISO C has no cast for it.
-#define NEXT(type, name)                       \
+#define NEXT(type, name, path, to)             \
   type next;                                   \
   void* const symbol = dlsym(RTLD_NEXT, name); \
   memcpy(&next, &symbol, sizeof next);         \
-  count_call()
+  count_call(name, path, to)
 
 int mkdir(const char* path, mode_t mode) {
-  NEXT(ModeCall, "mkdir");
+  NEXT(ModeCall, "mkdir", path, NULL);
   return next(path, mode);
 }
 
 int fsync(int descriptor) {
-  NEXT(FileCall, "fsync");
+  char link[64], path[4096] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  if (readlink(link, path, sizeof path - 1) < 0) path[0] = '\0';
+  NEXT(FileCall, "fsync", path, NULL);
   return next(descriptor);
 }
 
 int rename(const char* from, const char* to) {
-  NEXT(NamesCall, "rename");
+  NEXT(NamesCall, "rename", from, to);
   return next(from, to);
 }
 
 int unlink(const char* path) {
-  NEXT(PathCall, "unlink");
+  NEXT(PathCall, "unlink", path, NULL);
   return next(path);
 }
 
 int rmdir(const char* path) {
-  NEXT(PathCall, "rmdir");
+  NEXT(PathCall, "rmdir", path, NULL);
   return next(path);
 }
