@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_ranks.py --data DATA -- COMMAND...: what the examples with several ranks promise.
+"""check_ranks.py --data DATA --calls CALLS -- COMMAND...: what the examples with several ranks promise.
 
 COMMAND starts {ranks} of them. On four, data parallel and fully sharded: three epochs bring the loss down, and
 parameters are the same bits on all ranks. Data parallel, each rank keeps at most 30 % of the state of all; several
 exchanges a step change nothing; what is sent in bfloat16 is half, and the replicas agree even so. On two and three,
 fully sharded with gather: losses and parameters are those of the data-parallel run. A run that was ended goes on, as
-itself, with other shards and with other ranks.
+itself, with other shards and with other ranks. Parameters are on the disk, under their name, before the state is; CALLS
+is the library that writes down what is done with files.
 """
 import argparse
 import collections
+import os
+import pathlib
 import re
 import subprocess
 import tempfile
@@ -28,6 +31,7 @@ RANK = re.compile(r"^ +(\d+) +(\d+) +(\d+) KiB +(\d+) bytes +([0-9a-f]{16})$", r
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", required=True, help="digits.bin")
+parser.add_argument("--calls", required=True, help="a library to be preloaded")
 parser.add_argument("command", nargs="+", help="the program and what starts its ranks, {ranks} of them")
 arguments = parser.parse_args()
 
@@ -40,9 +44,10 @@ def command_of(ranks):
     return [*(word.replace("{ranks}", str(ranks)) for word in arguments.command), "--data", arguments.data]
 
 
-def train(*options, ranks=RANKS, algorithm=None, epochs=range(EPOCHS + 1)):
+def train(*options, ranks=RANKS, algorithm=None, epochs=range(EPOCHS + 1), **environment):
     command = [*command_of(ranks), "--epochs", str(EPOCHS), *options]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False,
+                         env={**os.environ, **environment})
     assert run.returncode == 0, run.stdout + run.stderr
     assert ALGORITHM.findall(run.stdout) == (algorithm or WHOLE), run.stdout
     told, rows = EPOCH.findall(run.stdout), RANK.findall(run.stdout)
@@ -79,9 +84,15 @@ for count in (2, 3):
 
 # Ended after an epoch: as sharded ranks, as copies and by one rank, it goes on from there.
 with tempfile.TemporaryDirectory() as folder:
-    save = ["--checkpoint", folder]
+    folder = os.path.realpath(folder)
+    saved, log = f"{folder}/saved", pathlib.Path(folder, "calls")
+    save = ["--checkpoint", saved]
     whole = train(ranks=2)
-    train(*save, "--stop-after", "1", ranks=2, epochs=range(2))
+    train(*save, "--stop-after", "1", ranks=2, epochs=range(2), LD_PRELOAD=arguments.calls, CALLS=str(log))
+    calls = [call for call in log.read_text(encoding="utf-8").splitlines() if saved in call or call == f"fsync {folder}"]
+    assert calls[:5] == [f"mkdir {saved}", f"fsync {folder}", f"fsync {saved}/parameters.saving",
+                         f"rename {saved}/parameters.saving {saved}/parameters-1.bin", f"fsync {saved}"], calls
+    assert not any("parameters" in call for call in calls[5:]), calls
     resumed = train(*save, "--resume", "--stop-after", "2", "--shards", "gather", ranks=2, epochs=range(1, 3))
     assert resumed.losses == whole.losses[1:3], (resumed, whole)
     resumed = train(*save, "--resume", ranks=2, epochs=range(2, EPOCHS + 1))
