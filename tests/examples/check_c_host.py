@@ -212,7 +212,7 @@ def killed(at, files_of_whole):
 def check_removal(files_of_whole):
     with tempfile.TemporaryDirectory() as folder:
         # What others have put there has names like those of checkpoints.
-        for name in ("step-5", "step-50", "step-000009.old"):
+        for name in ("step-5", "step-8", "step-50", "step-000009.old"):
             pathlib.Path(folder, "saved", name).mkdir(parents=True)
             pathlib.Path(folder, "saved", name, "notes").touch()
         for name in ("step-000001", "step-7"):
