@@ -131,7 +131,7 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
     SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(desc, sizeof own, "desc", &own));
     shampoo::ParamDesc shard;
     SHAMPOO_RETURN_IF_ERROR(shampoo::ReadShard(own, plan->plan->DimsOf(param), &shard));
-    return plan->plan->AddShard(param, shard_rank, std::move(shard));
+    return plan->plan->AddShard(param, shard_rank, shard);
   });
 }
 

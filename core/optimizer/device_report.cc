@@ -126,8 +126,10 @@ Status Optimizer::RefusalOfBlock(const cuda::StepReport& report) const {
     case Refusal::kMomentTooLarge:
       return RefuseMoment(at);
     case Refusal::kFactorTooLarge: {
-      const auto in_slice = static_cast<double>(block.elements / block.shape[report.dim]);
-      return RefuseFactor(at, report.dim, report.value * report.value * in_slice < ProductLimit(block.computation));
+      const int64_t in_slice = block.elements / block.shape[report.dim];
+      return RefuseFactor(
+          at, report.dim,
+          report.value * report.value * static_cast<double>(in_slice) < ProductLimit(block.computation));
     }
     case Refusal::kFactorNotFinite:
       return RefuseFactorState(at.param, block, static_cast<size_t>(report.dim), report.value);

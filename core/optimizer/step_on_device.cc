@@ -42,7 +42,7 @@ Status Optimizer::StepOnDevice(Status given, void* stream) {
   }
   Status checked = given.ok() ? Caught([&] { return PrepareForDevice(captured); }) : std::move(given);
   // Of several ranks one that cannot make the step takes part to say so: all tell of it at once, by the next call.
-  if (device.comm == nullptr || captured) SHAMPOO_RETURN_IF_ERROR(std::move(checked));
+  if (!checked.ok() && (device.comm == nullptr || captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(GiveToDevice(captured, checked));
   if (captured || device.lags) return {};
   SHAMPOO_RETURN_IF_ERROR(Settle());

@@ -140,7 +140,7 @@ int Plan::DimsOf(int param) const {
   return exists ? open_->params[static_cast<size_t>(param)].desc.shape.ndim : 0;
 }
 
-Status Plan::AddShard(int index, int shard_rank, ParamDesc desc) {
+Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(CheckOpen());
   const auto params = static_cast<int>(open_->params.size());
   if (index < 0 || index >= params) {

@@ -83,7 +83,7 @@ class Plan {
   Status AddGroup(const Config& config, int* group);
   Status AddParam(ParamDesc desc, int* index);
   // What another shard rank holds of a parameter: of desc, the fields of a shard.
-  Status AddShard(int param, int shard_rank, ParamDesc desc);
+  Status AddShard(int param, int shard_rank, const ParamDesc& desc);
   int DimsOf(int param) const;  // 0 where there is no such parameter
   Status Finish();
 
