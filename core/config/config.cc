@@ -79,15 +79,27 @@ Status CheckRoots(const Settings& settings) {
     return Invalid("key epsilon: the value ", settings.epsilon,
                    " is not allowed with root_rank_handling pseudo_inverse, which needs none: expected 0");
   }
+  if (pseudo_inverse && settings.root_relative_epsilon != 0) {
+    return Invalid("key root_relative_epsilon: the value ", settings.root_relative_epsilon,
+                   " is not allowed with root_rank_handling pseudo_inverse, which needs none: expected 0");
+  }
   return {};
 }
 
 }  // namespace
 
-Config::Config() : values_(Keys().size()), set_(Keys().size(), false) {
+Config::Config() : values_(Keys().size()), set_(Keys().size(), false) { ApplyPreset(Presets()[0]); }
+
+// Replaces the values of all keys that were not set.
+void Config::ApplyPreset(const Preset& preset) {
   for (const Key& key : Keys()) {
-    // The table's own defaults pass their own checks: a test asserts it.
-    (void)ParseValue(key, key.default_text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
+    if (IsSet(key)) continue;
+    const char* text = key.default_text;
+    for (const Preset::Default& of_preset : preset.defaults) {
+      if (std::string_view(of_preset.key) == key.name) text = of_preset.text;
+    }
+    // Defaults pass their own checks: a test asserts it for the table and for each preset.
+    (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
   }
 }
 
@@ -98,8 +110,14 @@ Status Config::Set(const char* name, Make&& make) {
   if (key == nullptr) return UnknownKey(name);
   Value value;
   SHAMPOO_RETURN_IF_ERROR(make(*key, &value));
+  const bool is_preset = key == FindKey("preset");
+  if (is_preset && IsSet(*key) && ValueOf(*key).text != value.text) {
+    return Invalid("key preset: the value ", value.text, " is not allowed after ", ValueOf(*key).text,
+                   ": expected one preset for a config; make a new config for another one");
+  }
   values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
   set_[static_cast<size_t>(IndexOf(*key))] = true;
+  if (is_preset) ApplyPreset(Presets()[static_cast<size_t>(ValueOf(*key).integer)]);
   return {};
 }
 
@@ -161,23 +179,46 @@ Status Config::Resolve(Settings* settings) const {
   }
 
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
+  SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon(&made));
   SHAMPOO_RETURN_IF_ERROR(CheckRoots(made));
+  SHAMPOO_RETURN_IF_ERROR(ResolveSchedule(&made));
+  SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
+  *settings = std::move(made);
+  return {};
+}
 
-  const int64_t frequency = made.precondition_frequency;
-  int64_t& start = made.start_preconditioning_step;
-  if (start == -1) start = frequency;
-  if (start == 0 && frequency == 1) start = 1;
-  if (start < frequency) {
-    return Invalid("start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-                   ": the start must not lie before the first refresh of the roots; use -1 (the same as the frequency) "
-                   "or a value of at least ",
-                   frequency);
+// Of epsilon and root_relative_epsilon the one that was set holds; otherwise the preset's.
+Status Config::ResolveEpsilon(Settings* settings) const {
+  const bool relative_is_set = IsSet("root_relative_epsilon") && settings->root_relative_epsilon != 0;
+  if (relative_is_set && IsSet("epsilon") && settings->epsilon != 0) {
+    return Invalid("keys epsilon and root_relative_epsilon: the values ", settings->epsilon, " and ",
+                   settings->root_relative_epsilon, " are both set: expected one of them; leave the other one out");
   }
-  if (made.root_async >= frequency) {
-    return Invalid("root_async is ", made.root_async, " and precondition_frequency is ", frequency,
+  if (relative_is_set) {
+    settings->epsilon = 0;
+  } else if (IsSet("epsilon") || settings->root_rank_handling == RankHandling::kPseudoInverse) {
+    settings->root_relative_epsilon = 0;
+  }
+  return {};
+}
+
+Status Config::ResolveSchedule(Settings* settings) const {
+  const int64_t frequency = settings->precondition_frequency;
+  const bool grows = settings->refresh_growth > 0;
+  int64_t& start = settings->start_preconditioning_step;
+  if (start == -1) start = grows ? 1 : frequency;
+  if (start == 0 && (grows || frequency == 1)) start = 1;
+  if (start < frequency && !grows) {
+    return Invalid(
+        "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
+        ": the start must not lie before the first refresh of the roots; use -1 (the same as the frequency), "
+        "a value of at least ",
+        frequency, ", or refresh_growth above 0");
+  }
+  if (settings->root_async >= frequency) {
+    return Invalid("root_async is ", settings->root_async, " and precondition_frequency is ", frequency,
                    ": inverse roots must be in use before the next ones are computed; expected less than ", frequency);
   }
-  *settings = std::move(made);
   return {};
 }
 

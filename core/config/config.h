@@ -12,7 +12,8 @@
 
 namespace shampoo {
 
-// Values by key. Every value is checked against its row when it is set; what spans several keys is checked by Resolve.
+// Values by key: those that were set, and the defaults of the preset for all others. Every value is checked against its
+// row when it is set; what spans several keys is checked by Resolve.
 class Config {
  public:
   Config();
@@ -30,6 +31,10 @@ class Config {
  private:
   template <typename Make>
   Status Set(const char* name, Make&& make);
+  void ApplyPreset(const Preset& preset);
+  bool IsSet(const char* name) const { return IsSet(*FindKey(name)) && !ValueOf(*FindKey(name)).is_auto; }
+  Status ResolveEpsilon(Settings* settings) const;
+  Status ResolveSchedule(Settings* settings) const;
   int64_t Choice(const char* name) const { return ValueOf(*FindKey(name)).integer; }
 
   std::vector<Value> values_;

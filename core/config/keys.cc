@@ -9,6 +9,7 @@
 namespace shampoo {
 namespace {
 
+constexpr const char* kPresetNames[] = {"shampoo", "shampoo_2024"};
 constexpr const char* kGraftingNames[] = {"none", "sgd", "adagrad", "rmsprop", "adam"};
 constexpr const char* kDecayNames[] = {"decoupled", "coupled"};
 constexpr const char* kInitialNames[] = {"identity", "zero"};
@@ -29,19 +30,29 @@ constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a doub
 
 // clang-format off
 const Key kKeys[] = {
-    {.name = "lr", .type = KeyType::kF64, .default_text = "0.01",
+    {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
+     .doc = "Named set of defaults. Keys that are set explicitly keep their values, in whatever order they are set. "
+            "shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference release.",
+     .choices = kPresetNames},
+    {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
      .doc = "Learning rate: the update is -lr times the direction.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
      .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. "
             "0: the gradient itself, and no state for it.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
-    {.name = "beta2", .type = KeyType::kF64, .default_text = "1",
+    {.name = "beta2", .type = KeyType::kF64, .default_text = "0.95",
      .doc = "Decay of the factor matrices. 1: an unweighted sum, as in the original Shampoo.",
      .least = 0, .most = 1, .least_open = true, .number = &Settings::beta2, .changeable = true},
-    {.name = "epsilon", .type = KeyType::kF64, .default_text = "1e-12",
-     .doc = "Added to the eigenvalues of a factor matrix before its inverse root. An optimizer needs a value above 0.",
+    {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
+     .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root. Must be above 0 "
+            "unless root_relative_epsilon or root_rank_handling pseudo_inverse is used, which take its place. auto: 0.",
      .least = 0, .number = &Settings::epsilon, .changeable = true},
+    {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "1e-05",
+     .doc = "Added to the eigenvalues of a factor matrix before its inverse root, as a multiple of their mean (the trace "
+            "divided by the order, after bias correction): the scale of the loss has no influence. The inverse root of a "
+            "factor matrix of zeros is the identity. 0: epsilon is used. Setting both keys is an error.",
+     .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Momentum on the direction, after preconditioning and grafting, without dampening. 0: none, and no state.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum, .changeable = true},
@@ -60,18 +71,37 @@ const Key kKeys[] = {
             "own. Larger is closer to full Shampoo, and takes longer.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::max_preconditioner_dim},
     {.name = "use_merge_dims", .type = KeyType::kBool, .default_text = "true",
-     .doc = "Merge neighbouring dimensions, from left to right, while their product is at most max_preconditioner_dim.",
+     .doc = "Merge neighboring dimensions while their product is at most max_preconditioner_dim; see merge_min_dim.",
      .flag = &Settings::use_merge_dims},
-    {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Steps between two computations of the inverse roots. Factor matrices are updated at every step.",
+    {.name = "merge_min_dim", .type = KeyType::kI64, .default_text = "32",
+     .doc = "Which dimensions use_merge_dims merges. Above 0: from right to left, a dimension below this number is merged "
+            "with its neighbor, and at least two dimensions remain, so that a matrix never becomes a vector. 0: all "
+            "dimensions, from left to right, as in the reference release.",
+     .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
+    {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Whether tensors with at most one dimension above 1 (biases, scales) get a factor matrix. false: they follow "
+            "the grafting method alone, which takes no factor matrix; without a grafting method they are preconditioned.",
+     .flag = &Settings::precondition_1d},
+    {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "20",
+     .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "
+            "matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
+    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.05",
+     .doc = "Refreshes the inverse roots more often at the start. Above 0: after a refresh at step t the next one follows "
+            "max(1, min(precondition_frequency, floor(refresh_growth * t))) steps later, and the first one is at "
+            "start_preconditioning_step. 0: refreshes at start_preconditioning_step and at multiples of "
+            "precondition_frequency after it.",
+     .least = 0, .number = &Settings::refresh_growth},
     {.name = "start_preconditioning_step", .type = KeyType::kI64, .default_text = "-1",
-     .doc = "First step with preconditioning; before it the grafting method alone is used. -1: equal to "
-            "precondition_frequency. Otherwise at least precondition_frequency, and 0 with a frequency of 1 acts as 1.",
+     .doc = "First step with preconditioning; before it the grafting method alone is used. -1: 1 with refresh_growth, "
+            "otherwise precondition_frequency. Without refresh_growth at least precondition_frequency. 0 acts as 1 with "
+            "refresh_growth or a precondition_frequency of 1.",
      .least = -1, .most = kLargestInteger, .integer = &Settings::start_preconditioning_step},
-    {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "0",
-     .doc = "Root of the inverse instead of 2 * order. One number: for blocks of every order. A list (0,2,4): indexed "
-            "by the order, entry 1 for vectors, 2 for matrices. 0, or an order past the end of the list: 2 * order.",
+    {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
+     .doc = "Root r of the inverse, factor^(-exponent_multiplier / r). One number: for blocks of every order. A list "
+            "(0,2,4): indexed by the order, entry 1 for vectors, 2 for matrices. 0, or an order past the end of the list: "
+            "2 * order, as in the original Shampoo. 2 approximates full-matrix Adagrad by a Kronecker product "
+            "(arXiv 2406.17748).",
      .least = 0, .most = kLargestInteger},
     {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
      .doc = "Multiplies the exponent of the inverse root: factor^(-exponent_multiplier / root).",
@@ -79,7 +109,7 @@ const Key kKeys[] = {
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
      .doc = "Divide the filtered gradient by 1 - beta1^t and the factor matrices by 1 - beta2^t (beta2 < 1).",
      .flag = &Settings::use_bias_correction},
-    {.name = "grafting", .type = KeyType::kChoice, .default_text = "none",
+    {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "The method whose step length is taken over, block by block, and that is used alone before "
             "start_preconditioning_step.",
      .choices = kGraftingNames},
@@ -129,14 +159,16 @@ const Key kKeys[] = {
             "two eigendecompositions in float64 for each root.",
      .flag = &Settings::track_root_residuals},
     {.name = "root_spread", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Spread the refreshes of inverse roots over the steps of precondition_frequency, so that no step is slow. Each "
-            "block has a phase below it, by which it starts preconditioning later than start_preconditioning_step, and is "
-            "refreshed every precondition_frequency steps from then on. Until its start it goes by the grafting method.",
+     .doc = "Spread the refreshes of inverse roots over the steps between them, so that no step is slow. Each block has a "
+            "phase p below precondition_frequency f: where the next refresh follows n steps after step t, the block is "
+            "refreshed at step t + floor(p * n / f). Refreshes count from start_preconditioning_step. Until its first "
+            "refresh a block follows the grafting method.",
      .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
      .doc = "Steps that go on with the old inverse roots while new ones are computed: those of the factor matrices of step "
             "t are used from step t + root_async on, which on a GPU leaves so many steps to compute them beside the others. "
-            "Less than precondition_frequency. The first roots of a block are used at once. The factor matrices of "
+            "Less than precondition_frequency; a refresh that is followed by another one within root_async steps is used "
+            "at once. The first roots of a block are used at once. The factor matrices of "
             "step t are kept until then, as a state of computation_dtype. A CPU gives the same results, and saves no time: it "
             "computes the roots of step t in step t + root_async.",
      .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
@@ -167,6 +199,11 @@ const Key kKeys[] = {
     {.name = "grafting_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Type in which the grafting method's second moment is kept between steps. auto: computation_dtype.",
      .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
+    {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
+     .doc = "Accept a decay at which a second moment in 16 bits never decreases, because each step rounds it back: "
+            "grafting_dtype with grafting_beta2, or factor_dtype with beta2, where 1 - beta2 is below 2^-8 (bf16) or "
+            "2^-11 (f16). Only for comparison with other implementations.",
+     .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is read as gradient_scale times its value (loss scaling, averaging over a batch).",
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
@@ -229,6 +266,25 @@ const Key kKeys[] = {
 };
 // clang-format on
 
+constexpr Preset::Default kShampoo2024[] = {
+    {"lr", "0.01"},
+    {"beta1", "0.9"},
+    {"beta2", "1"},
+    {"epsilon", "1e-12"},
+    {"root_relative_epsilon", "0"},
+    {"use_merge_dims", "true"},
+    {"merge_min_dim", "0"},
+    {"precondition_1d", "true"},
+    {"precondition_frequency", "1"},
+    {"refresh_growth", "0"},
+    {"inverse_root_override", "0"},
+    {"grafting", "none"},
+    {"initial_inverse", "zero"},
+    {"allow_stalled_moments", "true"},
+};
+
+constexpr Preset kPresets[] = {{"shampoo", {}}, {"shampoo_2024", kShampoo2024}};
+
 constexpr size_t kKeyCount = std::size(kKeys);
 
 std::string DescribeRange(const Key& key) {
@@ -256,6 +312,8 @@ std::string DescribeRange(const Key& key) {
 }  // namespace
 
 std::span<const Key> Keys() { return kKeys; }
+
+std::span<const Preset> Presets() { return kPresets; }
 
 const Key* FindKey(std::string_view name) {
   for (const Key& key : kKeys) {

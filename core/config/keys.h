@@ -46,7 +46,18 @@ struct Key {
   bool arithmetic = false;  // is rounded to the computation dtype, and must survive it
 };
 
+// A named set of defaults: it replaces those of the table for the keys that it lists.
+struct Preset {
+  struct Default {
+    const char* key;
+    const char* text;
+  };
+  const char* name;
+  std::span<const Default> defaults;
+};
+
 std::span<const Key> Keys();
+std::span<const Preset> Presets();  // in the order of the choices of the key `preset`
 const Key* FindKey(std::string_view name);
 int IndexOf(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"

@@ -29,18 +29,21 @@ struct Settings {
   double lr = 0;
   double beta1 = 0;
   double beta2 = 0;
-  double epsilon = 0;
+  double epsilon = 0;                // 0 with root_relative_epsilon
+  double root_relative_epsilon = 0;  // 0: epsilon holds, which is absolute
   double momentum = 0;
   double weight_decay = 0;
   double exponent_multiplier = 0;
   double grafting_beta2 = 0;
   double grafting_epsilon = 0;
   double gradient_scale = 0;
+  double refresh_growth = 0;
   double root_tolerance = 0;
   double root_rank_rtol = 0;  // -1: auto, which depends on the matrix
   double root_rank_atol = 0;
 
   int64_t max_preconditioner_dim = 0;
+  int64_t merge_min_dim = 0;
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
   int64_t root_order = 0;
@@ -55,6 +58,8 @@ struct Settings {
 
   bool use_nesterov = false;
   bool use_merge_dims = false;
+  bool precondition_1d = false;
+  bool allow_stalled_moments = false;
   bool use_bias_correction = false;
   bool track_root_residuals = false;
   bool root_spread = false;
@@ -90,6 +95,8 @@ struct Settings {
   // indexed by the order, 0 or past the end is the default).
   int64_t RootFor(int order) const;
 
+  // Whether every second moment that is kept in 16 bits can decrease, unless allow_stalled_moments is set.
+  Status CheckMoments() const;
   // Whether every number that enters the arithmetic of a step survives the rounding to this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };

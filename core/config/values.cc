@@ -59,6 +59,30 @@ Status CheckArithmetic(const Key& key, double number, Dtype computation) {
                  ", or a wider computation_dtype");
 }
 
+Status Settings::CheckMoments() const {
+  struct Moment {
+    const char* dtype_key;
+    const char* decay_key;
+    std::optional<Dtype> dtype;
+    double decay;
+  };
+  const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
+  const Moment moments[] = {{"factor_dtype", "beta2", factor_dtype, beta2},
+                            {"grafting_dtype", "grafting_beta2", grafting_dtype, has_average ? grafting_beta2 : 0}};
+  for (const Moment& moment : moments) {
+    const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
+    // A decrease by less than half the distance to the next number is rounded away.
+    const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
+    if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
+      continue;
+    return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
+                   " and ", moment.decay, " do not go together, as rounding would undo every decrease: expected a ",
+                   moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ",
+                   moment.dtype_key, " f32");
+  }
+  return {};
+}
+
 Status Settings::CheckArithmetic(Dtype computation) const {
   for (const Key& key : Keys()) {
     if (key.arithmetic) SHAMPOO_RETURN_IF_ERROR(shampoo::CheckArithmetic(key, this->*key.number, computation));

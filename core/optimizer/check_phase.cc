@@ -73,7 +73,7 @@ bool IsHarmless(Backend* backend, const StepItem& item, double largest, const ch
   const Block& block = *item.block;
   const Growth growth(backend, item, state);
   if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const int64_t in_slice = block.elements / block.shape[k];
     const double slice_square = largest * largest * static_cast<double>(in_slice);
     if (!(slice_square < ProductLimit(block.computation) && growth.FactorFits(k, slice_square))) return false;
@@ -104,7 +104,7 @@ Status CheckGradient(Backend* backend, const StepItem& item, const char* state, 
   }
   const auto check_growth = [&](const Growth& growth) -> Status {
     if (!growth.MomentFits(seen.value * seen.value)) return RefuseMoment(at);
-    for (int k = 0; k < block.order(); ++k) {
+    for (int k = 0; k < block.factor_count(); ++k) {
       const double slice_square = seen.slice_square[static_cast<size_t>(k)];
       const bool product_fits = slice_square < ProductLimit(block.computation);
       if (!(product_fits && growth.FactorFits(k, slice_square))) return RefuseFactor(at, k, product_fits);
@@ -135,6 +135,7 @@ double LargestOfFactor(Backend* backend, const StateSlot& slot, int64_t d, const
 void Optimizer::PrepareProgram(Group* group, int64_t t) {
   group->active = true;
   group->program = MakeProgram(group->settings, t);
+  group->schedule = MakeSchedule(group->settings, t);
   group->program.lr = group->CurrentLr();
   group->program.gradient_scale = group->CurrentScale();
 }
@@ -177,7 +178,7 @@ Status Optimizer::ListItems() {
 
 RootSchedule Optimizer::ScheduleOf(const Block& block) const {
   const Group& group = groups_[static_cast<size_t>(block.group)];
-  RootSchedule schedule = ScheduleAt(group.settings, group.program.t, block.phase);
+  RootSchedule schedule = shampoo::ScheduleOf(group.schedule, block.phase, block.is_preconditioned);
   if (schedule.task != RootTask::kFromSnapshot || !Owns(block)) return schedule;
   // The block may have had no gradient then, or its states come from a run without snapshots.
   const int64_t taken = *reinterpret_cast<const int64_t*>(state_in_ + block.snapshot_step.offset);
@@ -238,7 +239,7 @@ Status Optimizer::CheckFactors() {
     const RootTask task = items_[i].schedule.task;
     if ((task != RootTask::kCompute && task != RootTask::kTakeSnapshot) || !Owns(*items_[i].block)) continue;
     const Block& block = *items_[i].block;
-    for (int k = 0; k < block.order(); ++k) {
+    for (int k = 0; k < block.factor_count(); ++k) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
       stretches_.push_back({state_in_ + slot.offset, slot.dtype, SpanElements(slot.form, block.shape[k])});
       stretch_param_.push_back(static_cast<int>(i));

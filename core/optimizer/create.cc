@@ -290,7 +290,7 @@ void Optimizer::PrepareStep() {
   int64_t factors = 0;
   int64_t owned = 0;
   for (const Block& block : blocks) {
-    factors += block.order();
+    factors += block.factor_count();
     // Those of other replicas' ranks at this place, too, which may have to be looked at.
     const bool comes_here = gathering_ && block.shard_owner == plan_->placement.shard_rank;
     if (comes_here) owned += 2 * StretchCount(block.elements);

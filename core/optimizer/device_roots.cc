@@ -70,7 +70,7 @@ Status Optimizer::EnterRootsOfDevice(int64_t ticket) {
     if (!Refreshes(asked.tasks[static_cast<size_t>(b)]) || !Owns(block)) continue;
     const cuda::RootStatus* const statuses = device_->engine->roots() + roots_.FirstOf(b);
     if (statuses[0].ticket != ticket) continue;  // the block was skipped
-    for (int k = 0; k < block.order(); ++k) {
+    for (int k = 0; k < block.factor_count(); ++k) {
       RootOutcome& outcome = roots_.ReportsOf(b)[k].outcome;
       outcome = OutcomeOf(statuses[k]);
       if (outcome.ok() || !is_writable) continue;

@@ -121,6 +121,7 @@ class Optimizer {
     BoundScalar gradient_scale;
     bool active = false;  // some parameter has a gradient in this step
     StepProgram program;
+    GroupSchedule schedule;
 
     double CurrentLr() const { return lr.value != nullptr ? lr.Read() : settings.lr; }
     double CurrentScale() const {

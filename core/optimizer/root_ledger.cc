@@ -30,7 +30,7 @@ void RootLedger::Prepare(const PlanData& plan) {
   for (const Block& block : plan.blocks) {
     first_of_block_.push_back(static_cast<int64_t>(names_.size()));
     const std::string name = BlockName(plan.params[static_cast<size_t>(block.param)], block);
-    for (int k = 0; k < block.order(); ++k) names_.push_back(Cat(name, "/factor.", k));
+    for (int k = 0; k < block.factor_count(); ++k) names_.push_back(Cat(name, "/factor.", k));
   }
   reports_.resize(names_.size());
   failures_in_row_.resize(names_.size());
@@ -39,7 +39,7 @@ void RootLedger::Prepare(const PlanData& plan) {
 
 void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
   const auto first = static_cast<size_t>(FirstOf(&block - plan.blocks.data()));
-  const size_t end = first + static_cast<size_t>(block.order());
+  const size_t end = first + static_cast<size_t>(block.factor_count());
   bool to_tell = false;
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;

@@ -19,6 +19,21 @@ std::string ChangeableKeys() {
   return names;
 }
 
+// Which of the two keys adds to eigenvalues is fixed once the optimizer is made; each can be changed while it is in
+// use.
+Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
+  const bool is_relative = key.number == &Settings::root_relative_epsilon;
+  if (!is_relative && key.number != &Settings::epsilon) return {};
+  const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
+  const bool is_in_use = !pseudo_inverse && is_relative == (settings.root_relative_epsilon > 0);
+  if (is_in_use == (value > 0)) return {};
+  const char* const used = pseudo_inverse                       ? "root_rank_handling pseudo_inverse"
+                           : settings.root_relative_epsilon > 0 ? "root_relative_epsilon"
+                                                                : "epsilon";
+  return Invalid("key ", key.name, ": the value ", value, " is not allowed ",
+                 is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
+}
+
 }  // namespace
 
 double Optimizer::BoundScalar::Read() const {
@@ -49,14 +64,7 @@ Status Optimizer::Set(int group, const char* name, double value) {
   SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
   Settings& settings = groups_[static_cast<size_t>(group)].settings;
   const Settings& planned = plan_->groups[static_cast<size_t>(group)];
-  if (key->number == &Settings::epsilon) {
-    const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
-    if (pseudo_inverse != (value == 0)) {
-      return Invalid(
-          "key epsilon: the value ", value, " is not allowed ",
-          pseudo_inverse ? "with root_rank_handling pseudo_inverse: expected 0" : "for an optimizer: expected > 0");
-    }
-  }
+  SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
   for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
     if (key->number == with_state && planned.*with_state == 0 && value != 0) {
       return WrongState("key ", name,
@@ -71,8 +79,14 @@ Status Optimizer::Set(int group, const char* name, double value) {
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
+  if (key->number == &Settings::beta2 || key->number == &Settings::grafting_beta2) {
+    Settings changed = settings;
+    changed.*key->number = value;
+    SHAMPOO_RETURN_IF_ERROR(changed.CheckMoments());
+  }
   // Roots under way on a device are computed with these.
-  const bool of_roots = key->number == &Settings::epsilon || key->number == &Settings::beta2;
+  const bool of_roots = key->number == &Settings::epsilon || key->number == &Settings::root_relative_epsilon ||
+                        key->number == &Settings::beta2;
   if (device_ && of_roots && settings.*key->number != value) device_->ForgetAhead();
   settings.*key->number = value;
   return {};

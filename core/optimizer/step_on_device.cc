@@ -88,6 +88,7 @@ void Optimizer::ListTasks() {
   OnDevice& device = *device_;
   if (device.ahead_of != state_in_) device.ForgetAhead();
   device.any_task = device.any_refresh = device.any_snapshots = false;
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].schedule = MakeSchedule(groups_[g].settings, device.steps[g]);
   for (size_t b = 0; b < plan_->blocks.size(); ++b) {
     const Block& block = plan_->blocks[b];
     const auto g = static_cast<size_t>(block.group);
@@ -95,7 +96,7 @@ void Optimizer::ListTasks() {
     task = RootTask::kNone;
     if (!HasGradient(plan_->params[static_cast<size_t>(block.param)])) continue;
     const int64_t t = device.steps[g];
-    task = ScheduleAt(groups_[g].settings, t, block.phase).task;
+    task = shampoo::ScheduleOf(groups_[g].schedule, block.phase, block.is_preconditioned).task;
     device.any_task = device.any_task || task != RootTask::kNone;
     device.any_refresh = device.any_refresh || Refreshes(task);
     if (task != RootTask::kFromSnapshot) continue;

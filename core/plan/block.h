@@ -57,6 +57,8 @@ struct Block {
   bool piece_of_shard = false;
   bool gathered = false;  // from shards, for the step
 
+  bool is_preconditioned = true;  // otherwise it has no factor matrices, and follows the grafting method alone
+
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
   // In the tensor that it is a view of, in elements: the whole parameter, or what this rank holds. The last stride
@@ -81,6 +83,7 @@ struct Block {
   StateSlot filtered_grad;                   // E
   StateSlot grafting;                        // V
   StateSlot momentum;                        // M
+  int64_t state_offset = 0;                  // where all of them begin
   int64_t state_bytes = 0;
 
   // With several ranks: in which exchange its update travels, where in its owner's segment (if not gathered), and as
@@ -90,6 +93,7 @@ struct Block {
   Dtype exchange_dtype = Dtype::kF32;
 
   int order() const { return shape.ndim; }
+  int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
 };
 
 // "<parameter>/<block>"

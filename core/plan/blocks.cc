@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/blocks.h"
 
+#include <algorithm>
+
 #include "core/plan/check_param.h"
 #include "core/plan/layout.h"
 #include "core/plan/merge.h"
@@ -42,10 +44,17 @@ Status CheckBlock(const BlockView& view) {
   return {};
 }
 
+bool IsPreconditioned(const Settings& settings, const Shape& tensor) {
+  if (settings.precondition_1d || settings.grafting == Grafting::kNone) return true;
+  const auto dims = tensor.View();
+  return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
+}
+
 // Merges and splits one dense tensor that starts at element `start` of the caller's buffer.
 Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, int64_t start,
                     std::vector<Block>* blocks) {
-  const Shape merged = settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim) : tensor;
+  const Shape merged =
+      settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim) : tensor;
   int64_t count = 0;
   if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
       count > kMostBlocks - static_cast<int64_t>(blocks->size())) {
@@ -60,6 +69,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
     block.offset = block.tensor_offset = start + view.offset;
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
+    block.is_preconditioned = IsPreconditioned(settings, merged);
     blocks->push_back(block);
   }
   return {};

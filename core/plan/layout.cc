@@ -22,7 +22,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   };
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
   const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
-  for (int k = 0; k < block->order(); ++k) {
+  for (int k = 0; k < block->factor_count(); ++k) {
     const int64_t d = block->shape[k];
     StateSlot* const factor = &block->factor[static_cast<size_t>(k)];
     StateSlot* const inverse = &block->inverse[static_cast<size_t>(k)];
@@ -42,16 +42,16 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
       place_symmetric(inverse, inverse_dtype, SymmetricForm::kPackedUpper);
     }
   }
-  if (settings.root_async > 0) {
+  if (settings.root_async > 0 && block->is_preconditioned) {
     // Unrounded, and in full: roots are computed from it as from a factor matrix that was just updated.
-    for (int k = 0; k < block->order(); ++k) {
+    for (int k = 0; k < block->factor_count(); ++k) {
       StateSlot* const snapshot = &block->snapshot[static_cast<size_t>(k)];
       place(snapshot, block->computation, SpanElements(SymmetricForm::kSquare, block->shape[k]));
       snapshot->form = SymmetricForm::kSquare;
     }
     place(&block->snapshot_step, Dtype::kI64, 1);
   }
-  place(&block->diagonal, Dtype::kI32, block->order());
+  if (block->is_preconditioned) place(&block->diagonal, Dtype::kI32, block->order());
   if (settings.beta1 != 0) {
     place(&block->filtered_grad, settings.filtered_grad_dtype.value_or(block->computation), block->elements);
   }
@@ -62,13 +62,15 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     place(&block->momentum, settings.momentum_dtype.value_or(block->computation), block->elements);
   }
   block->state_bytes = end;
+  block->state_offset = 0;
 }
 
 void PlaceBlock(int64_t offset, Block* block) {
   auto move = [offset](StateSlot* slot) {
     if (slot->present()) slot->offset += offset;
   };
-  for (int k = 0; k < block->order(); ++k) {
+  block->state_offset += offset;
+  for (int k = 0; k < block->factor_count(); ++k) {
     move(&block->factor[static_cast<size_t>(k)]);
     move(&block->inverse[static_cast<size_t>(k)]);
     move(&block->snapshot[static_cast<size_t>(k)]);

@@ -69,10 +69,11 @@ Status Plan::CheckFinished() const {
 Status Plan::AddSettings(const Config& config) {
   Settings settings;
   SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
-  if (settings.epsilon <= 0 && settings.root_rank_handling == RankHandling::kEpsilon) {
+  if (settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
+      settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed for an optimizer: expected > 0, as a "
-                   "factor matrix of low rank has no inverse root without it; or root_rank_handling pseudo_inverse");
+                   " is not allowed for an optimizer: expected > 0, as a factor matrix of low rank has no inverse root "
+                   "without it; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
@@ -91,8 +92,9 @@ Status Plan::AddSettings(const Config& config) {
   SHAMPOO_RETURN_IF_ERROR(CheckKeysOfDevice(settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // Each rank may have its own number of threads.
-    const bool local = key.scope == Scope::kOptimizer && (&key == FindKey("threads") || &key == FindKey("track_times"));
+    // Each rank may have its own number of threads. A preset is no more than the values that it sets.
+    const std::string_view name = key.name;
+    const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local) keys.emplace_back(key.name, config.ValueOf(key).text);
   }
   open_->groups.push_back(std::move(settings));
@@ -245,7 +247,7 @@ void Plan::PlaceStates(PlanData* made) const {
     block.exchange_dtype = ExchangeDtype(settings, block);
     update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.exchange_dtype)));
     const Settings& group = made->groups[static_cast<size_t>(block.group)];
-    if (settings.balance == Balance::kCost) costs.push_back(OwnerCost(block, group.precondition_frequency));
+    if (settings.balance == Balance::kCost) costs.push_back(OwnerCost(block, RefreshKeysOf(group)));
   }
   const Ownership ownership = AssignOwners(update_bytes, world, costs);
 

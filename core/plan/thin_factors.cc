@@ -4,6 +4,7 @@
 
 #include "core/base/amount.h"
 #include "core/base/text.h"
+#include "core/step/schedule.h"
 
 namespace shampoo {
 namespace {
@@ -18,9 +19,9 @@ struct ThinFactor {
 
 // Of full rank: its `block` is nullptr.
 ThinFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
-  // Pseudo-inverses leave such directions out.
-  if (settings.root_rank_handling == RankHandling::kPseudoInverse) return {};
-  const int64_t step = settings.start_preconditioning_step + block.phase;
+  // Pseudo-inverses leave such directions out. A relative epsilon bounds them against the others.
+  if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
+  const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
   const int64_t order = block.shape[dim];
   // A gradient adds as many outer products as there are elements along the other dims.
   const int64_t of_one = block.elements / order;
@@ -35,7 +36,7 @@ std::string TextOfThinFactors(const PlanData& plan) {
   int64_t thin = 0;
   ThinFactor worst;
   for (const Block& block : plan.blocks) {
-    for (int dim = 0; dim < block.order(); ++dim) {
+    for (int dim = 0; dim < block.factor_count(); ++dim) {
       ++count;
       const ThinFactor factor = FactorAtFirstRoot(block, dim, plan.groups[static_cast<size_t>(block.group)]);
       if (factor.block == nullptr) continue;

@@ -197,7 +197,8 @@ CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, 
   Iteration<Root> iteration(n, workspace);
   CoupledResult<Root> result;
   double largest = EigenvalueBound(n, iteration.y(), iteration.spare(), iteration.t());
-  const double epsilon = std::max(spec.epsilon * largest, std::ldexp(1e-16, -scale));
+  const double epsilon = spec.relative_epsilon > 0 ? std::ldexp(spec.epsilon, -scale)
+                                                   : std::max(spec.epsilon * largest, std::ldexp(1e-16, -scale));
   result.shift = epsilon;
   iteration.AddToDiagonal(iteration.y(), epsilon);
   largest += epsilon;

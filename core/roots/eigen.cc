@@ -26,14 +26,16 @@ class RootOfEigenvalue {
         smallest_(smallest),
         cutoff_(std::max(spec.rank_rtol * std::max(largest, 0.0), std::ldexp(spec.rank_atol, -scale))),
         scale_(scale),
+        is_scaled_(spec.relative_epsilon > 0),
         unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-  // NaN: there is no such root.
+  // NaN: there is no such root. With a relative epsilon that of the scaled matrix, so that the scale has no influence.
   double operator()(double l) const {
     if (pseudo_inverse_ && !(l > cutoff_)) return 0;
     // In this order: next to a large negative eigenvalue epsilon would be lost.
     const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
     if (!(shifted > smallest_ || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
+    if (is_scaled_) return std::pow(shifted, exponent_);
     const double original = std::ldexp(shifted, scale_);
     if (std::isnormal(original)) return std::pow(original, exponent_);
     // In two factors, as one may be out of range where the root is not.
@@ -48,6 +50,7 @@ class RootOfEigenvalue {
   double smallest_;
   double cutoff_;
   int scale_;
+  bool is_scaled_;
   double unscale_;
 };
 
@@ -96,15 +99,15 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
 }
 
 template <typename Real, typename Root>
-RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootWorkspace<Root>& workspace,
-                         Root** x) {
+RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, int scale,
+                         const RootWorkspace<Root>& workspace, Root** x) {
   const int64_t n = matrix.n;
   RootOutcome outcome;
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
   // In float64 whatever the root dtype: nothing is gained by less, and nothing is out of range.
-  const auto element = [&matrix](int64_t i) { return matrix.At(i, i); };
+  const auto element = [&matrix, scale](int64_t i) { return std::ldexp(matrix.At(i, i), -scale); };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < n; ++i) {
@@ -115,7 +118,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   // Without the clamp, and with it if that has no result.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
-    const RootOfEigenvalue root_of(spec, spec.exponent, 0, clamp, largest, 0);
+    const RootOfEigenvalue root_of(spec, spec.exponent, scale, clamp, largest, 0);
     bool finite = true;
     for (int64_t i = 0; i < n; ++i) {
       const double root = root_of(element(i));
@@ -123,7 +126,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
       finite = finite && std::isfinite(root);
     }
     if (finite) return outcome;
-    if (!spec.pseudo_inverse) outcome.shift = spec.epsilon - least;
+    if (!spec.pseudo_inverse) outcome.shift = spec.epsilon - std::ldexp(least, scale);
   }
   outcome.failure = RootFailure::kSingular;
   return outcome;
@@ -133,13 +136,13 @@ template RootOutcome EigenRoot<float>(const RootSpec&, Rung, EigenDriver, int64_
                                       float**);
 template RootOutcome EigenRoot<double>(const RootSpec&, Rung, EigenDriver, int64_t, int, const RootWorkspace<double>&,
                                        double**);
-template RootOutcome DiagonalRoot<float, float>(const RootSpec&, const SymmetricView<float>&,
+template RootOutcome DiagonalRoot<float, float>(const RootSpec&, const SymmetricView<float>&, int,
                                                 const RootWorkspace<float>&, float**);
-template RootOutcome DiagonalRoot<float, double>(const RootSpec&, const SymmetricView<float>&,
+template RootOutcome DiagonalRoot<float, double>(const RootSpec&, const SymmetricView<float>&, int,
                                                  const RootWorkspace<double>&, double**);
-template RootOutcome DiagonalRoot<double, float>(const RootSpec&, const SymmetricView<double>&,
+template RootOutcome DiagonalRoot<double, float>(const RootSpec&, const SymmetricView<double>&, int,
                                                  const RootWorkspace<float>&, float**);
-template RootOutcome DiagonalRoot<double, double>(const RootSpec&, const SymmetricView<double>&,
+template RootOutcome DiagonalRoot<double, double>(const RootSpec&, const SymmetricView<double>&, int,
                                                   const RootWorkspace<double>&, double**);
 
 }  // namespace shampoo

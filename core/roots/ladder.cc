@@ -41,11 +41,16 @@ template <typename Real, typename Root>
 Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, const SymmetricView<Real>& matrix,
                        const MatrixFacts& facts, const RootWorkspace<Root>& workspace) {
   Attempt<Root> attempt;
+  const bool is_relative = spec.relative_epsilon > 0;
+  int scale = ScaleExponent(facts.largest, spec.epsilon);
+  if (is_relative) {
+    scale = WholeRootScale(scale, spec.exponent);
+    attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
+  }
   if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) {
-    attempt.outcome = DiagonalRoot(spec, matrix, workspace, &attempt.x);
+    attempt.outcome = DiagonalRoot(spec, matrix, is_relative ? scale : 0, workspace, &attempt.x);
     return attempt;
   }
-  const int scale = ScaleExponent(facts.largest, spec.epsilon);
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   attempt.outcome = EigenRoot(spec, rung, driver, matrix.n, scale, workspace, &attempt.x);
   return attempt;
@@ -69,8 +74,10 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
                          const RootWorkspace<Root>& workspace) {
   const int64_t n = matrix.n;
   const bool higher = spec.method == RootMethod::kHigherOrder;
-  const double shift = higher ? 1e-16 : spec.epsilon;
-  const int scale = ScaleExponent(std::fmax(facts.largest, shift), shift);
+  const bool is_relative = spec.relative_epsilon > 0;
+  const double shift = higher && !is_relative ? 1e-16 : spec.epsilon;
+  int scale = ScaleExponent(std::fmax(facts.largest, shift), shift);
+  if (is_relative) scale = WholeRootScale(scale, spec.exponent);
   Attempt<Root> attempt;
   RootOutcome& outcome = attempt.outcome;
   outcome.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
@@ -111,7 +118,8 @@ RootSpec AsEigen(const RootSpec& spec, double shift) {
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
   eigen.may_be_diagonal = false;
-  if (spec.method == RootMethod::kHigherOrder && std::isfinite(shift)) eigen.epsilon = shift;
+  const bool is_worked_out = spec.method == RootMethod::kHigherOrder && spec.relative_epsilon == 0;
+  if (is_worked_out && std::isfinite(shift)) eigen.epsilon = shift;
   return eigen;
 }
 
@@ -132,6 +140,26 @@ bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, const Symmet
     for (int64_t j = x.full ? 0 : i; j < n; ++j) to[j] = static_cast<Real>(static_cast<double>(from[j]) * factor);
   }
   return true;
+}
+
+// A factor matrix of zeros has no scale. Its root is the identity, with which a gradient that is too small to enter it
+// keeps its direction.
+template <typename Real>
+RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    Real* const row = x.data + i * x.ld;
+    for (int64_t j = x.full ? 0 : i; j < n; ++j) row[j] = i == j ? Real{1} : Real{0};
+  }
+  RootOutcome outcome;
+  outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+  outcome.diagonal_input = true;
+  return outcome;
+}
+
+RootSpec WithEpsilonOf(const RootSpec& spec, const MatrixFacts& facts) {
+  RootSpec resolved = spec;
+  if (spec.relative_epsilon > 0) resolved.epsilon = spec.relative_epsilon * std::fmax(facts.mean_eigenvalue, 0);
+  return resolved;
 }
 
 template <typename Real, typename Root>
@@ -175,13 +203,15 @@ RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix,
 }  // namespace
 
 template <typename Real>
-RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
-                        const SymmetricTarget<Real>& x) {
+RootOutcome ComputeRoot(const RootSpec& asked, const SymmetricView<Real>& matrix, const RootMemory& memory,
+                        double limit, const SymmetricTarget<Real>& x) {
   const MatrixFacts facts = Inspect(matrix);
   RootOutcome first;
   first.failure = facts.failure;
   first.diagonal_input = facts.diagonal;
   if (!first.ok()) return first;
+  if (asked.relative_epsilon > 0 && facts.largest == 0) return WriteIdentity(x, matrix.n);
+  const RootSpec spec = WithEpsilonOf(asked, facts);
   const bool wide = memory.root_dtype == Dtype::kF64;
   const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints, memory.tiles};
   if (wide) {
@@ -200,10 +230,11 @@ RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix,
 }
 
 template <typename Real>
-RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
+RootOutcome RecoverRoot(const RootSpec& not_recovered, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x) {
   const MatrixFacts facts = Inspect(matrix);
   if (facts.failure != RootFailure::kNone) return first;
+  const RootSpec spec = WithEpsilonOf(not_recovered, facts);
   RootOutcome asked = first;
   asked.shift = std::numeric_limits<double>::quiet_NaN();
   return ClimbLadder(spec, matrix, facts, asked, false, workspace, limit, x);

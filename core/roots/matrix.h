@@ -39,6 +39,7 @@ struct MatrixFacts {
   RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0
   double largest = 0;                        // largest magnitude of an element of A
+  double mean_eigenvalue = 0;                // the trace divided by n
 };
 
 template <typename Real>
@@ -47,6 +48,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   const double divisor = matrix.divisor;
   double off_diagonal = 0;
   double diagonal = 0;
+  double trace = 0;
   bool nan = false;
   for (int64_t i = 0; i < matrix.n; ++i) {
     const Real* const row = matrix.Row(i) + (matrix.upper ? i + 1 : 0);
@@ -61,9 +63,11 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
     nan |= std::isnan(middle);
     off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
     diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(middle)));
+    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // in this order: a sum may be out of range
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
+  facts.mean_eigenvalue = trace / divisor;
   if (nan) {
     facts.failure = RootFailure::kNanInput;
   } else if (!std::isfinite(facts.largest)) {
@@ -80,6 +84,16 @@ inline int ScaleExponent(double largest, double shift) {
   const int of_matrix = largest > 0 ? std::ilogb(largest) + 1 : of_shift;
   const int k = of_matrix > of_shift - kMost ? of_matrix : of_shift - kMost;
   return k > -2000 ? k : 0;
+}
+
+// The largest k <= scale for which a root with this exponent scales by a power of two, too, where 1 / exponent is
+// whole. So matrices that differ by such a factor alone get roots of the same digits.
+inline int WholeRootScale(int scale, double exponent) {
+  const double root = std::fabs(1 / exponent);
+  if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
+  const int step = static_cast<int>(root);
+  const int above = scale % step;
+  return scale - (above < 0 ? above + step : above);
 }
 
 // to <- A * 2^-k, the lower triangle. Each element is divided and rounded once.

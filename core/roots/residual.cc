@@ -19,7 +19,7 @@ RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matr
                            const RootWorkspace<double>& workspace, double** x) {
   const MatrixFacts facts = Inspect(matrix);
   if (facts.failure != RootFailure::kNone) return {.failure = facts.failure};
-  if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) return DiagonalRoot(spec, matrix, workspace, x);
+  if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) return DiagonalRoot(spec, matrix, 0, workspace, x);
   const int scale = ScaleExponent(facts.largest, spec.epsilon);
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   return EigenRoot(spec, Rung::kAsked, EigenDriver::kDivideAndConquer, matrix.n, scale, workspace, x);
@@ -48,12 +48,15 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace) {
   const int64_t n = matrix.n;
   RootResiduals measured;
+  // The identity is the root of a factor matrix of zeros by definition.
+  if (spec.relative_epsilon > 0 && Inspect(matrix).largest == 0) return measured;
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
   // A relative epsilon is the one that was used. The coupled iterations know no clamp.
-  if (spec.method == RootMethod::kHigherOrder) exact.epsilon = outcome.epsilon;
+  if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
+  exact.relative_epsilon = 0;
   exact.clamp = outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder;
   double* root = nullptr;
   if (FloatSixtyFour(exact, matrix, workspace, &root).ok()) {

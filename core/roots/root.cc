@@ -11,6 +11,7 @@ RootSpec MakeRootSpec(const Settings& settings, int64_t numerator, int64_t denom
   spec.denominator = denominator;
   spec.exponent = -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
   spec.epsilon = settings.epsilon;
+  spec.relative_epsilon = settings.root_relative_epsilon;
   spec.tolerance = settings.root_tolerance;
   spec.max_iterations = settings.root_max_iterations;
   spec.order = settings.root_order;

@@ -45,7 +45,10 @@ struct RootSpec {
   double exponent = -1;
   int64_t numerator = 1;
   int64_t denominator = 1;
+  // Added to the eigenvalues: `epsilon`, or, if that is above 0, relative_epsilon times their mean. ComputeRoot
+  // replaces the latter by the former (WithEpsilonOf) and keeps relative_epsilon as a mark.
   double epsilon = 0;
+  double relative_epsilon = 0;
   // The coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;

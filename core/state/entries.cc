@@ -27,19 +27,21 @@ StateEntry EntryOf(std::string key, const Shape& shape, const StateSlot& slot) {
 void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntry>* entries) {
   const std::string name = BlockName(plan.params[static_cast<size_t>(block.param)], block);
   const auto first = entries->size();
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const Shape square = Shape::Of({block.shape[k], block.shape[k]});
     entries->push_back(EntryOf(Cat(name, "/factor.", k), square, block.factor[static_cast<size_t>(k)]));
     entries->push_back(EntryOf(Cat(name, "/inverse.", k), square, block.inverse[static_cast<size_t>(k)]));
   }
-  for (int k = 0; k < block.order() && block.snapshot_step.present(); ++k) {
+  for (int k = 0; k < block.factor_count() && block.snapshot_step.present(); ++k) {
     const Shape square = Shape::Of({block.shape[k], block.shape[k]});
     entries->push_back(EntryOf(Cat(name, "/snapshot.", k), square, block.snapshot[static_cast<size_t>(k)]));
   }
   if (block.snapshot_step.present()) {
     entries->push_back(EntryOf(Cat(name, "/", kSnapshotStep), Shape{}, block.snapshot_step));
   }
-  entries->push_back(EntryOf(name + "/diagonal", Shape::Of({int64_t{block.order()}}), block.diagonal));
+  if (block.diagonal.present()) {
+    entries->push_back(EntryOf(name + "/diagonal", Shape::Of({int64_t{block.order()}}), block.diagonal));
+  }
   auto elementwise = [&](const char* state, const StateSlot& slot) {
     if (!slot.present()) return;
     entries->push_back(EntryOf(Cat(name, "/", state), block.shape, slot));

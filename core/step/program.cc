@@ -35,6 +35,7 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
     program.moment_correction = 1 - std::pow(settings.grafting_beta2, steps);
   }
   program.grafting_epsilon = settings.grafting_epsilon;
+  program.norm_guard = NormGuard(settings.root_relative_epsilon);
   program.decoupled_decay = coupled ? 0 : settings.weight_decay;
   program.momentum = settings.momentum;
   program.nesterov = settings.use_nesterov;
@@ -43,10 +44,8 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
   return program;
 }
 
-RootSchedule ScheduleAt(const Settings& settings, int64_t t, int64_t phase) {
-  const int64_t start = settings.start_preconditioning_step + phase;
-  return {RootTaskAt(t, start, settings.precondition_frequency, settings.root_spread, settings.root_async),
-          RuleAt(t, start, settings.grafting, settings.initial_inverse)};
+GroupSchedule MakeSchedule(const Settings& settings, int64_t t) {
+  return MakeGroupSchedule(RefreshKeysOf(settings), t, settings.grafting, settings.initial_inverse);
 }
 
 }  // namespace shampoo

@@ -34,6 +34,7 @@ std::unique_ptr<Plan> PlanOf(const Config& config, int world) {
 
 TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it as foretold") {
   Config config;
+  REQUIRE(config.SetText("preset", "shampoo_2024").ok());
   REQUIRE(config.SetText("grafting", "adam").ok());
   REQUIRE(config.SetNumber("momentum", 0.9).ok());
   REQUIRE(config.SetInteger("max_preconditioner_dim", 8).ok());
@@ -76,6 +77,7 @@ TEST_CASE("which states exist follows from the settings") {
     return std::count_if(entries.begin(), entries.end(), [&](const StateEntry& e) { return e.key.ends_with(suffix); });
   };
   Config config;
+  REQUIRE(config.SetText("preset", "shampoo_2024").ok());
   const auto blocks = static_cast<int64_t>(PlanOf(config, 1)->data()->blocks.size());
   CHECK(count_of(config, "/filtered_grad") == blocks);
   CHECK(count_of(config, "/momentum") == 0);

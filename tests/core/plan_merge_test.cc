@@ -25,7 +25,7 @@ TEST_CASE("merge: golden") {
       ++empty;
       continue;
     }
-    CHECK(MergeDims(shape, entry.at("threshold")) == ShapeFrom(entry.at("merged")));
+    CHECK(MergeDims(shape, entry.at("threshold"), 0) == ShapeFrom(entry.at("merged")));
     ++checked;
   }
   CHECK(checked == 49);
@@ -33,18 +33,18 @@ TEST_CASE("merge: golden") {
 }
 
 TEST_CASE("merge: left to right, as in the documented example") {
-  CHECK(MergeDims(Shape::Of({32, 3, 64, 64}), 8192) == Shape::Of({6144, 64}));
+  CHECK(MergeDims(Shape::Of({32, 3, 64, 64}), 8192, 0) == Shape::Of({6144, 64}));
 }
 
 TEST_CASE("merge: products up to 2^62 do not overflow") {
   constexpr int64_t kHalf = int64_t{1} << 31;
   constexpr int64_t kFull = int64_t{1} << 62;
-  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull) == Shape::Of({kFull}));
-  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull - 1) == Shape::Of({kHalf, kHalf}));
-  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), std::numeric_limits<int64_t>::max()) == Shape::Of({kFull}));
-  CHECK(MergeDims(Shape::Of({kFull}), 1) == Shape::Of({kFull}));
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull, 0) == Shape::Of({kFull}));
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull - 1, 0) == Shape::Of({kHalf, kHalf}));
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), std::numeric_limits<int64_t>::max(), 0) == Shape::Of({kFull}));
+  CHECK(MergeDims(Shape::Of({kFull}), 1, 0) == Shape::Of({kFull}));
   // Not a shape that callers may pass: the product, 2^64, wraps to 0, which is below any bound.
-  CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024) == Shape::Of({2 * kHalf, 2 * kHalf}));
+  CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024, 0) == Shape::Of({2 * kHalf, 2 * kHalf}));
 }
 
 TEST_CASE("merge: random shapes keep their elements, and each run of dims is as long as the bound allows") {
@@ -61,7 +61,7 @@ TEST_CASE("merge: random shapes keep their elements, and each run of dims is as 
     const int64_t max_dim = Draw(random, 1, int64_t{1} << Draw(random, 0, 56));
     CAPTURE(shape);
     CAPTURE(max_dim);
-    const Shape merged = MergeDims(shape, max_dim);
+    const Shape merged = MergeDims(shape, max_dim, 0);
     CHECK(merged.Product() == shape.Product());
 
     // Taken apart again: each merged dim is the product of the next dims other than 1.

@@ -71,7 +71,7 @@ TEST_CASE("merge and split: golden") {
       ++scalar;  // as above
     } else {
       const int64_t max_dim = entry.at("max_dim");
-      const Shape merged = merge ? MergeDims(shape, max_dim) : shape;
+      const Shape merged = merge ? MergeDims(shape, max_dim, 0) : shape;
       CHECK(merged == ShapeFrom(entry.at("merged")));
       CheckBlocks(merged, max_dim, entry.at("blocks"));
       ++checked;

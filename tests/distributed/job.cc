@@ -67,6 +67,7 @@ void Rank::Build(const RankSpec& spec) {
   const auto config_of = [this](const Keys& keys) {
     shampoo_config* config = nullptr;
     Try(shampoo_config_create(&config));
+    Try(shampoo_config_set_str(config, "preset", "shampoo_2024"));
     for (const auto& [key, value] : keys) {
       if (!Try(shampoo_config_set_str(config, key.c_str(), value.c_str()))) break;
     }

@@ -25,6 +25,7 @@ workload workload_default(int32_t threads) {
 static shampoo_config* make_config(const api* f, const setting* settings) {
   shampoo_config* config = NULL;
   REQUIRE_OK(f, f->config_create(&config));
+  REQUIRE_OK(f, f->config_set_str(config, "preset", "shampoo_2024"));
   for (; settings->key != NULL; ++settings) REQUIRE_OK(f, f->config_set_str(config, settings->key, settings->value));
   return config;
 }

@@ -87,8 +87,8 @@ void Config::Set(const std::string& key, const json& value) {
 
 Config GroupConfig(const json& group) {
   Config config;
-  // The recorded release starts from inverse roots of zero.
-  config.Set("initial_inverse", "zero");
+  // Settings that a case does not record are those of the recorded release.
+  config.Set("preset", "shampoo_2024");
   for (const auto& [field, value] : group.items()) {
     if (field == "params" || field == "preconditioner_dtype") continue;
     if (value.is_object()) {

@@ -25,7 +25,7 @@ FIELDS = {
 
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
     """Give the keys of a recorded group, with values of Python."""
-    keys: dict[str, Any] = {"initial_inverse": "zero"}
+    keys: dict[str, Any] = {"preset": "shampoo_2024"}
     for field, value in group.items():
         members = {field: value}
         if isinstance(value, dict):

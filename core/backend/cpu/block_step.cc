@@ -30,7 +30,7 @@ class BlockStep {
         own_(memory.workspace + layout_.ItemAt(worker->slot())),
         worker_(worker) {
     int64_t working = layout_.pairs;
-    for (int k = 0; k < block_.order(); ++k) {
+    for (int k = 0; k < block_.factor_count(); ++k) {
       pairs_[static_cast<size_t>(k)] = FactorPair<Real>(block_, k, memory.arena, At(working));
       working += FactorPair<Real>::WorkingBytes(block_, k);
     }
@@ -39,7 +39,7 @@ class BlockStep {
   void Run() {
     if (item_.stand) return StandStill(item_);
     const BlockData<Real> g = ReadGradient();
-    for (int k = 0; k < block_.order(); ++k) UpdateFactorOf(k, g);
+    for (int k = 0; k < block_.factor_count(); ++k) UpdateFactorOf(k, g);
     if (item_.schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
     if (item_.schedule.refreshes()) RefreshRoots();
     ApplyDirectionOf(g);
@@ -185,7 +185,7 @@ class BlockStep {
     if (program_.grafting == Grafting::kNone) return Apply(p.data, 1, 1, norm);
     // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
     const double size = std::isfinite(norm) ? std::sqrt(graft_square) : norm;
-    Apply(p.data, 1 / (norm + 1e-16), std::sqrt(graft_square), size);
+    Apply(p.data, 1 / (norm + program_.norm_guard), std::sqrt(graft_square), size);
   }
 
   double Norm(const Real* p) const {

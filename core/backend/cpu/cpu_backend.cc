@@ -56,15 +56,16 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), [&](int, int64_t i) {
     const Block& block = plan.blocks[static_cast<size_t>(i)];
     if (!plan.Owns(block)) return;
-    std::fill(arena + block.diagonal.offset, arena + block.factor[0].offset + block.state_bytes, char{0});
+    std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
     InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
   });
 }
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
+  if (!block.is_preconditioned) return;
   // A block begins with its factor matrices, inverse roots and snapshots; then come the flags, and all else.
-  std::fill(arena + block.factor[0].offset, arena + block.diagonal.offset, char{0});
-  for (int k = 0; k < block.order(); ++k) {
+  std::fill(arena + block.state_offset, arena + block.diagonal.offset, char{0});
+  for (int k = 0; k < block.factor_count(); ++k) {
     if (initial == InitialInverse::kIdentity) {
       SetIdentity(block.inverse[static_cast<size_t>(k)], block.shape[k], arena);
     }

@@ -18,7 +18,7 @@ static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const auto d = static_cast<double>(block.shape[k]);
     large_factors += block.shape[k] >= kRootsSideBySide ? 1 : 0;
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
@@ -29,7 +29,7 @@ bool MayBeDivided(const Block& block) {
 template <typename Real>
 int64_t PairBytes(const Block& block) {
   int64_t bytes = 0;
-  for (int k = 0; k < block.order(); ++k) bytes += FactorPair<Real>::WorkingBytes(block, k);
+  for (int k = 0; k < block.factor_count(); ++k) bytes += FactorPair<Real>::WorkingBytes(block, k);
   return bytes;
 }
 
@@ -48,7 +48,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     const auto real = static_cast<int64_t>(SizeOf(block->computation));
     const auto root = static_cast<int64_t>(SizeOf(block->root_dtype));
     const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
-    for (int k = 0; k < block->order(); ++k) {
+    for (int k = 0; k < block->factor_count(); ++k) {
       const int64_t d = block->shape[k];
       const int64_t elements = RootWorkspace<double>::Elements(method, d);
       root_bytes = std::max(root_bytes, elements * root);
@@ -60,7 +60,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     }
     pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block) : PairBytes<float>(*block));
     dense = std::max(dense, block->elements * real);
-    factors += block->order();
+    factors += block->factor_count();
     divided = divided || MayBeDivided(*block);
   }
   const auto place = [](int64_t* offset, int64_t size, int64_t* end) {

@@ -51,8 +51,8 @@ DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, c
     for (const ShapeClass& of_shape : wave.classes) {
       const Block& block = *wave.items[of_shape.first].block;
       const auto count = static_cast<int64_t>(of_shape.count);
-      layout.root_count += count * block.order();
-      for (int k = 0; k < block.order(); ++k) {
+      layout.root_count += count * block.factor_count();
+      for (int k = 0; k < block.factor_count(); ++k) {
         layout.root_workspace_bytes =
             std::max(layout.root_workspace_bytes,
                      RootWorkspaceBytes(groups[block.group].root_method, block.shape[k], count, block.root_dtype));

@@ -29,6 +29,8 @@ GroupNumbers NumbersOf(const Settings& settings) {
   numbers.root_tolerance = settings.root_tolerance;
   numbers.root_rank_rtol = settings.root_rank_rtol;
   numbers.root_rank_atol = settings.root_rank_atol;
+  numbers.root_relative_epsilon = settings.root_relative_epsilon;
+  numbers.refresh_growth = settings.refresh_growth;
   numbers.start_preconditioning_step = settings.start_preconditioning_step;
   numbers.precondition_frequency = settings.precondition_frequency;
   numbers.root_async = settings.root_async;

@@ -18,7 +18,7 @@
 namespace shampoo::cuda {
 
 // Raised whenever anything in this file, or in the structs of the plan that it hands over, changes.
-inline constexpr int32_t kInterface = 2;
+inline constexpr int32_t kInterface = 3;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // What a call of the plugin ends with. text lives until the thread's next call; nullptr where code is kOk.
@@ -36,7 +36,7 @@ struct DeviceScalar {
 // The settings of a group that a step needs, as they are in force.
 struct GroupNumbers {
   double lr, beta1, beta2, epsilon, momentum, weight_decay, grafting_beta2, grafting_epsilon, gradient_scale;
-  double exponent_multiplier, root_tolerance, root_rank_rtol, root_rank_atol;
+  double exponent_multiplier, root_tolerance, root_rank_rtol, root_rank_atol, root_relative_epsilon, refresh_growth;
   int64_t start_preconditioning_step, precondition_frequency, root_async, root_order, root_max_iterations;
   DeviceScalar bound_lr, bound_gradient_scale;
   Grafting grafting;
@@ -48,6 +48,11 @@ struct GroupNumbers {
   Output output;
   int32_t use_bias_correction, use_nesterov, root_spread;
 };
+
+constexpr RefreshKeys RefreshKeysOf(const GroupNumbers& numbers) {
+  return {numbers.start_preconditioning_step, numbers.precondition_frequency, numbers.root_async,
+          numbers.refresh_growth, numbers.root_spread != 0};
+}
 
 struct ParamOfPlan {
   int64_t elements;

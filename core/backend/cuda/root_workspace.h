@@ -31,7 +31,7 @@ inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootP
 
 // What is kept of each matrix, and of each piece of one.
 inline constexpr int64_t kRootMemberBytes = 96;
-inline constexpr int64_t kRootPartialBytes = 16;
+inline constexpr int64_t kRootPartialBytes = 24;
 
 inline constexpr int kRootMatrices = 4;
 inline constexpr int kRootVectors = 8;

@@ -14,13 +14,14 @@ namespace {
 constexpr int64_t kElementAlignment = 64;
 
 auto KindOf(const Block& block) {
-  return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.shape.ndim,
-                    block.shape.dims, block.inverse[0].dtype);
+  return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.factor_count(),
+                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
 }
 
 int64_t MatrixElements(const Block& block) {
   int64_t elements = 0;
-  for (int k = 0; k < block.order(); ++k) elements += RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+  for (int k = 0; k < block.factor_count(); ++k)
+    elements += RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
   return elements;
 }
 
@@ -33,9 +34,9 @@ void AddClass(const std::vector<const Block*>& blocks, size_t first, size_t coun
   of_shape.stride = RoundUp(block.elements, kElementAlignment);
   const auto number = static_cast<int64_t>(count);
   of_shape.first_root = *roots;
-  *roots += number * block.order();
+  *roots += number * block.factor_count();
   std::array<int64_t, kMaxDims> matrix_base{};
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     of_shape.matrix_stride[at] = RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
     matrix_base[at] = wave->matrix_elements;
@@ -44,7 +45,7 @@ void AddClass(const std::vector<const Block*>& blocks, size_t first, size_t coun
   }
   for (int64_t i = 0; i < number; ++i) {
     WaveItem item{blocks[first + static_cast<size_t>(i)], wave->elements + i * of_shape.stride};
-    for (size_t k = 0; k < static_cast<size_t>(block.order()); ++k) {
+    for (size_t k = 0; k < static_cast<size_t>(block.factor_count()); ++k) {
       item.matrix_at[k] = matrix_base[k] + i * of_shape.matrix_stride[k];
     }
     wave->items.push_back(item);
@@ -75,7 +76,7 @@ std::vector<Wave> MakeWaves(const std::vector<const Block*>& blocks) {
     size_t alike = 1;
     while (first + alike < sorted.size() && KindOf(*sorted[first + alike]) == KindOf(block)) ++alike;
     const int64_t elements = RoundUp(block.elements, kElementAlignment);
-    const int64_t matrix_elements = MatrixElements(block);
+    const int64_t matrix_elements = std::max<int64_t>(MatrixElements(block), 1);
     while (alike > 0) {
       const bool fits_kind =
           !waves.empty() && waves.back().bucket == block.bucket && waves.back().computation == block.computation;

@@ -59,6 +59,7 @@ inline ConfigPtr MakeConfig(const Values& values = {}) {
   shampoo_config* config = nullptr;
   REQUIRE_OK(shampoo_config_create(&config));
   ConfigPtr made(config);
+  REQUIRE_OK(shampoo_config_set_str(config, "preset", "shampoo_2024"));
   for (const auto& [key, value] : values) REQUIRE_OK(shampoo_config_set_str(config, key, value));
   return made;
 }

@@ -31,6 +31,7 @@ inline shampoo_param_desc Param(const char* name, std::vector<int64_t> shape, in
 inline shampoo_config* MakeConfig(const Keys& keys) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
+  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
   for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   return config;
 }

@@ -58,7 +58,8 @@ class Trained {
   explicit Trained(const Model& model) {
     shampoo_config* config = nullptr;
     Try(shampoo_config_create(&config));
-    for (const auto& [key, value] : Keys{{"max_preconditioner_dim", model.block_dim},
+    for (const auto& [key, value] : Keys{{"preset", "shampoo_2024"},
+                                         {"max_preconditioner_dim", model.block_dim},
                                          {"use_merge_dims", "false"},
                                          {"on_block_mismatch", "reset"},
                                          {"momentum", "0.9"},

@@ -165,6 +165,7 @@ TEST_CASE("a parameter without elements takes its part of the workspace that is 
   const shampoo_allocator allocator = recorder.allocator();
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
+  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   place.device_type = SHAMPOO_CUDA;
   place.shard_world = 2;

@@ -36,6 +36,7 @@ class DeviceHost {
     TheFake().replay = replay;
     shampoo_config* config = nullptr;
     Must(shampoo_config_create(&config));
+    Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
     Must(shampoo_config_set_str(config, "use_merge_dims", "false"));
     for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;

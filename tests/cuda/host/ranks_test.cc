@@ -84,6 +84,7 @@ class Ranks {
   void Create(int rank, const Keys& keys, const std::function<void(int, shampoo_param_desc*)>& change) {
     shampoo_config* config = nullptr;
     shampoo_config_create(&config);
+    shampoo_config_set_str(config, "preset", "shampoo_2024");
     for (const auto& [key, value] : keys) shampoo_config_set_str(config, key.c_str(), value.c_str());
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
     place.device_type = SHAMPOO_CUDA;

@@ -74,6 +74,7 @@ TEST_CASE("what does not work on a GPU yet is refused when a plan is made, by it
   for (const auto& [key, value] : keys) {
     shampoo_config* config = nullptr;
     Must(shampoo_config_create(&config));
+    Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
     Must(shampoo_config_set_str(config, key, value));
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
     place.device_type = SHAMPOO_CUDA;

@@ -50,6 +50,7 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
 shampoo_plan* MakePlan(const ModelSpec& spec) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
+  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
   for (const auto& [key, value] : spec.keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   place.threads = spec.threads;

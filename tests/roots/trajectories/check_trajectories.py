@@ -388,6 +388,7 @@ class Library:
         weights, gradients = trajectory.data()
         try:
             self.call("shampoo_config_create", ctypes.byref(config))
+            self.call("shampoo_config_set_str", config, b"preset", b"shampoo_2024")
             for key, value in trajectory.settings.items():
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 self.call("shampoo_config_set_str", config, key.encode(), text.encode())

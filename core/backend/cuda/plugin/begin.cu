@@ -4,6 +4,7 @@
 
 #include "core/backend/cuda/plugin/kernels.h"
 #include "core/backend/cuda/plugin/parts.h"
+#include "core/backend/cuda/plugin/schedule.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -65,9 +66,7 @@ SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_
   const double steps = static_cast<double>(t);
   const bool coupled = numbers.weight_decay_type == WeightDecayType::kCoupled;
   scalars.t = t;
-  scalars.start = numbers.start_preconditioning_step;
-  scalars.frequency = numbers.precondition_frequency;
-  scalars.async = numbers.root_async;
+  scalars.schedule = MakeGroupSchedule(RefreshKeysOf(numbers), t, numbers.grafting, numbers.initial_inverse);
   scalars.gradient_scale = NumberOf(numbers.bound_gradient_scale, numbers.gradient_scale);
   scalars.lr = NumberOf(numbers.bound_lr, numbers.lr);
   scalars.coupled_decay = coupled ? numbers.weight_decay : 0;
@@ -86,12 +85,11 @@ SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_
   const bool corrects_moment = numbers.grafting == Grafting::kAdam && numbers.grafting_beta2 < 1;
   scalars.moment_correction = corrects_moment ? 1 - pow(numbers.grafting_beta2, steps) : 1;
   scalars.grafting_epsilon = numbers.grafting_epsilon;
+  scalars.norm_guard = NormGuard(numbers.root_relative_epsilon);
   scalars.momentum = numbers.momentum;
   scalars.active = 1;
   scalars.nesterov = numbers.use_nesterov;
-  scalars.root_spread = numbers.root_spread;
   scalars.grafting = numbers.grafting;
-  scalars.initial_inverse = numbers.initial_inverse;
   scalars.on_nonfinite = numbers.on_nonfinite;
   scalars.output = numbers.output;
   return scalars;
@@ -152,11 +150,10 @@ struct TakeGroupsBody {
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
     if (has_tasks != 0) return false;
-    const GroupNumbers& group = numbers[i];
-    const int64_t start = group.start_preconditioning_step;
-    if (group.root_spread != 0) return false;  // every step may be another
-    return RootTaskAt(t, start, group.precondition_frequency, false, group.root_async) == RootTask::kNone &&
-           (t >= start) == (expected[i] >= start);
+    const RefreshKeys keys = RefreshKeysOf(numbers[i]);
+    if (keys.spread) return false;  // every step may be another
+    const GroupSchedule schedule = MakeGroupSchedule(keys, t, numbers[i].grafting, numbers[i].initial_inverse);
+    return RootTaskOf(schedule, 0) == RootTask::kNone && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
 
@@ -196,7 +193,7 @@ struct EndStepBody {
     cta.ForEach(refreshed != 0 ? tables.block_count : 0, [&](int64_t b) {
       const DeviceBlock& block = tables.blocks[b];
       if (block.owned == 0) return;
-      for (int k = 0; k < block.order; ++k) tables.told_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
+      for (int k = 0; k < block.factors; ++k) tables.told_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
     });
   }
 };

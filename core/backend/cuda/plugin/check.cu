@@ -115,7 +115,7 @@ class Judgement {
   SHAMPOO_DEVICE bool IsHarmless(double largest) const {
     const bool by_state = block_.owned != 0;
     if (!(largest < ElementLimit() && MomentFits(largest * largest, by_state))) return false;
-    for (int k = 0; k < block_.order; ++k) {
+    for (int k = 0; k < block_.factors; ++k) {
       const double in_slice = static_cast<double>(block_.elements / block_.dims[k]);
       const double slice_square = largest * largest * in_slice;
       if (!(slice_square < product_limit_ && FactorFits(k, slice_square, by_state))) return false;
@@ -171,7 +171,7 @@ class Judgement {
       if (!MomentFits(value * value, by_state != 0)) {
         return Refuse(Refusal::kMomentTooLarge, 0, element, value, by_state != 0);
       }
-      for (int k = 0; k < block_.order; ++k) {
+      for (int k = 0; k < block_.factors; ++k) {
         const double slice_square = LargestSliceSquare(k);
         if (slice_square < product_limit_ && FactorFits(k, slice_square, by_state != 0)) continue;
         return Refuse(Refusal::kFactorTooLarge, k, element, value, by_state != 0);
@@ -206,7 +206,7 @@ class Judgement {
 
   // What the gradients made is finite; what the host wrote may not be.
   SHAMPOO_DEVICE void CheckFactors() const {
-    for (int k = 0; k < block_.order; ++k) {
+    for (int k = 0; k < block_.factors; ++k) {
       const StateSlot& slot = block_.factor[k];
       const char* const factor = tables_.state_in + slot.offset;
       const int64_t d = block_.dims[k];

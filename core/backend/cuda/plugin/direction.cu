@@ -131,7 +131,7 @@ struct ScaleBody {
     const double norm = norm_of(1);
     const bool grafts = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
-      work.down = grafts ? 1 / (norm + 1e-16) : 1;
+      work.down = grafts ? 1 / (norm + group.norm_guard) : 1;
       work.up = grafts ? of_graft : 1;
       // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
       const double size = grafts && IsFinite(norm) ? of_graft : norm;

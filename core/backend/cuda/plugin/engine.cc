@@ -36,7 +36,7 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Wave
   for (const Wave& wave : waves) {
     for (const ShapeClass& of_shape : wave.classes) {
       const Block& block = *wave.items[of_shape.first].block;
-      for (int k = 0; k < block.order(); ++k) {
+      for (int k = 0; k < block.factor_count(); ++k) {
         sizes.push_back({plan.groups[block.group].root_method, block.shape[k], static_cast<int64_t>(of_shape.count),
                          block.root_dtype});
       }
@@ -108,7 +108,7 @@ Status Engine::Build(const EngineDesc& desc) {
     state_ = static_cast<char*>(desc.state);
   }
   int64_t all_roots = 0;
-  for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].order();
+  for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
   SHAMPOO_RETURN_IF_ERROR(
       told_.Allocate(static_cast<int64_t>(sizeof(ToldReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus))));
   for (size_t i = 0; i < handles_.size(); ++i) {

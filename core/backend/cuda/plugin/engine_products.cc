@@ -61,7 +61,7 @@ Status Engine::MultiplyGradients(const Handles& handles, const Wave& wave, const
   char* const base = workspace_.data();
   const Tensors gradients{base + layout_.first + item.at * element, of_shape.stride, element};
   const Tensors moved{base + layout_.second + item.at * element, of_shape.stride, element};
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, of_shape.matrix_stride[at], element};
     const Unfolding u = UnfoldingOf(block, k);
@@ -87,7 +87,7 @@ Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeCla
   options.tf32 = tf32_;
   Tensors from{base + layout_.first + item.at * element, of_shape.stride, element};
   Tensors to{base + layout_.second + item.at * element, of_shape.stride, element};
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     const Unfolding u = UnfoldingOf(block, k);
     const int64_t other = u.before * u.after;

@@ -109,7 +109,7 @@ Status Engine::ComputeRun(const StepArgs& args, const Wave& wave, const RootRun&
   const Block& block = *item.block;
   const auto element = static_cast<int64_t>(SizeOf(wave.computation));
   const auto class_count = static_cast<int64_t>(run.of_shape->count);
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     const int64_t root = run.of_shape->first_root + k * class_count + run.begin;
     RootBatch batch;

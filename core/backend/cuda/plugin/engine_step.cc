@@ -16,7 +16,8 @@ namespace {
 // As RuleFor on the device, for the launches.
 bool Preconditions(const StepArgs& args, const Block& block) {
   const int64_t t = args.expected_step[block.group];
-  return t > 0 && t >= args.groups[block.group].start_preconditioning_step + block.phase;
+  const int64_t first = FirstRefreshOf(RefreshKeysOf(args.groups[block.group]), block.phase);
+  return block.is_preconditioned && t > 0 && t >= first;
 }
 
 }  // namespace

@@ -27,13 +27,14 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   std::copy(block.stride.begin(), block.stride.end(), made.stride);
   made.offset = block.offset;
   made.order = block.order();
+  made.factors = block.factor_count();
   made.param = block.param;
   made.group = block.group;
   made.owned = plan.owned[index] != 0 ? 1 : 0;
   made.dense = IsDense(block) ? 1 : 0;
   made.computation = block.computation;
   made.phase = block.phase;
-  for (int k = 0; k < block.order(); ++k) {
+  for (int k = 0; k < block.factor_count(); ++k) {
     made.factor[k] = block.factor[static_cast<size_t>(k)];
     made.inverse[k] = block.inverse[static_cast<size_t>(k)];
     made.snapshot[k] = block.snapshot[static_cast<size_t>(k)];
@@ -84,7 +85,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     host.blocks.push_back(TableOf(plan_, b));
     DeviceBlock& block = host.blocks.back();
     block.plan_root = plan_root;
-    plan_root += block.order;
+    plan_root += block.factors;
     block.first_scan_tile = static_cast<int64_t>(host.scan_tiles.size());
     for (int64_t part = 0; part < block.tiles; ++part) {
       host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(part)});
@@ -130,7 +131,7 @@ Status Engine::FillTables(cudaStream_t stream) {
         tile += block.tiles;
         host.wave_blocks.push_back(b);
         for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
-        for (int k = 0; k < block.order; ++k) {
+        for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = of_shape.first_root + k * count + i;
           AppendMatrixTiles(b, k, block.dims[k], &host.matrix_tiles);

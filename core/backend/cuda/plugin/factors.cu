@@ -209,7 +209,7 @@ struct NoteSnapshotsBody {
       tables.ahead_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;
       const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
-      for (int k = 0; k < block.order; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
+      for (int k = 0; k < block.factors; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
       *reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset) = group.t;
     });
   }
@@ -228,7 +228,7 @@ struct MarkRootsBody {
       if (!IsStepped(tables, b)) return;
       const RootTask task = ActualTask(tables, b);
       if (!Refreshes(task)) return;
-      for (int k = 0; k < block.order; ++k) {
+      for (int k = 0; k < block.factors; ++k) {
         RootStatus& status = tables.roots[block.root_at[k]];
         if (task == RootTask::kTakeOver) status = tables.ahead_roots[block.root_at[k]];
         status.ticket = ticket;
@@ -246,7 +246,7 @@ struct FindFlagsBody {
       const DeviceBlock& block = tables.blocks[b];
       if (block.owned == 0) return;
       const auto* const own = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
-      for (int k = 0; k < block.order; ++k) flags[block.root_at[k]] = own + k;
+      for (int k = 0; k < block.factors; ++k) flags[block.root_at[k]] = own + k;
     });
   }
 };

@@ -14,19 +14,19 @@ struct InitializeFactorsBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceBlock& block = tables.blocks[first + cta.index()];
-    if (block.owned == 0) return;
+    if (block.owned == 0 || block.factors == 0) return;
     // A block begins with its factor matrices, inverse roots and snapshots; then come the flags.
     auto* const words = reinterpret_cast<uint64_t*>(arena + block.factor[0].offset);
     cta.ForEach((block.diagonal.offset - block.factor[0].offset) / 8, [&](int64_t i) { words[i] = 0; });
     const bool identity = initial_by_group[block.group] == InitialInverse::kIdentity;
-    for (int k = 0; k < block.order; ++k) {
+    for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.inverse[k];
       const int64_t d = block.dims[k];
       cta.ForEach(identity ? d : 0,
                   [&](int64_t i) { WriteAs(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i), 1.0F); });
     }
     auto* const flags = reinterpret_cast<int32_t*>(arena + block.diagonal.offset);
-    cta.ForEach(block.order, [&](int64_t k) { flags[k] = 1; });
+    cta.ForEach(block.factors, [&](int64_t k) { flags[k] = 1; });
   }
 };
 

@@ -23,6 +23,7 @@ RootSpec SpecOf(const RootBatch& batch, const GroupNumbers& group) {
   spec.numerator = batch.root;
   spec.exponent = -group.exponent_multiplier / static_cast<double>(batch.root);
   spec.epsilon = group.epsilon;
+  spec.relative_epsilon = group.root_relative_epsilon;
   spec.tolerance = group.root_tolerance;
   spec.max_iterations = group.root_max_iterations;
   spec.order = group.root_order;

@@ -16,6 +16,7 @@ namespace shampoo::cuda {
 
 // What is known of a matrix while its root is computed.
 struct RootMember {
+  double epsilon;  // as added to the eigenvalues of the matrix itself
   double shift;    // coupled iterations: was added to the diagonal of the scaled matrix
   double error;    // max |Y - I|
   double start;    // the first X is a multiple of I
@@ -28,6 +29,7 @@ struct RootMember {
   int32_t diagonal;  // as in MatrixFacts
   int32_t shortcut;  // its root is that of the diagonal
   int32_t replaced;  // solvers see the identity
+  int32_t zero;      // with a relative epsilon: nothing but zeros, whose root is the identity
   int32_t iterations;
   int32_t converged;
   int32_t running;
@@ -41,6 +43,7 @@ struct RootPartial {
     double sum;
   };
   uint64_t second;
+  double trace;
 };
 static_assert(sizeof(RootPartial) <= kRootPartialBytes);
 

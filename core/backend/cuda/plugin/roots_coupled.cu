@@ -88,7 +88,9 @@ struct StartBody {
   }
 
   SHAMPOO_DEVICE void StartHigherOrder(double largest, double p, RootMember* member) const {
-    const double epsilon = fmax(chunk.spec.epsilon * largest, ldexp(1e-16, -member->scale));
+    const double epsilon = chunk.spec.relative_epsilon > 0
+                               ? member->shift
+                               : fmax(chunk.spec.epsilon * largest, ldexp(1e-16, -member->scale));
     member->shift = epsilon;
     largest += epsilon;
     const double k = pow(largest / epsilon, 1 / p);

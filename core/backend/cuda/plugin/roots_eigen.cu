@@ -81,7 +81,8 @@ struct TransformBody {
     const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
     Root* const to = static_cast<Root*>(roots) + cta.index() * n;
     // X = B^T B with row i of B = l_i^(exponent / 2) q_i.
-    const EigenvalueRule root_of(chunk.spec, chunk.spec.exponent / 2, chunk.members[cta.index()].scale,
+    const RootMember& member = chunk.members[cta.index()];
+    const EigenvalueRule root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
                                  static_cast<double>(l[0]), static_cast<double>(l[n - 1]));
     const int64_t without = cta.First(n, [&](int64_t i) { return !IsFinite(root_of(static_cast<double>(l[i]))); });
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(root_of(static_cast<double>(l[i]))); });
@@ -94,13 +95,16 @@ struct TransformBody {
     const int64_t n = chunk.n;
     const Real* const matrix = static_cast<const Real*>(chunk.matrices) + cta.index() * chunk.stride;
     const double divisor = *chunk.divisor;
-    const auto element = [&](int64_t i) { return static_cast<double>(matrix[i * n + i]) / divisor; };
+    const RootMember& member = chunk.members[cta.index()];
+    const int scale = chunk.spec.relative_epsilon > 0 ? member.scale : 0;
+    const auto element = [&](int64_t i) { return ldexp(static_cast<double>(matrix[i * n + i]) / divisor, -scale); };
     Root* const to = static_cast<Root*>(roots) + cta.index() * n;
+    if (member.zero != 0) return cta.ForEach(n, [&](int64_t i) { to[i] = Root{1}; });
     const double largest =
         BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmax(element(i), 0)); }));
     const double least = -BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmin(element(i), 0)); }));
-    const EigenvalueRule plain(chunk.spec, chunk.spec.exponent, 0, 0, largest);
-    const EigenvalueRule clamped(chunk.spec, chunk.spec.exponent, 0, least, largest);
+    const EigenvalueRule plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest);
+    const EigenvalueRule clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest);
     const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
     const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });

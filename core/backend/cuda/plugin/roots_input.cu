@@ -18,10 +18,14 @@ struct InspectPieceBody {
     });
     const uint64_t diagonal = cta.Largest(
         piece.rows, [&](int64_t i) { return MagnitudeBits(static_cast<double>(rows[i * n + piece.first + i])); });
+    const double trace = cta.Sum(piece.rows, [&](int64_t i) {
+      return static_cast<double>(rows[i * n + piece.first + i]) / static_cast<double>(n);
+    });
     cta.Once([&] {
       RootPartial& partial = chunk.partials[cta.index()];
       partial.largest = off_diagonal;
       partial.second = diagonal;
+      partial.trace = trace;
     });
   }
 };
@@ -33,10 +37,11 @@ struct BeginMemberBody {
     const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
     const uint64_t off_diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].largest; });
     const uint64_t diagonal = cta.Largest(chunk.pieces, [&](int64_t i) { return partials[i].second; });
-    cta.Once([&] { chunk.members[cta.index()] = Begin(cta.index(), off_diagonal, diagonal); });
+    const double trace = cta.Sum(chunk.pieces, [&](int64_t i) { return partials[i].trace; });
+    cta.Once([&] { chunk.members[cta.index()] = Begin(cta.index(), off_diagonal, diagonal, trace); });
   }
 
-  SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal) const {
+  SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal, double trace) const {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
     const double largest = magnitude / *chunk.divisor;
@@ -50,22 +55,30 @@ struct BeginMemberBody {
       member.failure = RootFailure::kInfInput;
     }
     const bool finite = member.failure == RootFailure::kNone;
-    double shift = spec.epsilon;
+    const bool is_relative = spec.relative_epsilon > 0;
+    // As WithEpsilonOf (core/roots/ladder.cc).
+    member.epsilon = spec.epsilon;
+    if (is_relative) member.epsilon = finite ? spec.relative_epsilon * fmax(trace / *chunk.divisor, 0) : 0;
+    member.zero = is_relative && finite && largest == 0;
+    double shift = member.epsilon;
     double of_matrix = finite ? largest : 1;
     if (spec.method == RootMethod::kEigen) {
       member.kind = RootKind::kEigen;
-      member.shortcut = finite && (chunk.n == 1 || (member.diagonal != 0 && *chunk.may_be_diagonal[index] != 0));
+      member.shortcut =
+          finite && (chunk.n == 1 || member.zero || (member.diagonal != 0 && *chunk.may_be_diagonal[index] != 0));
       if (member.shortcut != 0) member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
     } else {
       const bool higher = spec.method == RootMethod::kHigherOrder;
       member.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
-      shift = higher ? 1e-16 : spec.epsilon;
-      of_matrix = fmax(of_matrix, shift);
+      if (member.zero) member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
+      shift = higher && !is_relative ? 1e-16 : member.epsilon;
+      of_matrix = member.zero ? 1 : fmax(of_matrix, shift);
     }
-    member.replaced = !finite || member.shortcut != 0;
-    member.scale = RootScale(of_matrix, shift);
-    if (spec.method != RootMethod::kEigen) {
-      member.shift = ldexp(spec.epsilon, -member.scale);
+    member.replaced = !finite || member.shortcut != 0 || member.zero != 0;
+    member.scale = member.zero ? 0 : RootScale(of_matrix, shift);
+    if (is_relative) member.scale = WholeRootScale(member.scale, spec.exponent);
+    if (spec.method != RootMethod::kEigen) member.shift = ldexp(member.epsilon, -member.scale);
+    if (spec.method != RootMethod::kEigen || is_relative) {
       member.factor = exp2(static_cast<double>(member.scale) * spec.exponent);
     }
     return member;

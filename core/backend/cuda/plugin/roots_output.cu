@@ -35,8 +35,9 @@ struct NoteLargestBody {
     double largest = 0;
     if (chunk.members[cta.index()].shortcut != 0) {
       const Root* const diagonal = VectorOf<Root>(chunk, roots, cta.index());
+      const double factor = chunk.members[cta.index()].factor;
       largest = BitsAs<double>(
-          cta.Largest(chunk.n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(diagonal[i])); }));
+          cta.Largest(chunk.n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(diagonal[i]) * factor); }));
     } else if (chunk.n > 1 || chunk.spec.method != RootMethod::kEigen) {
       largest = LargestOfPieces(cta, chunk, chunk.pieces);
     }
@@ -135,7 +136,8 @@ struct DeliverBody {
       const Root* const diagonal = VectorOf<Root>(chunk, roots, piece.member);
       cta.ForEach(piece.rows * n, [&](int64_t i) {
         const RootPlace place = PlaceAt(piece, n, i);
-        to[i] = place.on_diagonal() ? static_cast<Real>(diagonal[place.row]) : Real{0};
+        const double value = static_cast<double>(diagonal[place.row]) * member.factor;
+        to[i] = place.on_diagonal() ? static_cast<Real>(value) : Real{0};
       });
       return;
     }

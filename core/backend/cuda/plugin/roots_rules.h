@@ -21,17 +21,28 @@ SHAMPOO_DEVICE inline int RootScale(double largest, double shift) {
   return k > -2000 ? k : 0;
 }
 
+// As WholeRootScale (core/roots/matrix.h).
+SHAMPOO_DEVICE inline int WholeRootScale(int scale, double exponent) {
+  const double root = fabs(1 / exponent);
+  if (!(root >= 1 && root <= 64 && root == floor(root))) return scale;
+  const int step = static_cast<int>(root);
+  const int above = scale % step;
+  return scale - (above < 0 ? above + step : above);
+}
+
 // As RootOfEigenvalue (core/roots/eigen.cc).
 class EigenvalueRule {
  public:
-  // least and largest eigenvalue of the scaled matrix.
-  SHAMPOO_DEVICE EigenvalueRule(const RootSpec& spec, double exponent, int scale, double least, double largest)
+  // epsilon: of the matrix itself; least and largest eigenvalue: of the scaled one.
+  SHAMPOO_DEVICE EigenvalueRule(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
+                                double largest)
       : pseudo_inverse_(spec.pseudo_inverse),
         exponent_(exponent),
         least_(fmin(least, 0.0)),
-        epsilon_(ldexp(spec.epsilon, -scale)),
+        epsilon_(ldexp(epsilon, -scale)),
         cutoff_(fmax(spec.rank_rtol * fmax(largest, 0.0), ldexp(spec.rank_atol, -scale))),
         scale_(scale),
+        is_scaled_(spec.relative_epsilon > 0),
         unscale_(exp2(static_cast<double>(scale) * exponent / 2)) {}
 
   // NaN: there is no such root.
@@ -40,6 +51,7 @@ class EigenvalueRule {
     // In this order: next to a large negative eigenvalue epsilon would be lost.
     const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
     if (!(shifted > 0 || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
+    if (is_scaled_) return pow(shifted, exponent_);
     const double original = ldexp(shifted, scale_);
     if (IsFinite(original) && fabs(original) >= DBL_MIN) return pow(original, exponent_);
     // In two factors, as one may be out of range where the root is not.
@@ -53,6 +65,7 @@ class EigenvalueRule {
   double epsilon_;
   double cutoff_;
   int scale_;
+  bool is_scaled_;
   double unscale_;
 };
 

@@ -6,9 +6,8 @@
 
 namespace shampoo::cuda {
 
-// As ScheduleAt (core/step).
 SHAMPOO_DEVICE inline RootTask ScheduledTask(const GroupScalars& group, const DeviceBlock& block) {
-  return RootTaskAt(group.t, group.start + block.phase, group.frequency, group.root_spread != 0, group.async);
+  return ScheduleOf(group.schedule, block.phase, block.factors > 0).task;
 }
 
 // As Optimizer::ScheduleOf (core/optimizer): what is done for the roots of a block that is stepped. kNone where there
@@ -19,11 +18,11 @@ SHAMPOO_DEVICE inline RootTask ActualTask(const Tables& tables, int32_t b) {
   const RootTask task = ScheduledTask(group, block);
   if (task != RootTask::kFromSnapshot) return task;
   const int64_t taken = *reinterpret_cast<const int64_t*>(tables.state_out + block.snapshot_step.offset);
-  return taken == group.t - group.async ? tables.tasks[b] : RootTask::kNone;
+  return taken == group.t - group.schedule.keys.async ? tables.tasks[b] : RootTask::kNone;
 }
 
 SHAMPOO_DEVICE inline DirectionRule RuleFor(const GroupScalars& group, const DeviceBlock& block) {
-  return RuleAt(group.t, group.start + block.phase, group.grafting, group.initial_inverse);
+  return ScheduleOf(group.schedule, block.phase, block.factors > 0).rule;
 }
 
 }  // namespace shampoo::cuda

@@ -19,6 +19,7 @@ struct DeviceBlock {
   int64_t stride[kMaxDims];  // in the caller's buffers
   int64_t offset;
   int32_t order;
+  int32_t factors;  // order, or 0: follows the grafting method alone
   int32_t param;
   int32_t group;
   int32_t owned;
@@ -52,13 +53,12 @@ struct GroupScalars {
   double gradient_scale, coupled_decay, factor_keep, factor_add, moment_keep, moment_add, factor_correction;
   double snapshot_correction;
   double filter_keep, filter_correction, moment_correction, grafting_epsilon, decoupled_decay, momentum, lr;
+  double norm_guard;
   int64_t t;
-  int64_t start, frequency, async;
+  GroupSchedule schedule;
   int32_t active;
   int32_t nesterov;
-  int32_t root_spread;
   Grafting grafting;
-  InitialInverse initial_inverse;
   OnNonFinite on_nonfinite;
   Output output;
 };

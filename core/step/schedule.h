@@ -1,0 +1,181 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/settings.h"
+
+// Which steps refresh inverse roots, and what becomes of the gradient in each. Functions of the number of the step and
+// of keys alone, so that ranks, backends and resumed runs agree; host and device compile the same ones.
+namespace shampoo {
+
+inline constexpr int64_t kStepLimit = int64_t{1} << 53;  // counters stay below it, and so are exact as doubles
+
+// What becomes of the filtered gradient H of a block.
+enum class DirectionRule {
+  kPrecondition,  // P = H contracted with the inverse roots, then grafted
+  kGraft,         // P = D, the grafting method's own direction
+  kFiltered,      // P = H: the inverse roots are still identities
+  kZero,          // P = 0: the inverse roots are still zero
+};
+
+// What a step does for the inverse roots of a block.
+enum class RootTask : unsigned char {
+  kNone,
+  kCompute,       // they are computed from the factor matrices as they are now
+  kTakeSnapshot,  // the factor matrices are kept, to compute them later
+  kFromSnapshot,  // they are computed from what was kept root_async steps ago, and used from now on
+  kTakeOver,      // the same, but that they have been computed since, on a device
+};
+
+// Whether a step uses roots from now on that it did not use before.
+constexpr bool Refreshes(RootTask task) {
+  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kTakeOver;
+}
+
+struct RootSchedule {
+  RootTask task = RootTask::kNone;
+  DirectionRule rule = DirectionRule::kPrecondition;
+
+  bool refreshes() const { return Refreshes(task); }
+};
+
+// The keys that decide when roots are refreshed.
+struct RefreshKeys {
+  int64_t start = 1;  // start_preconditioning_step, resolved
+  int64_t frequency = 1;
+  int64_t async = 0;  // below the frequency
+  double growth = 0;
+  bool spread = false;
+};
+
+// A refresh of a group. With root_spread each block has its own within the interval that begins with it.
+struct Refresh {
+  int64_t step = 0;      // 0: there was none yet
+  int64_t interval = 0;  // steps until the next one; without refresh_growth the frequency
+  int64_t number = 0;    // counted from 1
+};
+
+// max(1, min(frequency, floor(growth * t)))
+constexpr int64_t IntervalAfter(const RefreshKeys& keys, int64_t t) {
+  const double grown = keys.growth * static_cast<double>(t);
+  if (keys.growth == 0 || !(grown < static_cast<double>(keys.frequency))) return keys.frequency;
+  return grown < 1 ? 1 : static_cast<int64_t>(grown);
+}
+
+// The first step t with growth * t >= value.
+constexpr int64_t FirstStepWith(double growth, double value) {
+  const double quotient = value / growth;
+  if (!(quotient < static_cast<double>(kStepLimit))) return kStepLimit;
+  auto t = static_cast<int64_t>(quotient);
+  // The quotient is rounded: the products decide, as in IntervalAfter.
+  while (growth * static_cast<double>(t) < value) ++t;
+  while (t > 0 && growth * static_cast<double>(t - 1) >= value) --t;
+  return t;
+}
+
+// The last refresh at or before step t. Intervals only grow, so that refreshes of one interval are passed in one go.
+constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
+  if (t < keys.start) return {};
+  const int64_t frequency = keys.frequency;
+  if (keys.growth == 0 && keys.spread) {
+    const int64_t before = (t - keys.start) / frequency;
+    return {keys.start + before * frequency, frequency, before + 1};
+  }
+  if (keys.growth == 0) {
+    // The reference's schedule: the start, and the multiples of the frequency after it.
+    const int64_t multiple = t / frequency * frequency;
+    return {multiple > keys.start ? multiple : keys.start, frequency, t / frequency - keys.start / frequency + 1};
+  }
+  int64_t before = 0;
+  for (int64_t at = keys.start;;) {
+    const int64_t interval = IntervalAfter(keys, at);
+    int64_t end = t + 1;
+    if (interval < frequency) {
+      const int64_t longer = FirstStepWith(keys.growth, static_cast<double>(interval + 1));
+      end = longer < end ? longer : end;
+    }
+    const int64_t passed = (end - 1 - at) / interval;
+    const int64_t last = at + passed * interval;
+    before += passed;
+    if (last + interval > t) return {last, interval, before + 1};
+    at = last + interval;
+    ++before;
+  }
+}
+
+// A step of a group: what the schedules of its blocks have in common.
+struct GroupSchedule {
+  RefreshKeys keys;
+  int64_t t = 0;
+  Refresh last;           // at or before t
+  Refresh last_of_taken;  // at or before t - async, where roots may be used that were computed since
+  int64_t first_interval = 1;
+  Grafting grafting = Grafting::kNone;
+  InitialInverse initial_inverse = InitialInverse::kIdentity;
+};
+
+constexpr GroupSchedule MakeGroupSchedule(const RefreshKeys& keys, int64_t t, Grafting grafting,
+                                          InitialInverse initial_inverse) {
+  return {keys,
+          t,
+          LastRefresh(keys, t),
+          LastRefresh(keys, t - keys.async),
+          IntervalAfter(keys, keys.start),
+          grafting,
+          initial_inverse};
+}
+
+// By how many steps a block's refresh follows that of the group: floor(phase * interval / frequency), which is below
+// the interval.
+constexpr int64_t SpreadOffset(const RefreshKeys& keys, int64_t phase, int64_t interval) {
+  if (!keys.spread || interval == keys.frequency) return keys.spread ? phase : 0;
+  const double exact = static_cast<double>(phase) * static_cast<double>(interval) / static_cast<double>(keys.frequency);
+  const auto offset = static_cast<int64_t>(exact);
+  return offset < interval ? offset : interval - 1;
+}
+
+// How many of the steps 1 to `steps` refresh the roots of a block.
+constexpr int64_t RefreshCount(const RefreshKeys& keys, int64_t steps) { return LastRefresh(keys, steps).number; }
+
+// The first step at which a block with this phase is preconditioned.
+constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
+  return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
+}
+
+// Whether the roots of a refresh are used only `async` steps after it. The first roots of a block have none before them
+// that steps could go on with, and no refresh may overtake the one before it.
+constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
+  return keys.async > 0 && refresh.step != keys.start && refresh.interval > keys.async;
+}
+
+constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase) {
+  const RefreshKeys& keys = group.keys;
+  const auto is_at = [&](const Refresh& refresh, int64_t t) {
+    return refresh.step > 0 && t == refresh.step + SpreadOffset(keys, phase, refresh.interval);
+  };
+  if (is_at(group.last, group.t)) return IsDeferred(keys, group.last) ? RootTask::kTakeSnapshot : RootTask::kCompute;
+  const bool follows = is_at(group.last_of_taken, group.t - keys.async) && IsDeferred(keys, group.last_of_taken);
+  return follows ? RootTask::kFromSnapshot : RootTask::kNone;
+}
+
+constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
+  const int64_t first = group.keys.start + SpreadOffset(group.keys, phase, group.first_interval);
+  if (is_preconditioned && group.t >= first) return DirectionRule::kPrecondition;
+  if (group.grafting != Grafting::kNone) return DirectionRule::kGraft;
+  return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
+}
+
+// phase: of the block, with root_spread; otherwise 0.
+constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
+  return {is_preconditioned ? RootTaskOf(group, phase) : RootTask::kNone,
+          DirectionRuleOf(group, phase, is_preconditioned)};
+}
+
+constexpr RefreshKeys RefreshKeysOf(const Settings& settings) {
+  return {settings.start_preconditioning_step, settings.precondition_frequency, settings.root_async,
+          settings.refresh_growth, settings.root_spread};
+}
+
+}  // namespace shampoo
