@@ -82,11 +82,11 @@ const Key kKeys[] = {
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) get a factor matrix. false: they follow "
             "the grafting method alone, which takes no factor matrix; without a grafting method they are preconditioned.",
      .flag = &Settings::precondition_1d},
-    {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "20",
+    {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "
             "matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
-    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.05",
+    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: after a refresh at step t the next one follows "
             "max(1, min(precondition_frequency, floor(refresh_growth * t))) steps later, and the first one is at "
             "start_preconditioning_step. 0: refreshes at start_preconditioning_step and at multiples of "

@@ -145,7 +145,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                CountText(data.threads, "thread"));
   });
   if (data.placement.shard_world > 1) LogText(LogLevel::kInfo, [&data] { return TextOfForms(data); });
-  LogText(LogLevel::kInfo, [&data] { return TextOfThinFactors(data); });
+  LogText(LogLevel::kWarning, [&data] { return TextOfThinFactors(data); });
   *out = std::move(optimizer);
   return {};
 }

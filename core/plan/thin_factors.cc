@@ -49,12 +49,13 @@ std::string TextOfThinFactors(const PlanData& plan) {
   const Settings& settings = plan.groups[static_cast<size_t>(block.group)];
   const bool is_relative = settings.root_method == RootMethod::kHigherOrder;
   return Cat("the first inverse roots rest on few gradients: ", thin, " of ", count,
-             count == 1 ? " factor matrix" : " factor matrices", " cannot be of full rank then, such as ",
+             count == 1 ? " factor matrix" : " factor matrices", " cannot be of full rank by then, such as ",
              BlockName(plan.params[static_cast<size_t>(block.param)], block), "/factor.", worst.dim, " of order ",
-             block.shape[worst.dim], " with rank ", worst.rank, " at most after ", CountText(worst.step, "step"),
-             "; all else in it is epsilon, ", settings.epsilon, is_relative ? " times its largest eigenvalue" : "",
-             ". If the loss stands still once they are used: a later start_preconditioning_step, a larger epsilon, "
-             "use_merge_dims false, or a smaller max_preconditioner_dim");
+             block.shape[worst.dim], " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
+             "; in all other directions it is the epsilon of ", settings.epsilon,
+             is_relative ? " times its largest eigenvalue" : "",
+             " alone, and the loss may not fall. Set root_relative_epsilon (1e-05 suits most models) in the place of "
+             "epsilon, or a later start_preconditioning_step");
 }
 
 }  // namespace shampoo

@@ -38,6 +38,9 @@ what
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
+  --steps N               the roots of a mean step are those of the first N steps, the early ones of refresh_growth among
+                          them; default: 10000
+  --preset NAME           what the keys without an option are; default: shampoo_2024
   --grafting NAME         default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank
@@ -77,7 +80,7 @@ double ReadRate(const std::string& text, const std::string& option) {
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
   for (const char* const own :
-       {"max_preconditioner_dim", "precondition_frequency", "grafting", "balance", "shard_mode"}) {
+       {"preset", "max_preconditioner_dim", "precondition_frequency", "grafting", "balance", "shard_mode"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": it has an option of its own; see --help");
   }
   return pair;
@@ -121,6 +124,8 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
       {"--group", into(&options.group)},
       {"--block", into(&options.block)},
       {"--frequency", into(&options.frequency)},
+      {"--steps", into(&options.steps)},
+      {"--preset", into(&options.preset)},
       {"--grafting", into(&options.grafting)},
       {"--set", [&](const std::string& value) { options.keys.push_back(ReadKey(value)); }},
       {"--flops", into(&rates.train_flops)},

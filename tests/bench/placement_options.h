@@ -29,6 +29,8 @@ struct PlacementOptions {
   int group = 0;  // 0: all replicas
   int block = 1024;
   int frequency = 50;
+  int steps = 10000;  // over which the cost of roots is averaged
+  std::string preset = "shampoo_2024";
   std::string grafting = "adam";
   std::vector<std::pair<std::string, std::string>> keys;  // --set
   Rates rates;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/step/schedule.h"
 #include "tests/bench/fail.h"
 
 namespace bench {
@@ -16,6 +17,7 @@ void Set(shampoo_config* config, const std::string& key, const std::string& valu
 shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& options) {
   shampoo_config* config = nullptr;
   Try(shampoo_config_create(&config));
+  Set(config, "preset", options.preset);
   Set(config, "max_preconditioner_dim", std::to_string(options.block));
   Set(config, "precondition_frequency", std::to_string(options.frequency));
   Set(config, "grafting", options.grafting);
@@ -23,6 +25,17 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   Set(config, "shard_mode", options.gather ? "gather" : "local");
   for (const auto& [key, value] : options.keys) Set(config, key, value);
   return config;
+}
+
+// The mean over the steps of the options.
+double RefreshesOfStep(const shampoo_config* config, const PlacementOptions& options) {
+  const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
+  shampoo::RefreshKeys keys;
+  keys.frequency = options.frequency;
+  keys.growth = number("refresh_growth");
+  keys.start = static_cast<int64_t>(number("start_preconditioning_step"));
+  if (keys.start < 1) keys.start = keys.growth > 0 ? 1 : keys.frequency;
+  return static_cast<double>(shampoo::RefreshCount(keys, options.steps)) / options.steps;
 }
 
 int64_t FirstOf(int64_t things, int64_t shards) { return (things + shards - 1) / shards; }
@@ -61,6 +74,7 @@ ModelPlan::ModelPlan(const Case& of, int replicas, int shards, const std::string
     Try(shampoo_plan_add_param(plan, &param, nullptr));
   }
   Try(shampoo_plan_finish(plan));
+  refreshes_of_step_ = RefreshesOfStep(config, options);
   shampoo_config_destroy(config);
 }
 

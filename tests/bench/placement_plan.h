@@ -21,12 +21,14 @@ class ModelPlan {
   int64_t Bytes(int rank, const char* what) const;
   int64_t BlockCount() const;
   shampoo_block_info Block(int64_t index) const;
+  double RefreshesOfStep() const { return refreshes_of_step_; }  // on average, of each block
 
  private:
   struct Destroy {
     void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
   };
   std::unique_ptr<shampoo_plan, Destroy> plan_;
+  double refreshes_of_step_ = 0;
 };
 
 }  // namespace bench

@@ -12,7 +12,7 @@ namespace bench {
 namespace {
 
 // Of a mean step: factor update, preconditioning, elementwise work, and the part of the roots that falls to a step.
-double BlockSeconds(const shampoo_block_info& block, double elements, int frequency, const Rates& rates) {
+double BlockSeconds(const shampoo_block_info& block, double elements, double refreshes, const Rates& rates) {
   double products = 20 * elements;
   double roots = 0;
   for (int k = 0; k < block.ndim; ++k) {
@@ -20,7 +20,7 @@ double BlockSeconds(const shampoo_block_info& block, double elements, int freque
     products += 3 * d * elements;
     roots += 10 * d * d * d;
   }
-  return products / rates.shampoo_flops + roots / frequency / rates.root_flops;
+  return products / rates.shampoo_flops + roots * refreshes / rates.root_flops;
 }
 
 double GatherSeconds(double ranks, double sent, const Rates& rates) {
@@ -53,7 +53,7 @@ PlacementRow PlaceModel(const Model& model, int world, const std::string& balanc
     row.blocks_state += block.state_bytes;
     blocks[owner] += 1;
     updates[owner] += static_cast<double>(elements);
-    compute[owner] += BlockSeconds(block, static_cast<double>(elements), options.frequency, options.rates);
+    compute[owner] += BlockSeconds(block, static_cast<double>(elements), plan.RefreshesOfStep(), options.rates);
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     const int64_t bytes = plan.Bytes(static_cast<int>(rank), "state");

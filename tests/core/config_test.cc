@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/core/plan_test_util.h"
 
@@ -29,17 +32,143 @@ TEST_CASE("every row of the key table is whole, and its default passes its own c
   }
 }
 
-TEST_CASE("defaults resolve to what the key table promises") {
+Settings Resolved(const std::vector<std::pair<const char*, const char*>>& keys) {
+  Config config;
+  for (const auto& [key, value] : keys) REQUIRE(config.SetText(key, value).ok());
   Settings settings;
-  REQUIRE(Config().Resolve(&settings).ok());
-  CHECK(settings.lr == 0.01);
-  CHECK(settings.beta2 == 1);
-  CHECK(settings.epsilon == 1e-12);
+  REQUIRE(config.Resolve(&settings).ok());
+  return settings;
+}
+
+TEST_CASE("defaults resolve to what the key table promises") {
+  const Settings settings = Resolved({});
+  CHECK(settings.lr == 0.001);
+  CHECK(settings.beta2 == 0.95);
+  CHECK(settings.epsilon == 0);
+  CHECK(settings.root_relative_epsilon == 1e-5);
+  CHECK(settings.RootFor(2) == 2);
+  CHECK(settings.precondition_frequency == 25);
+  CHECK(settings.refresh_growth == 0.1);
   CHECK(settings.start_preconditioning_step == 1);
   CHECK(settings.use_merge_dims);
+  CHECK(settings.merge_min_dim == 32);
+  CHECK(!settings.precondition_1d);
   CHECK(settings.use_bias_correction);
   CHECK(!settings.computation_dtype.has_value());
+  CHECK(settings.grafting == Grafting::kAdam);
+}
+
+TEST_CASE("the preset shampoo_2024 has the defaults of the reference release") {
+  const Settings settings = Resolved({{"preset", "shampoo_2024"}});
+  CHECK(settings.lr == 0.01);
+  CHECK(settings.beta1 == 0.9);
+  CHECK(settings.beta2 == 1);
+  CHECK(settings.epsilon == 1e-12);
+  CHECK(settings.root_relative_epsilon == 0);
+  CHECK(settings.momentum == 0);
+  CHECK(settings.weight_decay == 0);
+  CHECK(settings.max_preconditioner_dim == 1024);
+  CHECK(settings.use_merge_dims);
+  CHECK(settings.merge_min_dim == 0);
+  CHECK(settings.precondition_1d);
+  CHECK(settings.precondition_frequency == 1);
+  CHECK(settings.refresh_growth == 0);
+  CHECK(settings.start_preconditioning_step == 1);
+  CHECK(settings.RootFor(2) == 4);
+  CHECK(settings.exponent_multiplier == 1);
+  CHECK(settings.use_bias_correction);
   CHECK(settings.grafting == Grafting::kNone);
+  CHECK(settings.initial_inverse == InitialInverse::kZero);
+  CHECK(settings.allow_stalled_moments);
+}
+
+TEST_CASE("every default of a preset is a key of the table with a value that passes its check") {
+  for (const Preset& preset : Presets()) {
+    for (const auto& [name, text] : preset.defaults) {
+      CAPTURE(name);
+      const Key* const key = FindKey(name);
+      REQUIRE(key != nullptr);
+      Value value;
+      REQUIRE(ParseValue(*key, text, &value).ok());
+      CHECK(value.text == text);
+    }
+  }
+  CHECK(Presets().size() == FindKey("preset")->choices.size());
+}
+
+TEST_CASE("keys that are set win over a preset, in any order, and a second preset is refused") {
+  for (const bool preset_first : {true, false}) {
+    Config config;
+    if (preset_first) REQUIRE(config.SetText("preset", "shampoo_2024").ok());
+    REQUIRE(config.SetNumber("beta2", 0.5).ok());
+    if (!preset_first) REQUIRE(config.SetText("preset", "shampoo_2024").ok());
+    CHECK(*config.Text("beta2") == "0.5");
+    CHECK(*config.Text("lr") == "0.01");
+    CHECK(config.SetText("preset", "shampoo_2024").ok());
+    const Status status = config.SetText("preset", "shampoo");
+    CHECK(status.code() == Code::kInvalid);
+    CHECK(status.message().find("shampoo is not allowed after shampoo_2024") != std::string::npos);
+    CHECK(*config.Text("preset") == "shampoo_2024");
+    CHECK(*config.Text("lr") == "0.01");
+  }
+}
+
+TEST_CASE("of the two epsilons the one that is set holds, and both are an error") {
+  CHECK(Resolved({{"epsilon", "1e-6"}}).root_relative_epsilon == 0);
+  CHECK(Resolved({{"epsilon", "1e-6"}}).epsilon == 1e-6);
+  CHECK(Resolved({{"root_relative_epsilon", "1e-3"}}).root_relative_epsilon == 1e-3);
+  const Settings of_preset = Resolved({{"preset", "shampoo_2024"}, {"root_relative_epsilon", "1e-3"}});
+  CHECK(of_preset.epsilon == 0);
+  CHECK(of_preset.root_relative_epsilon == 1e-3);
+  CHECK(Resolved({{"epsilon", "1e-6"}, {"root_relative_epsilon", "0"}}).epsilon == 1e-6);
+  CHECK(Resolved({{"root_rank_handling", "pseudo_inverse"}}).root_relative_epsilon == 0);
+  Config config;
+  REQUIRE(config.SetText("epsilon", "1e-6").ok());
+  REQUIRE(config.SetText("root_relative_epsilon", "1e-3").ok());
+  Settings settings;
+  const Status status = config.Resolve(&settings);
+  CHECK(status.code() == Code::kInvalid);
+  CHECK(status.message().find("1e-06 and 0.001 are both set") != std::string::npos);
+}
+
+TEST_CASE("with growth preconditioning starts at step 1, or at any step that is set") {
+  CHECK(Resolved({{"precondition_frequency", "50"}}).start_preconditioning_step == 1);
+  CHECK(Resolved({{"precondition_frequency", "50"}, {"start_preconditioning_step", "7"}}).start_preconditioning_step ==
+        7);
+  CHECK(Resolved({{"precondition_frequency", "50"}, {"start_preconditioning_step", "0"}}).start_preconditioning_step ==
+        1);
+}
+
+TEST_CASE("a second moment in 16 bits that could never decrease is refused") {
+  struct Moments {
+    const char* dtype_key;
+    const char* decay_key;
+    const char* dtype;
+    const char* decay;
+    bool is_allowed;
+  };
+  for (const auto& [dtype_key, decay_key, dtype, decay, is_allowed] :
+       {Moments{"grafting_dtype", "grafting_beta2", "bf16", "0.999", false},
+        {"grafting_dtype", "grafting_beta2", "bf16", "0.99", true},
+        {"grafting_dtype", "grafting_beta2", "f16", "0.999", true},
+        {"grafting_dtype", "grafting_beta2", "f16", "0.9999", false},
+        {"grafting_dtype", "grafting_beta2", "bf16", "1", true},
+        {"factor_dtype", "beta2", "bf16", "0.997", false},
+        {"factor_dtype", "beta2", "bf16", "0.99609375", true},
+        {"factor_dtype", "beta2", "f32", "0.9999", true}}) {
+    for (const bool allows : {false, true}) {
+      Config config;
+      REQUIRE(config.SetText(dtype_key, dtype).ok());
+      REQUIRE(config.SetText(decay_key, decay).ok());
+      REQUIRE(config.SetText("allow_stalled_moments", allows ? "true" : "false").ok());
+      Settings settings;
+      const Status status = config.Resolve(&settings);
+      CAPTURE(dtype);
+      CAPTURE(decay);
+      CHECK(status.ok() == (is_allowed || allows));
+      if (!status.ok()) CHECK(status.message().find(decay_key) != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("automatic defaults follow the grafting method") {
@@ -65,6 +194,7 @@ TEST_CASE("automatic defaults follow the grafting method") {
 TEST_CASE("the start step is resolved from the frequency and may not lie before it") {
   Config config;
   Settings settings;
+  REQUIRE(config.SetNumber("refresh_growth", 0).ok());
   REQUIRE(config.SetInteger("precondition_frequency", 5).ok());
   REQUIRE(config.Resolve(&settings).ok());
   CHECK(settings.start_preconditioning_step == 5);

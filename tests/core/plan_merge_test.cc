@@ -94,6 +94,29 @@ TEST_CASE("merge: random shapes keep their elements, and each run of dims is as 
   CHECK(joined > 1000);
 }
 
+TEST_CASE("with a least dim, small dims join their neighbors from the right, and a matrix stays a matrix") {
+  struct Expected {
+    std::vector<int64_t> shape;
+    std::vector<int64_t> merged;
+  };
+  for (const auto& [shape, merged] : {Expected{{10, 100}, {10, 100}},
+                                      {{1000, 1}, {1000}},
+                                      {{1, 3, 1, 5}, {3, 5}},
+                                      {{64, 3, 3, 3}, {64, 27}},
+                                      {{128, 64, 3, 3}, {128, 576}},
+                                      {{3, 3, 64, 128}, {576, 128}},
+                                      {{512, 8, 64}, {512, 512}},
+                                      {{8, 64, 512}, {512, 512}},
+                                      {{3, 128, 128}, {384, 128}},
+                                      {{12, 768, 768}, {12, 768, 768}},
+                                      {{64, 64, 64}, {64, 64, 64}},
+                                      {{2, 2, 2}, {2, 4}},
+                                      {{1, 1}, {1}},
+                                      {{}, {1}}}) {
+    CHECK(MergeDims(Shape::Of(shape), 1024, 32) == Shape::Of(merged));
+  }
+}
+
 }  // namespace
 }  // namespace shampoo
 

@@ -68,6 +68,7 @@ void Rank::Build(const RankSpec& spec) {
     shampoo_config* config = nullptr;
     Try(shampoo_config_create(&config));
     Try(shampoo_config_set_str(config, "preset", "shampoo_2024"));
+    Try(shampoo_config_set_str(config, "initial_inverse", "identity"));
     for (const auto& [key, value] : keys) {
       if (!Try(shampoo_config_set_str(config, key.c_str(), value.c_str()))) break;
     }

@@ -34,6 +34,7 @@ inline shampoo_config* MakeConfig(const Keys& keys) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
   Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
+  Must(shampoo_config_set_str(config, "initial_inverse", "identity"));
   for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   return config;
 }

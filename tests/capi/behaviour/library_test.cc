@@ -35,15 +35,9 @@ TEST_CASE("the second backend is CUDA, with a reason where it is not usable") {
 }
 
 TEST_CASE("the keys of this version, their types and who may change them") {
-  const std::set<std::string> changeable = {"lr",
-                                            "beta1",
-                                            "beta2",
-                                            "epsilon",
-                                            "momentum",
-                                            "weight_decay",
-                                            "grafting_beta2",
-                                            "grafting_epsilon",
-                                            "gradient_scale"};
+  const std::set<std::string> changeable = {
+      "lr",       "beta1",        "beta2",          "epsilon",          "root_relative_epsilon",
+      "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "gradient_scale"};
   const std::set<std::string> of_optimizer = {
       "threads",           "track_times",       "communicate",     "communication_dtype",
       "comm_bucket_bytes", "balance",           "verify_replicas", "shard_mode",
@@ -100,7 +94,13 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "momentum_dtype",
                                        "grafting_dtype",
                                        "gradient_scale",
-                                       "output"});
+                                       "output",
+                                       "preset",
+                                       "root_relative_epsilon",
+                                       "merge_min_dim",
+                                       "precondition_1d",
+                                       "refresh_growth",
+                                       "allow_stalled_moments"});
 }
 
 TEST_CASE("a clone goes its own way, and a plan keeps what it was given") {

@@ -7,7 +7,7 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("Nesterov's momentum without momentum is ignored with a warning that names the group") {
-  const Keys plain = {{"momentum", "0"}};
+  const Keys plain = {{"momentum", "0"}, {"root_relative_epsilon", "1e-5"}};
   Listener listener(1);
   Host quiet({plain, plain + Keys{{"use_nesterov", "true"}, {"momentum", "0.5"}}}, {Param("w", {2})});
   CHECK(listener.Take().empty());

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What the log tells of first inverse roots that rest on few gradients.
+// The warning about first inverse roots that rest on few gradients.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
@@ -11,7 +11,7 @@ std::string Told(const Keys& keys,
                  const std::vector<shampoo_param_desc>& params = {Param("w", {16, 4}), Param("b", {9})},
                  const Keys& second = {}) {
   const Keys whole = {{"use_merge_dims", "false"}};
-  Listener listener(2);
+  Listener listener(1);  // warnings
   const Host host(std::vector<Keys>{whole + keys, whole + keys + second}, params);
   std::string told;
   for (const std::string& line : listener.Take()) {
@@ -26,13 +26,14 @@ TEST_CASE("factor matrices that cannot be of full rank at their first root are c
   // Four columns a step: 8 of 16 after two, where b has 2 of 9.
   const std::string second = Told({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
-      Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of order 16 with rank 8 at most after 2 steps",
-                   "epsilon, 1e-12.", "start_preconditioning_step"}),
+      Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of order 16 with a rank of at most 8 after 2 steps",
+                   "epsilon of 1e-12 alone", "Set root_relative_epsilon"}),
       second);
   const std::string third = Told({{"precondition_frequency", "3"}, {"epsilon", "0.5"}});
-  CHECK_MESSAGE(Has(third, {"2 of 3", "b/0/factor.0 of order 9 with rank 3 at most", "epsilon, 0.5."}), third);
+  CHECK_MESSAGE(Has(third, {"2 of 3", "b/0/factor.0 of order 9 with a rank of at most 3", "epsilon of 0.5 alone"}),
+                third);
   const std::string relative = Told({{"root_method", "higher_order"}}, {Param("b", {9})});
-  CHECK_MESSAGE(Has(relative, {"1 of 1 factor matrix ", "after 1 step;", "epsilon, 1e-12 times its largest"}),
+  CHECK_MESSAGE(Has(relative, {"1 of 1 factor matrix ", "after 1 step;", "epsilon of 1e-12 times its largest"}),
                 relative);
 }
 
@@ -40,20 +41,21 @@ TEST_CASE("the first root is that of the group and of the block's phase") {
   std::vector<shampoo_param_desc> params = {Param("a", {16}), Param("b", {30})};
   params[1].group = 1;
   const std::string slower = Told({{"precondition_frequency", "5"}}, params, {{"precondition_frequency", "20"}});
-  CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of order 16 with rank 5 at most after 5 steps"}), slower);
+  CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of order 16 with a rank of at most 5 after 5 steps"}), slower);
   const std::string late = Told({{"precondition_frequency", "5"}, {"start_preconditioning_step", "12"}}, params);
-  CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of order 30 with rank 12 at most after 12 steps"}), late);
+  CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of order 30 with a rank of at most 12 after 12 steps"}), late);
   // The second of two blocks has its first root a step or more later, and then all of its rank.
   const Keys spread = {{"precondition_frequency", "11"}, {"root_spread", "true"}, {"max_preconditioner_dim", "12"}};
   const std::string first = Told(spread, {Param("b", {24})});
-  CHECK_MESSAGE(Has(first, {"of order 12 with rank 11 at most after 11 steps"}), first);
+  CHECK_MESSAGE(Has(first, {"of order 12 with a rank of at most 11 after 11 steps"}), first);
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("where the gradients suffice, or no such direction is used, nothing is told") {
+TEST_CASE("where the gradients suffice, or no such direction is used, there is no warning") {
   CHECK(Told({{"precondition_frequency", "9"}}) == "");
   CHECK(Told({{"precondition_frequency", "8"}}) != "");
   CHECK(Told({{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}}) == "");
+  CHECK(Told({{"root_relative_epsilon", "1e-5"}}) == "");
 }
 
 }  // namespace

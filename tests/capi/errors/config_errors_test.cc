@@ -196,8 +196,11 @@ TEST_CASE("the table of keys is described from 0 to its count only") {
 }
 
 TEST_CASE("what a config gives as text it takes back as the same value") {
-  const ConfigPtr config = MakeConfig();
+  shampoo_config* made = nullptr;
+  REQUIRE_OK(shampoo_config_create(&made));
+  const ConfigPtr config(made);
   for (const shampoo_key_info& key : KeyTable()) {
+    if (std::string_view(key.name) == "preset") continue;  // set once
     CAPTURE(key.name);
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
     REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));

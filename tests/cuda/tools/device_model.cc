@@ -51,6 +51,7 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
   Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
+  Must(shampoo_config_set_str(config, "initial_inverse", "identity"));
   for (const auto& [key, value] : spec.keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   place.threads = spec.threads;

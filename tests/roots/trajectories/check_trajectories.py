@@ -389,6 +389,7 @@ class Library:
         try:
             self.call("shampoo_config_create", ctypes.byref(config))
             self.call("shampoo_config_set_str", config, b"preset", b"shampoo_2024")
+            self.call("shampoo_config_set_str", config, b"initial_inverse", b"identity")
             for key, value in trajectory.settings.items():
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 self.call("shampoo_config_set_str", config, key.encode(), text.encode())

@@ -1,0 +1,122 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/step/schedule.h"
+
+namespace shampoo {
+namespace {
+
+// The steps at which a group is refreshed, up to `end`, by the rule as docs/keys.md states it.
+std::vector<int64_t> RefreshesByRule(const RefreshKeys& keys, int64_t end) {
+  std::vector<int64_t> steps;
+  if (keys.growth > 0) {
+    for (int64_t t = keys.start; t <= end;) {
+      steps.push_back(t);
+      const double grown = std::floor(keys.growth * static_cast<double>(t));
+      t += std::max<int64_t>(1, static_cast<int64_t>(std::min(static_cast<double>(keys.frequency), grown)));
+    }
+    return steps;
+  }
+  for (int64_t t = keys.start; t <= end; ++t) {
+    const int64_t since = keys.spread ? t - keys.start : t;
+    if (t == keys.start || since % keys.frequency == 0) steps.push_back(t);
+  }
+  return steps;
+}
+
+RefreshKeys Grown(int64_t start, int64_t frequency, double growth, bool spread = false, int64_t async = 0) {
+  return {.start = start, .frequency = frequency, .async = async, .growth = growth, .spread = spread};
+}
+
+TEST_CASE("the last refresh, its interval and the count of refreshes follow the rule step by step") {
+  constexpr int64_t kEnd = 700;
+  for (const double growth : {0.0, 0.003, 0.05, 0.1, 0.3, 1.0 / 3, 0.5, 1.0, 2.5, 100.0, 1e300}) {
+    for (const int64_t frequency : {1, 2, 3, 7, 10, 50, 1000}) {
+      for (const int64_t start : {1, 2, 5, 33, 200}) {
+        if (growth == 0 && start < frequency) continue;
+        for (const bool spread : {false, true}) {
+          const RefreshKeys keys = Grown(start, frequency, growth, spread);
+          CAPTURE(growth);
+          CAPTURE(frequency);
+          CAPTURE(start);
+          const std::vector<int64_t> expected = RefreshesByRule(keys, kEnd + frequency);
+          for (int64_t t = 1; t <= kEnd; ++t) {
+            const auto after = std::upper_bound(expected.begin(), expected.end(), t);
+            const Refresh last = LastRefresh(keys, t);
+            REQUIRE(last.number == after - expected.begin());
+            REQUIRE(last.step == (after == expected.begin() ? 0 : *(after - 1)));
+            if (last.number > 0 && (growth > 0 || spread)) REQUIRE(last.step + last.interval == *after);
+            REQUIRE(RefreshCount(keys, t) == last.number);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a schedule is found at steps and frequencies near their limits") {
+  constexpr int64_t kFar = kStepLimit - 1;
+  CHECK(LastRefresh(Grown(1, kStepLimit, 1.0), kFar).interval == kStepLimit / 2);
+  CHECK(LastRefresh(Grown(1, 50, 0.1), kFar).interval == 50);
+  CHECK(kFar - LastRefresh(Grown(1, 50, 0.1), kFar).step < 50);
+  CHECK(LastRefresh(Grown(1, 50, 1e-300), kFar).step == kFar);
+  CHECK(LastRefresh(Grown(1, 50, 1e-300), kFar).number == kFar);
+}
+
+TEST_CASE("spread blocks are refreshed once in each interval of their group, in the order of their phases") {
+  const RefreshKeys keys = Grown(1, 20, 0.1, true);
+  for (const int64_t phase : {0, 1, 7, 19}) {
+    std::vector<int64_t> refreshed;
+    for (int64_t t = 1; t <= 600; ++t) {
+      const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+      if (RootTaskOf(group, phase) == RootTask::kCompute) refreshed.push_back(t);
+    }
+    const std::vector<int64_t> of_group = RefreshesByRule(Grown(1, 20, 0.1), 600);
+    REQUIRE(refreshed.size() >= of_group.size() - 1);
+    for (size_t i = 0; i < refreshed.size(); ++i) {
+      const int64_t interval = IntervalAfter(keys, of_group[i]);
+      CHECK(refreshed[i] == of_group[i] + phase * interval / 20);
+    }
+  }
+}
+
+TEST_CASE("with root_async the first refresh and those of short intervals are used at once, later ones deferred") {
+  const RefreshKeys keys = Grown(1, 20, 0.1, false, 4);
+  const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
+  for (int64_t t = 1; t <= 380; ++t) {
+    const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+    const auto is_refresh = [&](int64_t step) { return std::binary_search(refreshes.begin(), refreshes.end(), step); };
+    const bool is_long = is_refresh(t) && IntervalAfter(keys, t) > 4;
+    const bool follows = t > 4 && is_refresh(t - 4) && IntervalAfter(keys, t - 4) > 4;
+    const RootTask expected = is_long         ? RootTask::kTakeSnapshot
+                              : is_refresh(t) ? RootTask::kCompute
+                              : follows       ? RootTask::kFromSnapshot
+                                              : RootTask::kNone;
+    CAPTURE(t);
+    CHECK(RootTaskOf(group, 0) == expected);
+  }
+}
+
+TEST_CASE("a block is preconditioned from its first refresh on, and never without factor matrices") {
+  const RefreshKeys keys = Grown(30, 10, 0.1, true);
+  for (const int64_t phase : {0, 9}) {
+    const int64_t first = FirstRefreshOf(keys, phase);
+    CHECK(first == 30 + phase * 3 / 10);
+    for (const int64_t t : {first - 1, first}) {
+      const GroupSchedule adam = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+      CHECK(ScheduleOf(adam, phase, true).rule == (t < first ? DirectionRule::kGraft : DirectionRule::kPrecondition));
+      CHECK(ScheduleOf(adam, phase, false).rule == DirectionRule::kGraft);
+      CHECK(ScheduleOf(adam, phase, false).task == RootTask::kNone);
+    }
+    const GroupSchedule none = MakeGroupSchedule(keys, first - 1, Grafting::kNone, InitialInverse::kZero);
+    CHECK(ScheduleOf(none, phase, true).rule == DirectionRule::kZero);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo
