@@ -86,7 +86,7 @@ const Key kKeys[] = {
      .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "
             "matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
-    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
+    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.2",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: after a refresh at step t the next one follows "
             "max(1, min(precondition_frequency, floor(refresh_growth * t))) steps later, and the first one is at "
             "start_preconditioning_step. 0: refreshes at start_preconditioning_step and at multiples of "

@@ -48,7 +48,7 @@ TEST_CASE("defaults resolve to what the key table promises") {
   CHECK(settings.root_relative_epsilon == 1e-5);
   CHECK(settings.RootFor(2) == 2);
   CHECK(settings.precondition_frequency == 25);
-  CHECK(settings.refresh_growth == 0.1);
+  CHECK(settings.refresh_growth == 0.2);
   CHECK(settings.start_preconditioning_step == 1);
   CHECK(settings.use_merge_dims);
   CHECK(settings.merge_min_dim == 32);

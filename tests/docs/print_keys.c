@@ -5,6 +5,7 @@
 /* Prints docs/keys.md, made from the table of keys that is part of the library. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char kHead[] =
     "# Keys\n"
@@ -28,6 +29,28 @@ static void PrintCell(const char* text) {
   }
 }
 
+/* What a preset sets apart from the defaults of the table. */
+static int PrintPreset(const char* preset) {
+  shampoo_config* config = NULL;
+  const int32_t count = shampoo_config_key_count();
+  int32_t i;
+  printf("\n## preset = %s\n\n| key | value |\n|---|---|\n", preset);
+  if (shampoo_config_create(&config) != SHAMPOO_OK || shampoo_config_set_str(config, "preset", preset) != SHAMPOO_OK) {
+    return 0;
+  }
+  for (i = 0; i < count; ++i) {
+    shampoo_key_info key = SHAMPOO_KEY_INFO_INIT;
+    const char* value = NULL;
+    if (shampoo_config_describe_key(i, &key) != SHAMPOO_OK) return 0;
+    value = shampoo_config_get(config, key.name);
+    if (strcmp(key.name, "preset") != 0 && strcmp(value, key.default_value) != 0) {
+      printf("| `%s` | %s |\n", key.name, value);
+    }
+  }
+  shampoo_config_destroy(config);
+  return 1;
+}
+
 int main(void) {
   const int32_t count = shampoo_config_key_count();
   int32_t i;
@@ -46,6 +69,11 @@ int main(void) {
     fputs(" | ", stdout);
     PrintCell(key.doc);
     fputs(" |\n", stdout);
+  }
+  fputs("\nThe preset `shampoo` is the table above. All other presets differ from it in the following keys.\n", stdout);
+  if (!PrintPreset("shampoo_2024")) {
+    fprintf(stderr, "%s\n", shampoo_last_error());
+    return 1;
   }
   return ferror(stdout) || fflush(stdout) != 0;
 }
