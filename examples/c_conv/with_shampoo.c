@@ -7,14 +7,6 @@
 #include "status.h"
 
 static void apply_options(shampoo_config* config, const Options* options) {
-  static const char* const kDefaults[] = {"beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
-                                          "precondition_frequency=5",
-                                          // conv3.weight [32][32][3][3] becomes a matrix [32][288], one row per output.
-                                          "max_preconditioner_dim=288"};
-  Settings defaults = {0};
-  for (size_t i = 0; i < sizeof kDefaults / sizeof kDefaults[0]; ++i) settings_add(&defaults, kDefaults[i]);
-  settings_apply(&defaults, config);
-  settings_free(&defaults);
   check(shampoo_config_set_f64(config, "lr", options->lr), "--lr");
   check(shampoo_config_set_f64(config, "weight_decay", options->weight_decay), "--weight-decay");
   check(shampoo_config_set_i64(config, "threads", options->threads), "--threads");

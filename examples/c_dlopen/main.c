@@ -78,14 +78,7 @@ static void tell_library(const Library* library) {
 }
 
 static shampoo_config* make_config(const Library* library) {
-  static const char* const settings[][2] = {{"lr", "0.03"},
-                                            {"beta1", "0.9"},
-                                            {"beta2", "0.99"},
-                                            {"epsilon", "1e-6"},
-                                            {"weight_decay", "0.1"},
-                                            {"grafting", "adam"},
-                                            {"precondition_frequency", "10"},
-                                            {"max_preconditioner_dim", "128"}};
+  static const char* const settings[][2] = {{"lr", "0.03"}, {"weight_decay", "0.1"}};
   shampoo_config* config;
   library_check(library, library->config_create(&config), "config");
   for (size_t s = 0; s < sizeof settings / sizeof settings[0]; ++s) {

@@ -34,14 +34,7 @@ static const char kHelp[] =
     "  --help                this text\n";
 
 static void set_defaults(Options* options) {
-  // max_preconditioner_dim is the longest dim of the network: its default would merge the last layer into a vector.
-  static const char* const settings[] = {"lr=0.03",
-                                         "weight_decay=0.1",
-                                         "beta2=0.99",
-                                         "epsilon=1e-6",
-                                         "grafting=adam",
-                                         "precondition_frequency=10",
-                                         "max_preconditioner_dim=128"};
+  static const char* const settings[] = {"lr=0.03", "weight_decay=0.1"};
   const Options defaults = {.epochs = 10,
                             .batch = 64,
                             .warmup = 20,

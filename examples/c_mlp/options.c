@@ -49,14 +49,7 @@ static void set_defaults(Options* options) {
                             .svg = "curves.svg"};
   *options = defaults;
   settings_add(&options->settings, "lr=0.03");
-  settings_add(&options->settings, "beta1=0.9");
-  settings_add(&options->settings, "beta2=0.99");
-  settings_add(&options->settings, "epsilon=1e-6");
   settings_add(&options->settings, "weight_decay=0.1");
-  settings_add(&options->settings, "grafting=adam");
-  settings_add(&options->settings, "precondition_frequency=10");
-  // The longest dim of the network. The default of 1024 would merge W3 into one vector, since 10 * 64 is below it.
-  settings_add(&options->settings, "max_preconditioner_dim=128");
 }
 
 static int to_cosine(const char* text) {

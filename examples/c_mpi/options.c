@@ -32,15 +32,7 @@ static void set_defaults(Options* options) {
   const Options defaults = {.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
   // Those of c_mlp, but: one thread a rank, as the ranks are many already; and blocks of 64, by which W1 and W2 are two
   // equal blocks each, enough for four ranks.
-  const char* const settings[] = {"lr=0.03",
-                                  "beta1=0.9",
-                                  "beta2=0.99",
-                                  "epsilon=1e-6",
-                                  "weight_decay=0.1",
-                                  "grafting=adam",
-                                  "threads=1",
-                                  "precondition_frequency=10",
-                                  "max_preconditioner_dim=64"};
+  const char* const settings[] = {"lr=0.03", "weight_decay=0.1", "threads=1", "max_preconditioner_dim=64"};
   *options = defaults;
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; ++i) settings_add(&options->settings, settings[i]);
 }

@@ -95,12 +95,6 @@ static void set_defaults(Options* options) {
                             .csv = "curves.csv",
                             .svg = "curves.svg"};
   *options = defaults;
-  settings_add(&options->settings, "grafting=adam");
-  settings_add(&options->settings, "grafting_beta2=0.99");
-  settings_add(&options->settings, "beta1=0.9");
-  settings_add(&options->settings, "beta2=0.99");
-  settings_add(&options->settings, "max_preconditioner_dim=512");
-  settings_add(&options->settings, "precondition_frequency=10");
 }
 
 static int to_optimizer(const char* text) {

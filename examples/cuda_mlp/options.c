@@ -45,12 +45,7 @@ static void set_defaults(Options* options) {
                             .steps = 50,
                             .layers = 12};
   *options = defaults;
-  settings_add(&options->settings, "beta1=0.9");
-  settings_add(&options->settings, "beta2=0.99");
-  settings_add(&options->settings, "epsilon=1e-6");
   settings_add(&options->settings, "weight_decay=0.1");
-  settings_add(&options->settings, "grafting=adam");
-  settings_add(&options->settings, "precondition_frequency=10");
 }
 
 void options_parse(Options* options, int argc, char** argv) {

@@ -61,11 +61,6 @@ def main() -> None:
         "Shampoo": shampoo(
             schedule,
             weight_decay=options.weight_decay,
-            beta2=0.99,
-            epsilon=1e-6,
-            grafting="adam",
-            precondition_frequency=10,
-            max_preconditioner_dim=128,
         ),
         "AdamW": optax.adamw(schedule, weight_decay=options.weight_decay),
     }

@@ -22,11 +22,6 @@ def main() -> None:
         nets[0],
         lr=options.lr,
         weight_decay=options.weight_decay,
-        beta2=0.99,
-        epsilon=1e-6,
-        grafting="adam",
-        precondition_frequency=10,
-        max_preconditioner_dim=128,
     )
     print(opt)
     adamw = AdamW(nets[1], options.lr, options.weight_decay)

@@ -40,11 +40,6 @@ def main() -> None:
             nn.state.get_state_dict(nets[0]),
             lr=options.lr,
             weight_decay=options.weight_decay,
-            beta2=0.99,
-            epsilon=1e-6,
-            grafting="adam",
-            precondition_frequency=10,
-            max_preconditioner_dim=128,
         ),
         nn.optim.AdamW(nn.state.get_parameters(nets[1]), lr=options.lr, weight_decay=options.weight_decay),
     ]

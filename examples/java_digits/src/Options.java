@@ -40,12 +40,7 @@ final class Options {
 
   /** Hyper-parameters of libshampoo, KEY=VALUE; the last of a key counts. */
   final List<String> settings =
-      new ArrayList<>(
-          List.of(
-              "lr=0.03", "beta1=0.9", "beta2=0.99", "epsilon=1e-6", "weight_decay=0.1", "grafting=adam",
-              "precondition_frequency=10",
-              // The longest dim of the network. The default of 1024 would merge W3 into one vector: 10 * 64 is below it.
-              "max_preconditioner_dim=128"));
+      new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
 
   /** Gives null where only help was wanted, which is printed. */
   static Options parse(String[] args) {

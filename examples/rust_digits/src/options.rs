@@ -60,17 +60,7 @@ fn integer(name: &str, text: &str, smallest: u32) -> Result<usize> {
 
 impl Options {
     fn defaults() -> Self {
-        let settings = [
-            ("lr", "0.03"),
-            ("beta1", "0.9"),
-            ("beta2", "0.99"),
-            ("epsilon", "1e-6"),
-            ("weight_decay", "0.1"),
-            ("grafting", "adam"),
-            ("precondition_frequency", "10"),
-            // The longest dim of the network. The default of 1024 would merge W3 into one vector, as 10 * 64 is below.
-            ("max_preconditioner_dim", "128"),
-        ];
+        let settings = [("lr", "0.03"), ("weight_decay", "0.1")];
         Options {
             epochs: 25,
             batch: 64,
