@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <string>
 
+#include "tests/capi/behaviour/overflow_cases.h"
 #include "tests/distributed/grid.h"
 
 namespace shampoo_test {
@@ -118,7 +120,7 @@ TEST_CASE("a parameter that holds the NaN by which blocks say that they stand st
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(std::string(communicate));
     RankSpec spec;
-    spec.keys = {{"shard_mode", "gather"}, {"weight_decay", "0.1"}, {"communicate", communicate}};
+    spec.keys = {{"shard_mode", "gather"}, {"communicate", communicate}};
     spec.params = {{"matrix", {8, 8}}};
     Pair pair(spec, {1, 2});
     const uint32_t all_ones = 0xffffffff;
@@ -127,12 +129,44 @@ TEST_CASE("a parameter that holds the NaN by which blocks say that they stand st
     pair.SetRandomGradients(1, 0, nullptr);
     pair.StepBoth();
     REQUIRE_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
+    CHECK(pair.one.Stat("nonfinite_blocks") == 0);
     for (int rank = 0; rank < 2; ++rank) {
       const std::vector<float> expected = PartOf(pair.grid.spec(rank).params, pair.one.w)[0];
       for (size_t i = 0; i < expected.size(); ++i) {
         const float w = pair.grid[rank].w[0][i];
         CHECK((w == expected[i] || (std::isnan(w) && std::isnan(expected[i]))));
       }
+    }
+  }
+}
+
+TEST_CASE("a gathered block whose new value would not be finite does not move, as on one rank") {
+  for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
+    for (const Kind kind : kKinds) {
+      CAPTURE(one.what);
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      RankSpec spec;
+      spec.keys = Keys{{"shard_mode", "gather"}, {"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
+      spec.params = {{"bad", {9, 7}}, {"sound", {5, 4}}};
+      Pair pair(spec, kind);
+      const auto set = [&](Rank* rank) {
+        std::fill(rank->w[0].begin(), rank->w[0].end(), static_cast<float>(one.param));
+        if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
+      };
+      set(&pair.one);
+      for (int rank = 0; rank < pair.grid.world(); ++rank) set(&pair.grid[rank]);
+      const Tensors before = pair.one.w;
+      pair.SetRandomGradients(5, 0, nullptr);
+      pair.StepBoth();
+      REQUIRE_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+      pair.CheckSame();
+      CHECK(SameBits({pair.one.w[0]}, {before[0]}));
+      CHECK_FALSE(SameBits({pair.one.w[1]}, {before[1]}));
+      CHECK(pair.one.Stat("nonfinite_blocks") == 6);
+      pair.StepBoth();
+      CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
+      CHECK_MESSAGE(Has(pair.grid[0].error, "the direction of block bad/0 was not finite"), pair.grid[0].error);
     }
   }
 }

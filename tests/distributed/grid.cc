@@ -238,4 +238,22 @@ int64_t StepsOf(const Rank& rank, int group) {
   return steps;
 }
 
+void FillStates(const Rank& rank, const std::string& begin, const std::string& end, float value) {
+  int64_t count = 0;
+  shampoo_state_count(rank.optimizer, &count);
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    shampoo_state_describe(rank.optimizer, i, &entry);
+    const std::string key = entry.key;
+    if (key.rfind(begin, 0) != 0 || key.size() < end.size()) continue;
+    if (key.compare(key.size() - end.size(), end.size(), end) != 0) continue;
+    int64_t elements = 1;
+    for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
+    const std::vector<float> values(static_cast<size_t>(elements), value);
+    // A rank that does not own the block refuses it.
+    (void)shampoo_state_write(rank.optimizer, i, 0, elements, values.data(), values.size() * sizeof(float), SHAMPOO_CPU,
+                              nullptr);
+  }
+}
+
 }  // namespace shampoo_test

@@ -83,6 +83,9 @@ std::vector<std::vector<std::vector<char>>> Everything(Grid* grid);
 void SetSteps(const Rank& rank, int group, int64_t steps);
 int64_t StepsOf(const Rank& rank, int group);
 
+// Writes one value to all elements of the float32 entries whose keys begin and end so, where they are on this rank.
+void FillStates(const Rank& rank, const std::string& begin, const std::string& end, float value);
+
 inline Keys operator+(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;

@@ -5,9 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <memory>
+#include <string>
 
+#include "tests/capi/behaviour/overflow_cases.h"
 #include "tests/distributed/grid.h"
 
 namespace shampoo_test {
@@ -273,6 +276,72 @@ void CheckRaised(Grid* grid, const std::string& words) {
   CHECK_MESSAGE(grid->SameError(), grid->Errors());
   CHECK_MESSAGE(Has((*grid)[0].error, words), (*grid)[0].error);
   CHECK(Everything(grid) == untouched);
+}
+
+// Parameter "bad" and its momentum as the case has them.
+void SetValues(const OverflowCase& one, Rank* rank) {
+  std::fill(rank->w[0].begin(), rank->w[0].end(), static_cast<float>(one.param));
+  if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
+}
+
+TEST_CASE("a block whose new value would not be finite does not move on any rank, and all ranks report it") {
+  for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
+    for (const char* const communicate : {"updates", "params"}) {
+      for (const Kind kind : kKinds) {
+        CAPTURE(one.what);
+        CAPTURE(std::string(communicate));
+        CAPTURE(kind.copies);
+        CAPTURE(kind.shards);
+        RankSpec spec;
+        spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}, {"communicate", communicate}} + one.keys;
+        spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
+        Pair pair(spec, kind);
+        for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
+        for (const auto& rank : pair.alone) SetValues(one, rank.get());
+        pair.FillGradients(5);
+        std::vector<Tensors> before;
+        for (int rank = 0; rank < pair.grid.world(); ++rank) before.push_back(pair.grid[rank].w);
+        pair.StepBoth();
+        pair.CheckSame();
+        for (int rank = 0; rank < pair.grid.world(); ++rank) {
+          const Tensors& was = before[static_cast<size_t>(rank)];
+          CHECK(SameBits({pair.grid[rank].w[0]}, {was[0]}));
+          CHECK_FALSE(SameBits({pair.grid[rank].w[1]}, {was[1]}));
+          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == pair.alone[0]->Stat("nonfinite_blocks"));
+          CHECK(pair.grid[rank].Stat("nonfinite_blocks") > 0);
+        }
+        CheckRaised(&pair.grid, "the direction of block bad/0 was not finite");
+      }
+    }
+  }
+}
+
+TEST_CASE("an update that only its rounding to the communication dtype takes beyond the limit of the parameter") {
+  // As bfloat16 the update is 0x1.02p+120.
+  for (const double update : {0x1.018p+120, 0x1.000p+120}) {
+    CAPTURE(update);
+    RankSpec spec;
+    spec.keys = {{"communication_dtype", "bf16"},
+                 {"grafting", "sgd"},
+                 {"start_preconditioning_step", "100"},
+                 {"beta1", "0"},
+                 {"lr", std::to_string(update)}};
+    spec.params = {{"w", {4}}};
+    Pair pair(spec, {2, 1});
+    const float start = FLT_MAX - 0x1.018p+120F;
+    for (int rank = 0; rank < 2; ++rank) {
+      pair.grid[rank].w[0] = {start, 0, 0, 0};
+      pair.grid[rank].g[0] = {-1, -1, -1, -1};
+    }
+    pair.grid.Step();
+    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    const bool moves = update == 0x1p+120;
+    for (int rank = 0; rank < 2; ++rank) {
+      CHECK(pair.grid[rank].w[0][0] == (moves ? start + 0x1p+120F : start));
+      CHECK(pair.grid[rank].w[0][1] == (moves ? 0x1p+120F : 0));
+      CHECK(pair.grid[rank].Stat("nonfinite_blocks") == (moves ? 0 : 1));
+    }
+  }
 }
 
 TEST_CASE("roots that fail too often are known to the owner alone, and raised by all ranks at the same step") {

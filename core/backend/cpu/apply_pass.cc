@@ -3,19 +3,15 @@
 #include "core/backend/cpu/apply_pass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/base/convert.h"
-#include "core/base/kernels/kernels.h"
 
 namespace shampoo {
 namespace {
 
 // Every byte of the first element: in each dtype a NaN that no arithmetic makes.
 constexpr unsigned char kStoodStill = 0xff;
-
-bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
 
 // Reads what was exchanged and writes the outputs, in the arithmetic of the block's owner.
 template <typename Real>
@@ -65,9 +61,7 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, doub
   const bool has_momentum = HasMomentum(item);
   const bool exchanged = item.exchange != nullptr;
   const bool updates = exchanged ? !item.exchange_params : program.output == Output::kUpdates;
-  const ApplyScalars<Real> scalars{
-      static_cast<Real>(scale_down),       static_cast<Real>(scale_up),   static_cast<Real>(program.decoupled_decay),
-      static_cast<Real>(program.momentum), static_cast<Real>(program.lr), program.nesterov};
+  const ApplyScalars<Real> scalars = ApplyScalarsOf<Real>(program, scale_down, scale_up);
   Real unwanted[kStretch];
 
   ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
@@ -85,52 +79,6 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, doub
     std::copy(value, value + n, copied);
     copy.Close(copied, at, n);
   });
-}
-
-template <typename Real>
-bool CanApply(const StepItem& item, const Real* p, double scale_down, double scale_up, double size, const char* arena) {
-  const StepProgram& program = *item.program;
-  const ParamDesc& desc = item.param->desc;
-  const Block& block = *item.block;
-  const double limit = LargestFinite(DtypeOf<Real>());
-  if (!(size < limit && std::fabs(program.lr) * size < limit)) return false;
-  const bool has_momentum = HasMomentum(item);
-  const double momentum_limit = has_momentum ? std::min(LargestFinite(block.momentum.dtype), limit) : limit;
-  const double out_limit = LargestFinite(desc.out_dtype);
-  const double copy_limit = item.buffers->copy != nullptr ? LargestFinite(desc.copy_dtype) : limit;
-  const double sent_limit = item.exchange != nullptr ? LargestFinite(block.exchange_dtype) : limit;
-  const bool narrow = std::min({momentum_limit, out_limit, copy_limit, sent_limit}) < limit;
-  // So far from the limit that neither momentum nor parameter can come near it.
-  const bool small = std::max(size, std::fabs(program.lr) * size) < 1e-9 * limit;
-  if (!narrow && small && LargestFinite(desc.param_dtype) <= limit) return true;
-
-  // The same pass without its writes. A parameter that is infinite already stays so: that is not this step's doing.
-  StridedOperand<double> parameter(item.buffers->param, desc.param_dtype, BlockView::Of(block));
-  Operand<double> momentum(arena + block.momentum.offset, block.momentum.dtype);
-  const double down = static_cast<double>(static_cast<Real>(scale_down));
-  const double up = static_cast<double>(static_cast<Real>(scale_up));
-  bool fits = true;
-  ForEachStretch({0, block.elements}, [&](int64_t at, int64_t n) {
-    const double* const w = parameter.Read(at, n);
-    const double* const m = has_momentum ? momentum.Read(at, n) : nullptr;
-    for (int64_t i = 0; i < n; ++i) {
-      double direction = static_cast<double>(p[at + i]) * down * up + program.decoupled_decay * w[i];
-      if (m != nullptr) {
-        const double moved = program.momentum * m[i] + direction;
-        fits = fits && std::fabs(moved) <= momentum_limit;
-        direction = program.nesterov ? direction + program.momentum * moved : moved;
-      }
-      const double update = -program.lr * direction;
-      const double value = w[i] + update;
-      const double written = program.output == Output::kUpdates ? update : value;
-      const double sent = item.exchange_params ? value : update;
-      if (std::isfinite(w[i])) {
-        fits = fits && std::fabs(written) <= out_limit && std::fabs(value) <= std::min(copy_limit, limit) &&
-               std::fabs(sent) <= sent_limit;
-      }
-    }
-  });
-  return fits;
 }
 
 void StandStill(const StepItem& item) {
@@ -209,8 +157,6 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
 
 template void ApplyDirection<float>(const StepItem&, const Range&, const float*, double, double, char*);
 template void ApplyDirection<double>(const StepItem&, const Range&, const double*, double, double, char*);
-template bool CanApply<float>(const StepItem&, const float*, double, double, double, const char*);
-template bool CanApply<double>(const StepItem&, const double*, double, double, double, const char*);
 template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&, float*);
 template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
                                    double*);

@@ -9,6 +9,7 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/filter_pass.h"
+#include "core/backend/cpu/fit_check.h"
 #include "core/backend/cpu/root_refresh.h"
 #include "core/base/kernels/kernels.h"
 #include "core/precondition/kronecker.h"
@@ -198,7 +199,7 @@ class BlockStep {
   // size: a bound on the elements of the direction.
   void Apply(const Real* p, double scale_down, double scale_up, double size) const {
     PartScope scope = Scope(StepPart::kElementwise);
-    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena)) return StandStill(item_);
+    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena, &scope)) return StandStill(item_);
     scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
       ApplyDirection(item_, PartAt(block_.elements, i), p, scale_down, scale_up, memory_.arena);
     });
