@@ -287,7 +287,8 @@ const char* shampoo_status_name(shampoo_status status);
  * Blocks: no. Threads: any; each has a text of its own.
  *
  * @return the text, in English, without a newline at its end; "" where no call has failed yet. Never NULL. It is valid
- *     until this thread's next call of the library: copy it to keep it.
+ *     until this thread's next call of the library: copy it to keep it. It has at most 4095 bytes; a longer one is cut
+ *     and ends in " ... (cut off)".
  * @since 0.1
  */
 const char* shampoo_last_error(void);
