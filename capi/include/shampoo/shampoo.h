@@ -142,7 +142,8 @@
  * of its own, libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). It sets no
  * environment variable and depends on none (the private BLAS inside reads its own, to choose its kernels); it changes
  * no locale, no signal handler and no floating-point mode. Create optimizers after fork, not before: threads do not
- * live on in a child. dlclose is harmless: the library stays mapped.
+ * live on in a child. A child may destroy an optimizer of the CPU that its parent made, and do nothing else with it.
+ * dlclose is harmless: the library stays mapped.
  *
  * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU; on
  * CUDA the same bits on every run, on one kind of GPU and with the same libraries of CUDA.
