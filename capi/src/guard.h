@@ -7,19 +7,20 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "core/base/status.h"
 
 namespace shampoo {
 
 // This thread's last failure, and its code as the return value.
-shampoo_status ReportFailure(Code code, const char* message) noexcept;
+shampoo_status ReportFailure(Code code, std::string_view message) noexcept;
 
 // A Status as the return value of the API; copy_to, if given, keeps the text, too.
 inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
   if (status.ok()) return SHAMPOO_OK;
   if (copy_to != nullptr) *copy_to = status.message();
-  return ReportFailure(status.code(), status.message().c_str());
+  return ReportFailure(status.code(), status.message());
 }
 
 // The same where memory may be short: the copy is left out rather than thrown for.

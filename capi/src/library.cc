@@ -7,13 +7,15 @@
 #include "core/backend/cuda/loader.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/base/thread_text.h"
 #include "core/blas/blas.h"
 
 namespace shampoo {
 namespace {
 
-thread_local std::string last_error;  // NOLINT: one per thread is the contract
-thread_local const char* last_error_text = "";
+// The text of this thread's last failure where there was no memory to keep it, else nullptr. Initial-exec: every other
+// thread-local variable may be allocated by its first use on a thread.
+[[gnu::tls_model("initial-exec")]] thread_local const char* fixed_error = nullptr;
 
 std::string MakeBuildInfo() {
   const blas::Identity blas = blas::Identify();
@@ -25,13 +27,9 @@ std::string MakeBuildInfo() {
 
 }  // namespace
 
-shampoo_status ReportFailure(Code code, const char* message) noexcept {
-  try {
-    last_error = message;
-    last_error_text = last_error.c_str();
-  } catch (...) {
-    last_error_text = "out of host memory, and so much so that the text of an error could not be kept";
-  }
+shampoo_status ReportFailure(Code code, std::string_view message) noexcept {
+  const bool is_kept = ThreadText::Set(message) != nullptr;
+  fixed_error = is_kept ? nullptr : "out of host memory: there was none left to keep the text of this error";
   return static_cast<shampoo_status>(code);
 }
 
@@ -57,7 +55,9 @@ const char* shampoo_build_info(void) {
 
 const char* shampoo_status_name(shampoo_status status) { return shampoo::CodeName(static_cast<shampoo::Code>(status)); }
 
-const char* shampoo_last_error(void) { return shampoo::last_error_text; }
+const char* shampoo_last_error(void) {
+  return shampoo::fixed_error != nullptr ? shampoo::fixed_error : shampoo::ThreadText::Get();
+}
 
 shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level) {
   return Guard([&]() -> Status {

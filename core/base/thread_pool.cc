@@ -12,14 +12,29 @@ std::weak_ptr<ThreadPool> process_pool;
 pid_t process_pool_pid = 0;
 }  // namespace
 
+std::atomic<ThreadPool*> ThreadPool::abandoned = nullptr;
+
+// The threads of a pool live in the process that made it. In a child of fork nothing can end it: there is no thread to
+// join, a mutex may be locked for ever, and destroying a condition variable waits for those that wait for it.
+void ThreadPool::Release(ThreadPool* pool, pid_t owner) {
+  if (getpid() == owner) {
+    delete pool;
+    return;
+  }
+  pool->next_abandoned_ = abandoned.load();
+  while (!abandoned.compare_exchange_weak(pool->next_abandoned_, pool)) {
+  }
+}
+
 std::shared_ptr<ThreadPool> ThreadPool::Acquire(int workers) {
   std::lock_guard<std::mutex> lock(process_pool_mutex);
   std::shared_ptr<ThreadPool> pool;
   if (process_pool_pid == getpid()) pool = process_pool.lock();
   if (pool == nullptr) {
-    pool = std::make_shared<ThreadPool>();
+    const pid_t owner = getpid();
+    pool.reset(new ThreadPool, [owner](ThreadPool* released) { Release(released, owner); });
     process_pool = pool;
-    process_pool_pid = getpid();
+    process_pool_pid = owner;
   }
   pool->Grow(workers);
   return pool;

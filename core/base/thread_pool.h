@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -19,13 +22,12 @@ class ThreadPool {
  public:
   using Task = void (*)(void* argument, int64_t slot);
 
-  // The pool of this process, grown to at least `workers` threads. A child of fork gets a new one.
+  // The pool of this process, grown to at least `workers` threads. A child of fork gets a new one, and leaves that of
+  // its parent alone when it lets go of it.
   static std::shared_ptr<ThreadPool> Acquire(int workers);
 
-  ThreadPool() = default;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  ~ThreadPool();
 
   // Calls task(argument, slot) once for every slot in [0, slots), on the caller and on whatever workers are free, and
   // returns when all are done. Several threads may run at once; the caller alone makes progress if no worker is free.
@@ -33,6 +35,11 @@ class ThreadPool {
   void Run(Task task, void* argument, int64_t slots);
 
  private:
+  ThreadPool() = default;
+  ~ThreadPool();
+  // What the last user does. owner: the process that made the pool.
+  static void Release(ThreadPool* pool, pid_t owner);
+
   struct Job {
     Task task;
     void* argument;
@@ -52,6 +59,10 @@ class ThreadPool {
   Job* jobs_ = nullptr;
   bool stopping_ = false;
   std::vector<std::thread> workers_;
+
+  // Pools of other processes, so that leak checkers find them.
+  static std::atomic<ThreadPool*> abandoned;
+  ThreadPool* next_abandoned_ = nullptr;
 };
 
 }  // namespace shampoo

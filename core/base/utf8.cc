@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/utf8.h"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace shampoo {
@@ -23,6 +22,13 @@ bool IsUtf8(std::string_view text) {
     if (point < kLeast[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
   }
   return true;
+}
+
+std::string_view Utf8Prefix(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  const auto continues = [&text](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80; };
+  for (int k = 0; k < 3 && bytes > 0 && continues(bytes); ++k) --bytes;  // a character has at most 4 bytes
+  return text.substr(0, bytes);
 }
 
 }  // namespace shampoo

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace shampoo {
 
 // Whether the bytes are UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool IsUtf8(std::string_view text);
+
+// The longest beginning of a UTF-8 text that has at most so many bytes and ends between two characters.
+std::string_view Utf8Prefix(std::string_view text, size_t bytes);
 
 }  // namespace shampoo

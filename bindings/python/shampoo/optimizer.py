@@ -374,7 +374,7 @@ class Optimizer:
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
         if handle is not None and self._process != os.getpid():
-            handle.disown()  # its threads are in another process: nothing would end the wait for them
+            handle.disown()  # its threads, and what it has on a GPU, belong to another process
         elif handle is not None:
             self._end()  # not its duplicates of MPI: other ranks may not be here
 

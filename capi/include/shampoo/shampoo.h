@@ -142,7 +142,8 @@
  * of its own, libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). It sets no
  * environment variable and depends on none (the private BLAS inside reads its own, to choose its kernels); it changes
  * no locale, no signal handler and no floating-point mode. Create optimizers after fork, not before: threads do not
- * live on in a child. dlclose is harmless: the library stays mapped.
+ * live on in a child. A child may destroy an optimizer of the CPU that its parent made, and do nothing else with it.
+ * dlclose is harmless: the library stays mapped.
  *
  * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU; on
  * CUDA the same bits on every run, on one kind of GPU and with the same libraries of CUDA.
@@ -287,7 +288,8 @@ const char* shampoo_status_name(shampoo_status status);
  * Blocks: no. Threads: any; each has a text of its own.
  *
  * @return the text, in English, without a newline at its end; "" where no call has failed yet. Never NULL. It is valid
- *     until this thread's next call of the library: copy it to keep it.
+ *     until this thread's next call of the library: copy it to keep it. It has at most 4095 bytes; a longer one is cut
+ *     and ends in " ... (cut off)".
  * @since 0.1
  */
 const char* shampoo_last_error(void);

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
 #include <thread>
 
 #include "small_model.h"
@@ -42,6 +43,34 @@ TEST_CASE("an optimizer keeps the text of its own last failure, whatever the thr
   CHECK_ERROR(shampoo_optimizer_stat(model.get(), "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
   CHECK_ERROR(shampoo_optimizer_get(model.get(), 0, "no such", &value), SHAMPOO_E_INVALID, {"\"no such\""});
   CHECK(shampoo_optimizer_error(model.get()) == text);
+}
+
+TEST_CASE("a text that is too long is cut between two characters, and says so") {
+  constexpr size_t kKept = 4095;  // bytes of a text
+  constexpr char kMark[] = " ... (cut off)";
+  shampoo_config* config = nullptr;
+  REQUIRE_OK(shampoo_config_create(&config));
+  // One character of each length, at each place where the text may be cut.
+  for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
+    for (size_t shift = 0; shift < character.size(); ++shift) {
+      std::string key(shift, 'x');
+      while (key.size() < 2 * kKept) key += character;
+      CHECK(shampoo_config_set_str(config, key.c_str(), "1") == SHAMPOO_E_INVALID);
+      const std::string text = shampoo_last_error();
+      CHECK(text.size() <= kKept);
+      CHECK(text.size() > kKept - character.size());
+      REQUIRE(text.ends_with(kMark));
+      const std::string kept = text.substr(0, text.size() - std::strlen(kMark));
+      const size_t at = kept.find(key.substr(0, 100));
+      REQUIRE(at != std::string::npos);
+      CHECK(key.starts_with(kept.substr(at)));
+      CHECK((kept.size() - at - shift) % character.size() == 0);
+    }
+  }
+  // The next text is whole again.
+  CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
+  CHECK(std::string(shampoo_last_error()).size() < 100);
+  shampoo_config_destroy(config);
 }
 
 TEST_CASE("codes have names, and other numbers have none") {

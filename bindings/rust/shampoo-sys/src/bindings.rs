@@ -483,7 +483,8 @@ extern "C" {
     /// Blocks: no. Threads: any; each has a text of its own.
     ///
     /// - returns the text, in English, without a newline at its end; "" where no call has failed yet. Never NULL. It is valid
-    ///   until this thread's next call of the library: copy it to keep it.
+    ///   until this thread's next call of the library: copy it to keep it. It has at most 4095 bytes; a longer one is cut
+    ///   and ends in " ... (cut off)".
     ///
     /// Since 0.1.
     pub fn shampoo_last_error() -> *const c_char;

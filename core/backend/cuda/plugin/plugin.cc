@@ -8,20 +8,16 @@
 #include "core/backend/cuda/plugin/call.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/base/text.h"
+#include "core/base/thread_text.h"
 
 namespace shampoo::cuda {
 namespace {
 
-thread_local std::string last_text;  // NOLINT: what a Result points to
-
 Result ResultOf(const Status& status) noexcept {
   if (status.ok()) return {Code::kOk, nullptr};
-  try {
-    last_text = status.message();
-    return {status.code(), last_text.c_str()};
-  } catch (...) {
-    return {status.code(), "out of host memory, and so much so that the text of an error could not be kept"};
-  }
+  const char* const kept = ThreadText::Set(status.message());
+  const char* const fixed = "out of host memory: there was none left to keep the text of this error";
+  return {status.code(), kept != nullptr ? kept : fixed};
 }
 
 template <typename Body>
