@@ -126,11 +126,11 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   }
   param.desc = std::move(desc);
   try {
-    told_.reserve(open_->params.size() + 1);
+    told_.resize(open_->params.size() + 1);  // not reserve, which would move all of it at every call
     open_->params.push_back(std::move(param));
-    told_.emplace_back();
   } catch (...) {
-    names_.erase(place);  // a failing call changes nothing
+    told_.resize(open_->params.size());  // a failing call changes nothing
+    names_.erase(place);
     throw;
   }
   *index = static_cast<int>(open_->params.size()) - 1;
@@ -194,6 +194,7 @@ Status Plan::FindCuts(PlanData* made) const {
 }
 
 Status Plan::MakeBlocks(PlanData* made) const {
+  made->blocks.reserve(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {
     Param& param = made->params[p];
     const Settings& settings = made->groups[static_cast<size_t>(param.desc.group)];
