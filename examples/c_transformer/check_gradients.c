@@ -23,7 +23,7 @@ int main(void) {
   Batch batch;
   int failures = 0;
 
-  multiply_on_calling_thread();
+  multiply_on_calling_threads(kThreads);
   Pool* pool = pool_create(kThreads);
   model_create(&model, kVocab, kContext, kWidth, kHeads, kLayers);
   batch_create(&batch, &model, pool, kAtOnce);

@@ -88,10 +88,10 @@ int main(int argc, char** argv) {
   Text text;
 
   options_parse(&options, argc, argv);
+  multiply_on_calling_threads(options.threads);
   check_writable(options.csv);
   check_writable(options.svg);
   if (options.context >= kJudgedSize) fail("--context %d is not below %d", options.context, kJudgedSize);
-  multiply_on_calling_thread();
   Pool* pool = pool_create(options.threads);
   text_create(&text, kTextSize, kJudgedSize);
   model_create(&model, text.vocab, options.context, options.width, options.heads, options.layers);

@@ -4,6 +4,8 @@
 
 #include <cblas.h>
 
+#include "check.h"
+
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride) {
   const enum CBLAS_TRANSPOSE a_how = a_form == kAsIs ? CblasNoTrans : CblasTrans;
@@ -17,4 +19,14 @@ void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const r
   }
 }
 
-void multiply_on_calling_thread(void) { openblas_set_num_threads(1); }
+void multiply_on_calling_threads(int threads) {
+  // A serial build has one scratch allocator without a lock: concurrent products overwrite each other's operands.
+  if (threads > 1 && openblas_get_parallel() == OPENBLAS_SEQUENTIAL) {
+    fail(
+        "the BLAS is a serial build, which gives wrong results when several threads call it: %s; expected an OpenBLAS "
+        "with threads, because %d threads call it. Install libopenblas-pthread-dev (Debian, Ubuntu), or run train_text "
+        "with --threads 1",
+        openblas_get_config(), threads);
+  }
+  openblas_set_num_threads(1);
+}

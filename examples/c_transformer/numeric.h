@@ -19,8 +19,9 @@ typedef enum { kAsIs, kTransposed } Form;
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride);
 
-// Makes each product run on the thread that asks for it: the parallel work of this program lies above the products.
-void multiply_on_calling_thread(void);
+// Makes each product run on the thread that calls multiply: the parallel work of this program lies above the products.
+// threads: how many will call multiply. Ends the program if they are several and the BLAS is not safe for that.
+void multiply_on_calling_threads(int threads);
 
 // Many sums side by side: what a compiler may not make of one sum by itself, since it rounds differently.
 enum { kLanes = 16 };

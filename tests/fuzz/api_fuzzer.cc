@@ -4,6 +4,7 @@
 // leak; what is accepted must cover every element exactly once.
 #include <shampoo/shampoo.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -55,6 +56,15 @@ void SetKeys(Bytes* bytes, shampoo_config* config) {
   }
 }
 
+// The number of elements of a shape that the library has accepted. Extents beside one of 0 may have any size: their
+// product need not fit.
+int64_t Elements(const int64_t* shape, int32_t ndim) {
+  if (std::find(shape, shape + ndim, 0) != shape + ndim) return 0;
+  int64_t elements = 1;
+  for (int32_t k = 0; k < ndim; ++k) Require(!__builtin_mul_overflow(elements, shape[k], &elements));
+  return elements;
+}
+
 int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int32_t groups) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = name.c_str();
@@ -73,9 +83,7 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
   }
   if (shampoo_plan_add_param(plan, &desc, nullptr) != SHAMPOO_OK) return -1;
   if (desc.shard_form == 1) return desc.flat_count;
-  int64_t elements = 1;
-  for (int k = 0; k < desc.ndim; ++k) elements *= desc.shard_form == 2 ? desc.local_shape[k] : desc.shape[k];
-  return elements;
+  return Elements(desc.shard_form == 2 ? desc.local_shape : desc.shape, desc.ndim);
 }
 
 void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) {
