@@ -1,0 +1,91 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One training run of language_model.py."""
+import json
+import math
+import statistics
+import time
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import torch
+
+import lm_data
+import lm_methods
+
+
+class Run(NamedTuple):
+    method: str
+    settings: Dict[str, Any]  # those that differ from the method's
+    steps: int
+    rate: float
+    seed: int
+    rest_rate: float
+    batch: int
+    context: int
+    layers: int
+    width: int
+    heads: int
+
+    def key(self) -> str:
+        """Returns a text that is equal for equal runs, in whatever order their settings were given."""
+        return json.dumps(self._asdict(), sort_keys=True)
+
+
+WARM_UP = 10  # steps
+VALIDATION_BATCHES = 32
+
+
+def rate_factor(step: int, steps: int) -> float:
+    """Returns what the rates are multiplied by: a short linear warm-up, then half a cosine, which ends at 0."""
+    return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def clock(threads: int) -> float:
+    """Returns seconds: with one thread, the CPU time of this process, which hardly depends on other processes."""
+    return time.process_time() if threads == 1 else time.perf_counter()
+
+
+@torch.no_grad()
+def validation_loss(model: lm_data.Gpt, text: torch.Tensor, run: Run) -> float:
+    """Returns the mean loss over windows spread evenly over the text, the same for all runs."""
+    starts = torch.linspace(0, len(text) - run.context - 1, VALIDATION_BATCHES * run.batch).long()
+    return statistics.fmean(float(model.loss(*lm_data.cut(text, part, run.context)))
+                            for part in starts.chunk(VALIDATION_BATCHES))
+
+
+def train(run: Run, soap: str, log_every: int, texts: Tuple[torch.Tensor, torch.Tensor]) -> Dict[str, Any]:
+    torch.manual_seed(run.seed)
+    threads = torch.get_num_threads()
+    batches = torch.Generator().manual_seed(run.seed)
+    model = lm_data.Gpt(run.layers, run.width, run.heads, run.context)
+    optimizers = lm_methods.make_optimizers(run.method, run.settings, run.rate, run.rest_rate, soap,
+                                            *model.split())
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    losses: List[float] = []
+    curve: List[Tuple[int, float]] = []
+    whole: List[float] = []
+    alone: List[float] = []
+    for step in range(run.steps):
+        start = clock(threads)
+        starts = torch.randint(len(texts[0]) - run.context, (run.batch,), generator=batches)
+        loss = model.loss(*lm_data.cut(texts[0], starts, run.context))
+        loss.backward()
+        for optimizer, rate in zip(optimizers, rates):
+            optimizer.param_groups[0]["lr"] = rate * rate_factor(step, run.steps)
+        before = clock(threads)
+        optimizers[0].step()
+        after = clock(threads)
+        optimizers[1].step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        whole.append(clock(threads) - start)
+        alone.append(after - before)
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            return {"diverged": step + 1}
+        if (step + 1) % log_every == 0:
+            curve.append((step + 1, round(statistics.fmean(losses[-log_every:]), 4)))
+    return {"loss": round(validation_loss(model, texts[1], run), 5), "curve": curve,
+            "optimizer_ms": round(1e3 * statistics.median(alone), 3),
+            "optimizer_mean_ms": round(1e3 * statistics.fmean(alone), 3),
+            "step_ms": round(1e3 * statistics.median(whole), 3)}
