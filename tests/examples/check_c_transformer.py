@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 
 programs = pathlib.Path(sys.argv[1])
 TINY = "--layers 1 --width 32 --heads 2 --context 32 --batch 16 --steps 30 --warmup 3 --every 10 --threads 2".split()
-TINY += "--lr 0.01 --adamw-lr 0.01".split()
+TINY += "--lr 0.04 --adamw-lr 0.01".split()
 FREQUENT = ["--set", "precondition_frequency=5"]
 
 

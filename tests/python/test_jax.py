@@ -15,7 +15,7 @@ import pytest
 import shampoo
 import shampoo.jax
 
-KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99, "epsilon": 1e-6}
+KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 SHAPES = {"layer": {"w": (24, 17), "b": (17,)}, "scale": (), "empty": (0, 3)}
 
 
@@ -129,7 +129,7 @@ def test_subnormal_numbers_are_kept() -> None:
     """XLA's threads flush them to zero; the same step in C does not."""
     params = {"w": jnp.ones((6, 5))}
     grads = {"w": jnp.asarray(np.full((6, 5), 3e-40, np.float32))}
-    keys = {"grafting": "sgd", "epsilon": 1e-12}
+    keys = {"grafting": "sgd", "preset": "shampoo_2024"}
     (expected,) = in_numpy(params, [1.0], [grads], **keys)
     updates, _ = jax.jit(shampoo.jax.shampoo(1.0, **{**KEYS, **keys}).update)(
         grads, shampoo.jax.shampoo(1.0, **{**KEYS, **keys}).init(params), params

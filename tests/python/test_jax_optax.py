@@ -12,7 +12,7 @@ import optax
 import pytest
 import shampoo.jax
 
-KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99, "epsilon": 1e-6}
+KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 RANDOM = np.random.default_rng(1)
 PARAMS, GRADS = ({"w": jnp.asarray(RANDOM.standard_normal((9, 7)), jnp.float32), "b": jnp.ones(7)} for _ in range(2))
 

@@ -15,7 +15,7 @@ START = """
 import gc, os, sys
 import jax, jax.numpy as jnp, numpy as np
 import shampoo, shampoo.jax
-tx = shampoo.jax.shampoo(0.1, grafting="adam", precondition_frequency=2, beta2=0.99, epsilon=1e-6)
+tx = shampoo.jax.shampoo(0.1, grafting="adam", precondition_frequency=2, beta2=0.99)
 draw = lambda seed: {"w": jnp.asarray(np.random.default_rng(seed).standard_normal((24, 17)), jnp.float32)}
 
 @jax.jit

@@ -262,7 +262,7 @@ def test_a_plan_tells_memory_blocks_and_owners() -> None:
     stacked = shampoo.plan({"w": shampoo.Param((3, 8, 4), stack_dims=1)}, use_merge_dims=False)
     assert [block.shape for block in stacked.blocks] == [(8, 4)] * 3
     shard = shampoo.plan({"w": shampoo.Param((4, 4), shape=(8, 4), local_offset=(4, 0))}, shard=(1, 2))
-    assert shard.blocks[0].shape == (16,)
+    assert shard.blocks[0].shape == (4, 4)
 
 
 def test_bfloat16_comes_back_without_ml_dtypes() -> None:
