@@ -75,6 +75,71 @@ TEST_CASE("a bound number out of range is refused in the words of the CPU, and n
   }
 }
 
+TEST_CASE("the range of a bound number is that of the computation dtypes of its group, on the device as on the CPU") {
+  enum Group { kF32 = 1, kF64 = 2, kBoth = 3 };
+  struct Case {
+    Group group;
+    const char* key;
+    double value;
+    bool is_usable;
+  };
+  const double tiny = 1e-50;  // 0 in float32
+  const double subnormal = 1e-40;
+  for (const Case& one : {Case{kF32, "lr", 3e38, true},
+                          Case{kF32, "lr", 1e39, false},
+                          Case{kF64, "lr", 1e39, true},
+                          Case{kF64, "lr", 1e300, true},
+                          Case{kF64, "lr", kInfinity, false},
+                          Case{kF64, "lr", -1e-300, false},
+                          Case{kBoth, "lr", 1e39, false},
+                          Case{kF32, "lr", tiny, true},
+                          Case{kF64, "lr", tiny, true},
+                          Case{kF32, "lr", 0, true},
+                          Case{kF32, "gradient_scale", -1e39, false},
+                          Case{kF64, "gradient_scale", -1e39, true},
+                          Case{kBoth, "gradient_scale", 1e39, false},
+                          Case{kF32, "gradient_scale", tiny, false},
+                          Case{kF32, "gradient_scale", -tiny, false},
+                          Case{kF32, "gradient_scale", subnormal, true},
+                          Case{kF64, "gradient_scale", tiny, true},
+                          Case{kF64, "gradient_scale", -tiny, true},
+                          Case{kBoth, "gradient_scale", tiny, false},
+                          Case{kF32, "gradient_scale", 0, true},
+                          Case{kF64, "gradient_scale", NAN, false}}) {
+    for (const char* lag : kLags) {
+      CAPTURE(static_cast<int>(one.group));
+      CAPTURE(std::string(one.key));
+      CAPTURE(one.value);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const TestStream stream;
+      const DeviceBytes on_device(8);
+      double on_host = 0;
+      ModelSpec spec;
+      // Group 1 is of the other dtype, and has no part in the range of group 0.
+      spec.keys = {{"status_lag", lag}, {"on_nonfinite", "skip_block"}};
+      spec.groups = {{}};
+      for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+        const bool in_group = (static_cast<int>(one.group) & dtype) != 0;
+        spec.params.push_back({{4, 3}, dtype, dtype, dtype});
+        spec.params.back().group = in_group ? 0 : 1;
+      }
+      Pair pair(spec, stream);
+      pair.StepBoth(1);
+      BindScalar(&pair.device, one.key, SHAMPOO_F64, on_device.get(), one.value);
+      BindScalar(&pair.host, one.key, SHAMPOO_F64, &on_host, one.value);
+      if (!one.is_usable) {
+        CheckRefused(&pair, lag, SHAMPOO_E_INVALID);
+        continue;
+      }
+      CHECK(pair.host.TryStep() == SHAMPOO_OK);
+      CHECK(pair.device.TryStep() == SHAMPOO_OK);
+      CHECK(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr) == SHAMPOO_OK);
+      CHECK(pair.DifferingCounters() == "");
+    }
+  }
+}
+
 TEST_CASE("a parameter that decays into its gradient must be finite, too") {
   for (const char* lag : kLags) {
     CAPTURE(std::string(lag));

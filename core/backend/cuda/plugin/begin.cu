@@ -108,6 +108,7 @@ struct TakeGroupsBody {
   Tables tables;
   GroupNumbers numbers[kGroupsAtOnce];
   int64_t expected[kGroupsAtOnce];
+  Dtype narrowest[kGroupsAtOnce];
   int32_t first;
   int32_t count;
   int32_t has_tasks;
@@ -132,10 +133,11 @@ struct TakeGroupsBody {
       return Refuse(state, Refusal::kCounter, group, static_cast<double>(counter));
     }
     scalars = ScalarsOf(numbers[i], counter + 1);
-    if (!IsUsable(scalars.lr) || scalars.lr < 0) {
+    // A learning rate may fade to nothing; a scale of the gradients may not.
+    if (!IsInRange(scalars.lr, narrowest[i]) || scalars.lr < 0) {
       return Refuse(state, Refusal::kLearningRate, group, scalars.lr);
     }
-    if (!IsUsable(scalars.gradient_scale)) {
+    if (!IsInRange(scalars.gradient_scale, narrowest[i]) || Vanishes(scalars.gradient_scale, narrowest[i])) {
       return Refuse(state, Refusal::kGradientScale, group, scalars.gradient_scale);
     }
     // The launches that follow are those of another step: those of the host's count, or of the capture.
@@ -144,8 +146,13 @@ struct TakeGroupsBody {
     }
   }
 
-  // Within the range of the narrower arithmetic.
-  SHAMPOO_DEVICE static bool IsUsable(double number) { return fabs(number) <= LargestFinite(Dtype::kF32); }
+  // As CheckArithmetic does on the host (core/config/values.cc).
+  SHAMPOO_DEVICE static bool IsInRange(double number, Dtype computation) {
+    return fabs(number) <= LargestFinite(computation);
+  }
+  SHAMPOO_DEVICE static bool Vanishes(double number, Dtype computation) {
+    return computation == Dtype::kF32 && number != 0 && static_cast<float>(number) == 0;
+  }
 
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
@@ -245,7 +252,7 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
 }
 
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       bool has_tasks) {
+                       const Dtype* narrowest, bool has_tasks) {
   for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
     TakeGroupsBody body{};
     body.tables = tables;
@@ -255,6 +262,7 @@ cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNum
     for (int32_t i = 0; i < body.count; ++i) {
       body.numbers[i] = numbers[first + i];
       body.expected[i] = expected[first + i];
+      body.narrowest[i] = narrowest[first + i];
     }
     const cudaError_t error = Launch(stream, 1, body);
     if (error != cudaSuccess) return error;

@@ -97,19 +97,28 @@ struct NormBody {
 
 SHAMPOO_DEVICE inline double Smaller(double a, double b) { return b < a ? b : a; }
 
-// What a block writes must fit: the limits of CanApply on the CPU (core/backend/cpu/apply_pass.cc).
-struct Limits {
-  double own, momentum, out, copy, sent;
+// Far below half a unit in the last place of the limit, so that a parameter at the limit stays there.
+SHAMPOO_DEVICE inline double SmallFor(Dtype computation) {
+  return LargestFinite(computation) * (computation == Dtype::kF64 ? 0x1p-58 : 0x1p-29);
+}
 
-  SHAMPOO_DEVICE Limits(const Tables& tables, const DeviceBlock& block, bool has_momentum) {
+// The largest magnitudes that a block may write: WriteLimits of the CPU (core/backend/cpu/fit_check.cc).
+struct WriteLimits {
+  double momentum, update, value;
+  bool narrow;
+
+  SHAMPOO_DEVICE WriteLimits(const Tables& tables, const DeviceBlock& block) {
     const DeviceParam& param = tables.params[block.param];
-    own = LargestFinite(block.computation);
-    momentum = has_momentum ? Smaller(LargestFinite(block.momentum.dtype), own) : own;
-    out = LargestFinite(param.out_dtype);
-    copy = tables.buffers[block.param].copy != nullptr ? LargestFinite(param.copy_dtype) : own;
-    sent = block.exchange_at >= 0 ? LargestFinite(block.exchange_dtype) : own;
+    const GroupScalars& group = tables.groups[block.group];
+    const double limit = LargestFinite(block.computation);
+    momentum = update = value = limit;
+    const auto lower = [](double* to, Dtype dtype) { *to = Smaller(*to, LargestFinite(dtype)); };
+    if (block.momentum.present() && group.momentum != 0) lower(&momentum, block.momentum.dtype);
+    lower(group.output == Output::kUpdates ? &update : &value, param.out_dtype);
+    if (tables.buffers[block.param].copy != nullptr) lower(&value, param.copy_dtype);
+    if (block.exchange_at >= 0) lower(tables.exchange_params != 0 ? &value : &update, block.exchange_dtype);
+    narrow = Smaller(momentum, Smaller(update, value)) < limit;
   }
-  SHAMPOO_DEVICE bool AreNarrow() const { return Smaller(Smaller(momentum, out), Smaller(copy, sent)) < own; }
 };
 
 // One CTA for a block: the scale of its direction.
@@ -135,29 +144,37 @@ struct ScaleBody {
       work.up = grafts ? of_graft : 1;
       // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
       const double size = grafts && IsFinite(norm) ? of_graft : norm;
-      const Limits limits(tables, block, block.momentum.present() && group.momentum != 0);
+      const double limit = LargestFinite(block.computation);
       const double moved = fabs(group.lr) * size;
-      work.stands = !(size < limits.own && moved < limits.own);
-      const bool is_small = (size > moved ? size : moved) < 1e-9 * limits.own;
-      const bool wide_param = LargestFinite(tables.params[block.param].param_dtype) > limits.own;
-      work.check = !work.stands && (limits.AreNarrow() || !is_small || wide_param);
+      work.stands = !(size < limit && moved < limit);
+      work.check = work.stands != 0 ? FitCheck::kNone : CheckFor(block, group, size > moved ? size : moved);
     });
+  }
+
+  // size: a bound on the direction, and on the update without decay and momentum.
+  SHAMPOO_DEVICE FitCheck CheckFor(const DeviceBlock& block, const GroupScalars& group, double size) const {
+    const bool wide_param = LargestFinite(tables.params[block.param].param_dtype) > LargestFinite(block.computation);
+    if (WriteLimits(tables, block).narrow || wide_param || !(size < SmallFor(block.computation))) {
+      return FitCheck::kExact;
+    }
+    const bool has_momentum = block.momentum.present() && group.momentum != 0;
+    return has_momentum || group.decoupled_decay != 0 ? FitCheck::kByBound : FitCheck::kNone;
   }
 };
 
-// The arithmetic of the last pass, in Real for the writes and in double to see whether they fit.
-template <typename Real, typename Wide>
+// The arithmetic of the last pass.
+template <typename Real>
 struct Applied {
-  Wide moved, update, value;
+  Real moved, update, value;
 
-  SHAMPOO_DEVICE Applied(const Part<Real>& part, Wide p, Wide w, Wide m) {
+  SHAMPOO_DEVICE Applied(const Part<Real>& part, Real p, Real w, Real m) {
     const GroupScalars& group = part.group;
-    Wide direction = p * static_cast<Real>(part.work.down) * static_cast<Real>(part.work.up);
+    Real direction = p * static_cast<Real>(part.work.down) * static_cast<Real>(part.work.up);
     // Without decay nothing is added: W may be infinite.
     if (group.decoupled_decay != 0) direction += static_cast<Real>(group.decoupled_decay) * w;
     moved = 0;
     if (part.has_momentum()) {
-      const Wide momentum = static_cast<Real>(group.momentum);
+      const Real momentum = static_cast<Real>(group.momentum);
       moved = momentum * m + direction;
       direction = group.nesterov != 0 ? direction + momentum * moved : moved;
     }
@@ -173,28 +190,52 @@ struct FitBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const Part<Real> part(tables, wave, cta.index());
-    if (tables.state->go == 0 || part.work.go == 0 || part.work.check == 0) return;
-    const Limits limits(tables, part.block, part.has_momentum());
-    const DeviceParam& param = tables.params[part.block.param];
-    const Buffers& buffers = tables.buffers[part.block.param];
-    const Real* const p = part.Direction(wave);
+    if (tables.state->go == 0 || part.work.go == 0 || part.work.check == FitCheck::kNone) return;
+    const bool fits = (part.work.check == FitCheck::kByBound && StaysSmall(cta, part)) || ResultFits(cta, part);
+    cta.Once([&] { wave.fits[cta.index()] = fits ? 1 : 0; });
+  }
+
+ private:
+  SHAMPOO_DEVICE const void* ParamOf(const Part<Real>& part) const { return tables.buffers[part.block.param].param; }
+  SHAMPOO_DEVICE Real MomentumAt(const Part<Real>& part, int64_t i) const {
     const StateSlot& m = part.block.momentum;
-    const bool updates = part.group.output == Output::kUpdates;
+    return part.has_momentum() ? ReadAs<Real>(tables.state_out + m.offset, m.dtype, part.begin + i) : Real{0};
+  }
+
+  // Direction and update are small; with what decay and momentum add none is more than twice the sum. NaN is not small.
+  SHAMPOO_DEVICE bool StaysSmall(const Cta& cta, const Part<Real>& part) const {
+    const GroupScalars& group = part.group;
+    const Dtype dtype = tables.params[part.block.param].param_dtype;
+    const double added = BitsAs<double>(cta.Largest(part.size, [&](int64_t i) {
+      double sum = part.has_momentum() ? group.momentum * fabs(static_cast<double>(MomentumAt(part, i))) : 0;
+      if (group.decoupled_decay != 0) {
+        sum += group.decoupled_decay * fabs(ReadAs<double>(ParamOf(part), dtype, PlaceOf(part.block, part.begin + i)));
+      }
+      return MagnitudeBits(sum);
+    }));
+    const double small = SmallFor(part.block.computation);
+    return added < small && fabs(group.lr) * added < small;
+  }
+
+  SHAMPOO_DEVICE bool ResultFits(const Cta& cta, const Part<Real>& part) const {
+    const WriteLimits limits(tables, part.block);
+    const Dtype dtype = tables.params[part.block.param].param_dtype;
+    const Dtype exchange_dtype = part.block.exchange_dtype;
+    const bool sends_updates = part.block.exchange_at >= 0 && tables.exchange_params == 0;
+    const Real* const p = part.Direction(wave);
     const int64_t first = cta.First(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
-      const double w = ReadAs<double>(buffers.param, param.param_dtype, place);
-      const double moment =
-          part.has_momentum() ? ReadAs<double>(tables.state_out + m.offset, m.dtype, part.begin + i) : 0;
-      const Applied<Real, double> applied(part, p[i], w, moment);
-      if (!(fabs(applied.moved) <= limits.momentum)) return true;
-      // A parameter that is infinite already stays so: that is not this step's doing.
-      if (!IsFinite(w)) return false;
-      const double written = updates ? applied.update : applied.value;
-      const double sent = tables.exchange_params != 0 ? applied.value : applied.update;
-      return !(fabs(written) <= limits.out && fabs(applied.value) <= Smaller(limits.copy, limits.own) &&
-               fabs(sent) <= limits.sent);
+      const Real w = ReadAs<Real>(ParamOf(part), dtype, place);
+      const Applied<Real> applied(part, p[i], w, MomentumAt(part, i));
+      // Each rank adds the update as it was rounded for the exchange.
+      const Real value = sends_updates ? w + RoundedTo(exchange_dtype, applied.update) : applied.value;
+      if (!(fabs(static_cast<double>(applied.moved)) <= limits.momentum)) return true;
+      if (!(fabs(static_cast<double>(applied.update)) <= limits.update)) return true;
+      // A parameter that is not finite stays so: that is not this step's doing.
+      return !(fabs(static_cast<double>(value)) <= limits.value) &&
+             IsFinite(ReadAs<double>(ParamOf(part), dtype, place));
     });
-    cta.Once([&] { wave.fits[cta.index()] = first == part.size ? 1 : 0; });
+    return first == part.size;
   }
 };
 
@@ -206,7 +247,7 @@ struct StandBody {
     const int32_t b = wave.blocks[cta.index()];
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
-    if (tables.state->go == 0 || work.go == 0 || work.check == 0) return;
+    if (tables.state->go == 0 || work.go == 0 || work.check == FitCheck::kNone) return;
     const int64_t first = cta.First(block.tiles, [&](int64_t i) { return wave.fits[block.first_tile + i] == 0; });
     cta.Once([&] { work.stands = first < block.tiles ? 1 : 0; });
   }
@@ -242,7 +283,7 @@ struct ApplyBody {
       const Real w = ReadAs<Real>(buffers.param, param.param_dtype, place);
       char* const moment = tables.state_out + m.offset;
       const Real old = part.has_momentum() ? ReadAs<Real>(moment, m.dtype, part.begin + i) : Real{0};
-      const Applied<Real, Real> applied(part, p[i], w, old);
+      const Applied<Real> applied(part, p[i], w, old);
       if (part.has_momentum()) WriteAs(moment, m.dtype, part.begin + i, applied.moved);
       if (exchanged) {
         WriteAs(sent, part.block.exchange_dtype, part.begin + i,

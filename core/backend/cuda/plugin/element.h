@@ -51,6 +51,13 @@ SHAMPOO_DEVICE inline void WriteAs(void* base, Dtype dtype, int64_t at, Real val
   }
 }
 
+template <typename Real>
+SHAMPOO_DEVICE inline Real RoundedTo(Dtype dtype, Real value) {
+  double memory;
+  WriteAs(&memory, dtype, 0, value);
+  return ReadAs<Real>(&memory, dtype, 0);
+}
+
 // The bit pattern of a magnitude in its own dtype: in the order of the values, infinity above them, NaN above that.
 SHAMPOO_DEVICE inline uint64_t PatternOf(const void* base, Dtype dtype, int64_t at) {
   switch (dtype) {

@@ -52,8 +52,13 @@ Engine::Engine(const EngineDesc& desc)
       device_(desc.device),
       allocator_(desc.allocator),
       tf32_(desc.tf32 != 0),
-      planned_(desc.plan.groups, desc.plan.groups + desc.plan.group_count) {
+      planned_(desc.plan.groups, desc.plan.groups + desc.plan.group_count),
+      narrowest_(planned_.size(), Dtype::kF64) {
   plan_.groups = planned_.data();
+  for (int64_t b = 0; b < plan_.block_count; ++b) {
+    const Block& block = plan_.blocks[b];
+    if (block.computation == Dtype::kF32) narrowest_[static_cast<size_t>(block.group)] = Dtype::kF32;
+  }
 }
 
 Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {

@@ -71,6 +71,7 @@ struct Engine {
   HostAllocator allocator_;
   bool tf32_;
   std::vector<GroupNumbers> planned_;
+  std::vector<Dtype> narrowest_;  // by group, of the computation dtypes of its blocks, whoever owns them
   DeviceLayout layout_;
   DeviceMemory workspace_;
   DeviceMemory own_state_;

@@ -14,9 +14,10 @@ cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers*
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // told: refusals that have been raised. failure: why this rank's host cannot make the step.
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure);
-// The scalars of the groups; refuses counters and bound numbers that are out of range.
+// The scalars of the groups; refuses counters and bound numbers that are out of range. narrowest: by group, of the
+// computation dtypes of its blocks.
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       bool has_tasks);
+                       const Dtype* narrowest, bool has_tasks);
 // Counters, the report, and what became of roots that were refreshed.
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool refreshed);
 // Every byte of the state, where it is to be written elsewhere.

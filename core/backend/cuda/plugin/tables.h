@@ -63,6 +63,13 @@ struct GroupScalars {
   Output output;
 };
 
+// How it is found out whether the direction of a block can be applied.
+enum class FitCheck : int32_t {
+  kNone,     // by its size alone
+  kByBound,  // it is small: by a bound on what decay and momentum add, and exactly where that does not suffice
+  kExact,    // element by element
+};
+
 // What a step knows of a block.
 struct BlockWork {
   Refusal refusal;
@@ -72,7 +79,7 @@ struct BlockWork {
   double value;
   int32_t go;      // its states are written
   int32_t stands;  // its direction cannot be used: parameter and momentum stay
-  int32_t check;   // whether its direction fits has to be looked at element by element
+  FitCheck check;
   DirectionRule rule;
   double down, up;  // the direction is P * down * up
 };

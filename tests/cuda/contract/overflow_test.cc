@@ -1,0 +1,184 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps whose gradient and direction are ordinary, and whose new parameter or momentum would not be finite.
+#include <cfloat>
+#include <cmath>
+
+#include "tests/capi/behaviour/overflow_cases.h"
+#include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype) {
+  ModelSpec spec;
+  spec.keys = {{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "1e-3"}};
+  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
+  spec.keys.insert(spec.keys.end(), one.keys.begin(), one.keys.end());
+  spec.params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}};
+  return spec;
+}
+
+void SetValues(const OverflowCase& one, Model* model) {
+  model->SetParam(0, std::vector<double>(30, one.param));
+  if (one.has_momentum) model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
+}
+
+// NaN equals NaN.
+bool Holds(const std::vector<double>& values, double value) {
+  return std::all_of(values.begin(), values.end(),
+                     [value](double v) { return v == value || (std::isnan(v) && std::isnan(value)); });
+}
+
+TEST_CASE("a block whose new value would not be finite does not move, as on the CPU, and the next step reports it") {
+  for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+    const double limit = dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
+    for (const OverflowCase& one : OverflowCases(limit)) {
+      for (const bool updates : {false, true}) {
+        CAPTURE(dtype);
+        CAPTURE(one.what);
+        CAPTURE(updates);
+        const Stage stage;
+        const TestStream stream;
+        ModelSpec spec = OverflowSpec(one, {{"output", updates ? "updates" : "parameters"}}, dtype);
+        for (ParamSpec& param : spec.params) param.in_place = !updates;
+        Pair pair(spec, stream);
+        pair.Each([&](Model& model) {
+          SetValues(one, &model);
+          model.FillGradients(1);
+        });
+        const std::vector<double> sound = pair.device.ParamValues(1);
+        pair.Each([](Model& model) { model.Step(); });
+        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+        pair.Each([&](Model& model) {
+          CHECK(Holds(model.ParamValues(0),
+                      static_cast<double>(dtype == SHAMPOO_F32 ? static_cast<float>(one.param) : one.param)));
+          if (updates) CHECK(Holds(model.OutValues(0), 0));
+          CHECK(model.Stat("nonfinite_blocks") == 1);
+        });
+        CHECK(pair.DifferingCounters() == "");
+        if (!updates) CHECK(pair.device.ParamValues(1) != sound);
+        CHECK(Distance(pair.device.OutValues(1), pair.host.OutValues(1)) < 1e-4);
+
+        const std::vector<char> before = BitsOf(pair.device);
+        CHECK(pair.host.TryStep() == SHAMPOO_E_NUMERIC);
+        const std::string expected = shampoo_last_error();
+        CHECK(pair.device.TryStep() == SHAMPOO_E_NUMERIC);
+        CHECK(std::string(shampoo_last_error()) == expected);
+        CHECK(BitsOf(pair.device) == before);
+      }
+    }
+  }
+}
+
+TEST_CASE("an infinite parameter without decay keeps no other element of its block from moving, as on the CPU") {
+  for (const char* momentum : {"0", "0.9"}) {
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"momentum", momentum}, {"epsilon", "1e-3"}};
+    spec.params = {{{3, 2}}};
+    Pair pair(spec, stream);
+    pair.Each([](Model& model) { model.SetParam(0, {1, kInfinity, 1, 1, 1, 1}); });
+    for (uint64_t t = 1; t <= 2; ++t) pair.StepBoth(t);
+    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    CHECK(pair.device.Stat("nonfinite_blocks") == 0);
+    CHECK(pair.device.ParamValues(0)[1] == kInfinity);
+    CHECK(pair.device.ParamValues(0)[0] != 1);
+    CHECK(pair.Apart() < 1e-4);
+  }
+}
+
+TEST_CASE("a parameter at the limit moves where its sum with the update is rounded to the limit, as on the CPU") {
+  struct Update {
+    int32_t dtype;
+    double value;
+    bool moves;
+  };
+  for (const Update& update : {Update{SHAMPOO_F32, 0x1p+103, false}, Update{SHAMPOO_F32, 0x1p+102, true},
+                               Update{SHAMPOO_F64, 0x1p+970, false}, Update{SHAMPOO_F64, 0x1p+968, true}}) {
+    CAPTURE(update.dtype);
+    CAPTURE(update.value);
+    const double limit = update.dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"grafting", "sgd"},
+                 {"beta1", "0"},
+                 {"start_preconditioning_step", "100"},
+                 {"lr", std::to_string(update.value)}};
+    spec.params = {{{3, 2}, update.dtype, update.dtype, update.dtype}};
+    Pair pair(spec, stream);
+    pair.Each([&](Model& model) {
+      model.SetParam(0, {0, 0, 0, limit, 0, 0});
+      model.SetGradient(0, std::vector<double>(6, -1));
+      model.Step();
+    });
+    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    CHECK(pair.host.Stat("nonfinite_blocks") == (update.moves ? 0 : 1));
+    CHECK(pair.DifferingCounters() == "");
+    pair.Each([&](Model& model) {
+      CHECK(model.ParamValues(0)[3] == limit);
+      CHECK(model.ParamValues(0)[0] == (update.moves ? update.value : 0));
+    });
+  }
+}
+
+TEST_CASE("several ranks: a block whose new value would not be finite does not move on any of them") {
+  for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
+    for (const char* communicate : {"updates", "params"}) {
+      CAPTURE(one.what);
+      CAPTURE(std::string(communicate));
+      const Stage stage;
+      DeviceRanks ranks(OverflowSpec(one, {{"communicate", communicate}}, SHAMPOO_F32), 2);
+      ranks.FillParams(1);
+      ranks.FillGradients(1);
+      ranks.OnEvery([&](int, Model* model) {
+        model->SetParam(0, std::vector<double>(30, one.param));
+        if (!one.has_momentum) return SHAMPOO_OK;
+        const std::vector<std::string> keys = model->Keys();
+        if (std::find(keys.begin(), keys.end(), "p0/0/momentum") == keys.end()) return SHAMPOO_OK;
+        model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
+        return SHAMPOO_OK;
+      });
+      ranks.Step();
+      ranks.Status();
+      for (int rank = 0; rank < ranks.world(); ++rank) {
+        CHECK(Holds(ranks[rank].ParamValues(0), static_cast<double>(static_cast<float>(one.param))));
+        CHECK(ranks[rank].Stat("nonfinite_blocks") == 1);
+      }
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p0/0 was not finite"}) == "");
+    }
+  }
+}
+
+TEST_CASE("an update that only its rounding to the communication dtype takes beyond the limit of the parameter") {
+  // As bfloat16 the update is 0x1.02p+120.
+  const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
+  const Stage stage;
+  ModelSpec spec;
+  spec.keys = {{"communication_dtype", "bf16"},
+               {"grafting", "sgd"},
+               {"start_preconditioning_step", "100"},
+               {"beta1", "0"},
+               {"lr", std::to_string(0x1.018p+120)}};
+  spec.params = {{{4}}};
+  DeviceRanks ranks(spec, 2);
+  ranks.OnEvery([&](int, Model* model) {
+    model->SetParam(0, {0, start, 0, 0});
+    model->SetGradient(0, std::vector<double>(4, -1));
+    return SHAMPOO_OK;
+  });
+  ranks.Step();
+  ranks.Status();
+  for (int rank = 0; rank < ranks.world(); ++rank) {
+    CHECK(ranks[rank].ParamValues(0) == std::vector<double>{0, start, 0, 0});
+    CHECK(ranks[rank].Stat("nonfinite_blocks") == 1);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
