@@ -53,6 +53,35 @@ Status OpenWith(const std::string& path, int flags, const char* tried, int* fd) 
   return *fd >= 0 ? Status() : Failed(tried, path, errno);
 }
 
+// What a file is that is not a regular one.
+const char* KindName(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "of another kind";
+}
+
+Status NotRegular(const std::string& path, mode_t mode) {
+  return IoFailed(path, " is not a regular file, it is ", KindName(mode),
+                  "; expected a file that a save wrote. Load another checkpoint, or put the file back in its place");
+}
+
+// A FIFO would wait for a writer, and a device might give bytes without end.
+Status OpenRegular(const std::string& path, int* fd) {
+  *fd = Retried([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  // Somebody has a lease on it, which regular files alone can have: wait until it is given up.
+  if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retried([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  struct stat told;
+  if (*fd < 0) {
+    const int error = errno;
+    const bool is_socket = error == ENXIO && stat(path.c_str(), &told) == 0 && !S_ISREG(told.st_mode);
+    return is_socket ? NotRegular(path, told.st_mode) : Failed("open", path, error);
+  }
+  if (fstat(*fd, &told) != 0) return Failed("look at", path, errno);
+  if (!S_ISREG(told.st_mode)) return NotRegular(path, told.st_mode);
+  return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);  // some file systems heed O_NONBLOCK
+}
+
 // 0, or errno.
 int SyncFd(int fd) {
   return Retried([fd] { return fsync(fd); }) == 0 ? 0 : errno;
@@ -67,7 +96,7 @@ File::~File() {
 Status File::Open(const std::string& path, File* out) {
   File file;
   file.path_ = path;
-  SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY, "open", &file.fd_));
+  SHAMPOO_RETURN_IF_ERROR(OpenRegular(path, &file.fd_));
   *out = std::move(file);
   return {};
 }

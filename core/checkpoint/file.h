@@ -24,7 +24,7 @@ class File {
   }
   ~File();
 
-  static Status Open(const std::string& path, File* out);    // to read
+  static Status Open(const std::string& path, File* out);    // to read; fails at once on what is not a regular file
   static Status Create(const std::string& path, File* out);  // to write; what was there is gone
 
   Status Size(int64_t* bytes) const;

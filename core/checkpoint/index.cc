@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/stored_text.h"
 #include "core/step/program.h"
 
 namespace shampoo {
@@ -31,6 +32,7 @@ constexpr std::string_view kIndexBeginning = "{\"checksum\":\"";
 constexpr int64_t kMostGroups = int64_t{1} << 30;
 
 Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what); }
+Status ZeroByte() { return Malformed("a text contains a zero byte (\\u0000); expected none. Load another checkpoint"); }
 
 // Turns members of the index's arrays into what they tell, one after another.
 class IndexParser {
@@ -38,9 +40,10 @@ class IndexParser {
   IndexParser(const WantsBlock& wants, CheckpointIndex* index) : wants_(wants), index_(index) {}
 
   Status Add(const std::string& array, const Json& member) {
+    if (array == "files") return AddFile(member);
+    if (HasZeroByte(member)) return ZeroByte();
     if (array == "groups") return AddGroup(member);
     if (array == "parameters") return AddParam(member);
-    if (array == "files") return AddFile(member);
     if (array == "blocks") return AddBlock(member);
     return {};  // of a later version
   }
@@ -63,9 +66,10 @@ class IndexParser {
   Status AddFile(const Json& member) {
     StoredFile file;
     if (!Get(member, "name", &file.name) || !Get(member, "bytes", &file.bytes) || file.bytes < 0 ||
-        !GetHex(member, "start_checksum", &file.start_checksum) || file.name.find('/') != std::string::npos) {
+        !GetHex(member, "start_checksum", &file.start_checksum)) {
       return Malformed("a file lacks name, bytes or start_checksum");
     }
+    SHAMPOO_RETURN_IF_ERROR(CheckStoredName(file.name).Within("the index is malformed"));
     if (!files_.emplace(file.name, static_cast<int>(index_->files.size())).second) {
       return Malformed("two files have the same name");
     }
@@ -274,6 +278,7 @@ Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* ind
   SHAMPOO_RETURN_IF_ERROR(text->status().Copy());
   const Json* const checkpoint = told.Find("checkpoint");
   if (!is_json || checkpoint == nullptr) return Malformed("it is no JSON object with a checkpoint");
+  if (HasZeroByte(told)) return ZeroByte();
   SHAMPOO_RETURN_IF_ERROR(CheckFormat(*checkpoint, index));
   return status;
 }

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/checkpoint/json.h"
+#include "core/checkpoint/stored_text.h"
 
 namespace shampoo {
 namespace {
@@ -91,14 +92,17 @@ Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::
   tensors->clear();
   Status status;
   // Tensors are taken as they come: all together as JSON take many times the memory.
+  const auto zero_byte = [] { return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none"); };
   const auto take = [&](std::span<const std::string> where, const Json& tensor) {
     if (where.size() != 1 || where[0] == kMetadata) return false;
-    if (status.ok()) status = ParseTensor(where[0], tensor, data_bytes, &tensors->emplace_back());
+    if (!status.ok()) return true;
+    status = HasZeroByte(where[0]) ? zero_byte() : ParseTensor(where[0], tensor, data_bytes, &tensors->emplace_back());
     return true;
   };
   Json rest;
   if (!ParseJson(header, take, &rest) || !rest.is_object()) return IoFailed("the header is no JSON object");
   for (const std::string& name : rest.names) {
+    if (HasZeroByte(name)) return zero_byte();
     if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is no JSON object");
   }
   return status;

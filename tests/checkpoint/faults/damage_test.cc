@@ -3,7 +3,10 @@
 //
 // Files of a checkpoint that were changed, cut off or mixed up: a load tells which, and changes nothing.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -176,6 +179,62 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
   damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not fit");
   WriteFile(damaged.PathOf(next[1]), next_first);
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not fit");
+}
+
+// Puts something else than a file in the place of a path.
+struct OddFile {
+  const char* kind;  // as the error calls it
+  void (*make)(const std::string& path);
+};
+const OddFile kOddFiles[] = {
+    {"a FIFO", [](const std::string& path) { REQUIRE(mkfifo(path.c_str(), 0600) == 0); }},
+    {"a directory", [](const std::string& path) { MakeDirectory(path); }},
+    {"a device", [](const std::string& path) { REQUIRE(symlink("/dev/zero", path.c_str()) == 0); }},
+    {"a device", [](const std::string& path) { REQUIRE(symlink("/dev/null", path.c_str()) == 0); }},
+    {"a socket", [](const std::string& path) { REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0); }}};
+
+TEST_CASE("a file that is no regular file is refused at once, on both ranks") {
+  Damaged damaged;
+  SavingJob job;
+  for (const OddFile& odd : kOddFiles) {
+    for (const auto& [name, bytes] : damaged.files()) {
+      const std::string path = damaged.PathOf(name);
+      CAPTURE(path);
+      CAPTURE(odd.kind);
+      RemoveAll(path);
+      odd.make(path);
+      damaged.CheckFails(path, std::string("is not a regular file, it is ") + odd.kind);
+      job.Load(damaged.saves().directory);
+      CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+      CHECK_MESSAGE(job.SameError(), job.Errors());
+      CHECK_MESSAGE(Has(job.Error(1), "is not a regular file"), job.Errors());
+      // The index by its path, too.
+      const bool is_index = name.ends_with(".json");
+      if (is_index && odd.kind != std::string("a directory")) {
+        job.Load(path);
+        CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
+        CHECK_MESSAGE(Has(job.Error(1), "is not a regular file"), job.Errors());
+      }
+      RemoveAll(path);
+      REQUIRE(unlink(path.c_str()) != 0);
+      WriteFile(path, bytes);
+    }
+  }
+  damaged.CheckWhole();
+}
+
+TEST_CASE("a file that somebody has a lease on is waited for") {
+  Saves saves;
+  SavingJob job;
+  int refused = 0;
+  job.WatchFiles(0, [&refused](const FileCall& call) {
+    const bool is_first = call.name == "open" && ++refused == 1;
+    return FileFault{.error = is_first ? EWOULDBLOCK : 0};
+  });
+  job.Load(saves.directory);
+  CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+  CHECK(refused > 1);
+  CHECK(job.States() == saves.older);
 }
 
 TEST_CASE("a file that is no index is told so, with what to give") {
