@@ -87,6 +87,10 @@ void Config::Set(const std::string& key, const json& value) {
 
 Config GroupConfig(const json& group) {
   Config config;
+  if (group.contains("keys")) {  // of the library, each of them
+    for (const auto& [key, value] : group.at("keys").items()) config.Set(key, value);
+    return config;
+  }
   // Settings that a case does not record are those of the recorded release.
   config.Set("preset", "shampoo_2024");
   for (const auto& [field, value] : group.items()) {

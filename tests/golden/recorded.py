@@ -25,6 +25,8 @@ FIELDS = {
 
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
     """Give the keys of a recorded group, with values of Python."""
+    if "keys" in group:
+        return dict(group["keys"])
     keys: dict[str, Any] = {"preset": "shampoo_2024"}
     for field, value in group.items():
         members = {field: value}

@@ -2,14 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Training that goes on from a checkpoint, in another process and on other ranks, has the bits of training that never
 # stopped: for every step of a trajectory but the last. Sets of runs whose answers must be the same files:
-#   sample  ten cases, in the short tier
-#   all     all cases
-#   <cut>   all cases, shards that are tensors of their own, which the same shards alone can go on with
+#   sample        ten cases, in the short tier
+#   all           all cases
+#   <cut>         all cases, shards that are tensors of their own, which the same shards alone can go on with
+#   rules_sample  four cases of data/rules, in the short tier
+#   rules         all of them
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 set(resume_sample_cases "")
 foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
              lr_schedule_zero_two_groups nesterov_wd_graftphase none_partial_beta1_mom none_whole_group random_p031)
   list(APPEND resume_sample_cases ${trajectories}/${case}.safetensors)
+endforeach()
+set(resume_rules_cases ${rules_cases})
+set(resume_rules_sample_cases "")
+foreach(case merged short_spread_async_late short_two_groups zeros_newton)
+  list(APPEND resume_rules_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/rules/${case}.safetensors)
 endforeach()
 
 # golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): a run from the
@@ -19,8 +26,8 @@ function(golden_resume set run)
   set(name golden.resume.${set}.${run})
   set(out ${resume_out}/${set}/${run})
   set(cases ${trajectory_cases})
-  if(set STREQUAL sample)
-    set(cases ${resume_sample_cases})
+  if(DEFINED resume_${set}_cases)
+    set(cases ${resume_${set}_cases})
   endif()
   if(NOT arg_COMMAND)
     set(arg_COMMAND shampoo_replay)
@@ -39,7 +46,7 @@ function(golden_resume set run)
   if(arg_FROM)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
   endif()
-  if(NOT set STREQUAL sample)
+  if(NOT set MATCHES "sample$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
   set_property(GLOBAL APPEND PROPERTY resume_${set}_runs ${name})
@@ -63,7 +70,7 @@ function(golden_resume_same_bits set expected)
   set_tests_properties(${name}.same_bits PROPERTIES FIXTURES_REQUIRED "${runs};${ARGV3}")
   add_test(NAME ${name}.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${checkpoints})
   set_tests_properties(${name}.clean PROPERTIES FIXTURES_CLEANUP "${runs}")
-  if(NOT set STREQUAL sample)
+  if(NOT set MATCHES "sample$")
     set_tests_properties(${name}.same_bits ${name}.clean PROPERTIES LABELS long)
   endif()
 endfunction()
@@ -121,6 +128,31 @@ if(TARGET shampoo_replay_mpi)
   endforeach()
 endif()
 golden_resume_same_bits(all 153 ${one_rank} golden.trajectory.threads1)
+
+golden_resume(rules_sample ranks1 SAVES)
+golden_resume(rules_sample ranks1_to_ranks2 FROM ranks1 OPTIONS --ranks 2)
+golden_resume(rules_sample flat2 SAVES OPTIONS ${gathered_flat} 2)
+golden_resume(rules_sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ranks 2)
+golden_resume_same_bits(rules_sample 4)
+
+foreach(from 1 2 3 4)
+  golden_resume(rules ranks${from} SAVES OPTIONS --ranks ${from})
+endforeach()
+foreach(pair 1_to_1 1_to_4 2_to_3 3_to_2 4_to_1)
+  string(REPLACE "_to_" ";" both ${pair})
+  list(GET both 0 from)
+  list(GET both 1 to)
+  golden_resume(rules ranks${from}_to_ranks${to} FROM ranks${from} OPTIONS --ranks ${to})
+endforeach()
+golden_resume(rules threads5 SAVES OPTIONS --threads 5)
+golden_resume(rules threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
+foreach(cut flat rect)
+  golden_resume(rules ${cut}3 SAVES OPTIONS ${gathered_${cut}} 3)
+  golden_resume(rules ${cut}3_to_ranks2 FROM ${cut}3 SAVES OPTIONS --ranks 2)
+  golden_resume(rules ${cut}3_to_ranks2_to_${cut}2x2 FROM ${cut}3_to_ranks2 OPTIONS ${gathered_${cut}} 2 --ranks 2)
+endforeach()
+golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
+golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
 # Shards that are tensors of their own: the same cut, on one copy or two.
 foreach(cut flat rect)

@@ -104,6 +104,12 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void Tell(int64_t i) const {
     RootMember& member = chunk.members[i];
+    if (member.zero != 0) {  // whatever became of the identity that the solvers saw
+      member.failure = RootFailure::kNone;
+      member.largest = 1;
+      member.iterations = 0;
+      member.converged = 1;
+    }
     const bool refused = member.failure == RootFailure::kNanInput || member.failure == RootFailure::kInfInput;
     if (member.failure == RootFailure::kNone && !(member.largest <= chunk.limit)) {
       member.failure = RootFailure::kOutOfRange;
@@ -132,6 +138,10 @@ struct DeliverBody {
     if (*chunk.active == 0 || member.failure != RootFailure::kNone) return;
     const int64_t n = chunk.n;
     Real* const to = static_cast<Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
+    if (member.zero != 0) {
+      cta.ForEach(piece.rows * n, [&](int64_t i) { to[i] = PlaceAt(piece, n, i).on_diagonal() ? Real{1} : Real{0}; });
+      return;
+    }
     if (member.shortcut != 0) {
       const Root* const diagonal = VectorOf<Root>(chunk, roots, piece.member);
       cta.ForEach(piece.rows * n, [&](int64_t i) {

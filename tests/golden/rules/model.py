@@ -1,0 +1,173 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a step in plain NumPy, for the cases of data/rules. It shares nothing with the library.
+
+A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for what is
+recorded, float32 to measure what rounding does to it.
+"""
+from __future__ import annotations
+
+import math
+from typing import Callable, Iterator
+
+import numpy as np
+from roots import Keys, inverse_root, norm
+
+
+def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
+    """Yield the steps that refresh the roots of a group, each with the number of steps to the next one."""
+    frequency, growth, t = k["precondition_frequency"], k["refresh_growth"], k["start_preconditioning_step"]
+    if t == -1:
+        t = 1 if growth else frequency
+    t = max(t, 1)
+    while True:
+        interval = max(1, min(frequency, math.floor(growth * t))) if growth else frequency
+        yield t, interval
+        # Without growth and spread the next one is at a multiple of the frequency.
+        t += interval if growth or k["root_spread"] else frequency - t % frequency
+
+
+def schedule(k: Keys, phase: int, steps: int) -> list[tuple[int, int]]:
+    """Return when a block computes roots: the step of its factor matrices, and the step from which they are used."""
+    found = []
+    for number, (t, interval) in enumerate(refreshes(k)):
+        if t > steps:
+            return found
+        taken = t + (phase * interval // k["precondition_frequency"] if k["root_spread"] else 0)
+        is_deferred = number > 0 and interval > k["root_async"]
+        found.append((taken, taken + (k["root_async"] if is_deferred else 0)))
+
+
+def merged(shape: tuple[int, ...], k: Keys) -> list[int]:
+    """Merge the dims of a tensor."""
+    if not k["use_merge_dims"]:
+        return list(shape) or [1]
+    dims = [n for n in shape if n != 1] or [1]
+    most, least = k["max_preconditioner_dim"], k["merge_min_dim"]
+    i = 0 if least == 0 else len(dims) - 2
+    while 0 <= i < len(dims) - 1:
+        a, b = dims[i], dims[i + 1]
+        if a * b <= most and (least == 0 or (min(a, b) < least and len(dims) > 2)):
+            dims[i : i + 2] = [a * b]
+            i -= 0 if least == 0 else 1
+        else:
+            i += 1 if least == 0 else -1
+    return dims
+
+
+def stored(x: np.ndarray, dtype: str) -> np.ndarray:
+    """Round a state to the dtype that keeps it between steps."""
+    if dtype == "f16":
+        return x.astype(np.float16).astype(x.dtype)
+    if dtype == "bf16":
+        mantissa, exponent = np.frexp(x)
+        return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
+    return x  # auto: the dtype of the arithmetic
+
+
+Root = Callable[[np.ndarray, int], np.ndarray]
+
+
+class Block:
+    """The states of a block, and its step."""
+
+    def __init__(self, weight: np.ndarray, has_factors: bool, k: Keys, root: Root) -> None:
+        self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root  # weight is a view
+        dims = weight.shape if has_factors else ()
+        self.cost = sum(n**3 for n in dims)
+        self.factors = [np.zeros((n, n), weight.dtype) for n in dims]
+        self.roots = [(k["initial_inverse"] == "identity") * np.eye(n, dtype=weight.dtype) for n in dims]
+        self.filtered, self.moment, self.momentum = (np.zeros_like(weight) for _ in range(3))
+        self.snapshot: tuple[int, list[np.ndarray]] = (0, [])
+        self.schedule: list[tuple[int, int]] = []
+
+    def refresh(self, t: int) -> None:
+        k = self.k
+        if t in [taken for taken, _ in self.schedule]:
+            self.snapshot = (t, list(self.factors))
+        for taken, used in self.schedule:
+            # Without a gradient at the step of the factor matrices the block keeps its roots.
+            if used == t and self.snapshot[0] == taken:
+                corrects = k["use_bias_correction"] and k["beta2"] < 1
+                c = 1 - k["beta2"] ** taken if corrects else 1.0
+                self.roots = [self.root(f / c, self.weight.ndim) for f in self.snapshot[1]]
+
+    def graft(self, h: np.ndarray, t: int) -> np.ndarray:
+        k = self.k
+        if k["grafting"] == "sgd":
+            return h
+        corrects = k["grafting"] == "adam" and k["grafting_beta2"] < 1
+        c = 1 - k["grafting_beta2"] ** t if corrects else 1.0
+        return h / (np.sqrt(self.moment / c) + k["grafting_epsilon"])
+
+    def direction(self, h: np.ndarray, t: int) -> np.ndarray:
+        k, grafts = self.k, self.k["grafting"] != "none"
+        if not self.has_factors or t < self.schedule[0][0]:
+            return self.graft(h, t) if grafts else h * (k["initial_inverse"] == "identity")
+        p = h
+        for dim, root in enumerate(self.roots):
+            p = np.moveaxis(np.tensordot(p, root, axes=(dim, 0)), -1, dim)
+        guard = 1e-37 if k["root_relative_epsilon"] else 1e-16
+        return p * (norm(self.graft(h, t)) / (norm(p) + guard)) if grafts else p
+
+    def step(self, g: np.ndarray, t: int, lr: float) -> None:
+        k, w = self.k, self.weight
+        if k["weight_decay_type"] == "coupled":
+            g = g + k["weight_decay"] * w
+        for dim, factor in enumerate(self.factors):
+            others = [d for d in range(g.ndim) if d != dim]
+            gained = np.tensordot(g, g, axes=(others, others))
+            self.factors[dim] = k["beta2"] * factor + (1.0 if k["beta2"] == 1 else 1 - k["beta2"]) * gained
+        decay = 1.0 if k["grafting"] == "adagrad" else k["grafting_beta2"]
+        self.moment = decay * self.moment + (1.0 if decay == 1 else 1 - decay) * g * g
+        self.refresh(t)
+
+        self.filtered = k["beta1"] * self.filtered + (1 - k["beta1"]) * g
+        p = self.direction(self.filtered / (1 - k["beta1"] ** t) if k["use_bias_correction"] else self.filtered, t)
+        if k["weight_decay_type"] == "decoupled":
+            p = p + k["weight_decay"] * w
+        self.momentum = k["momentum"] * self.momentum + p
+        p = p + k["momentum"] * self.momentum if k["use_nesterov"] else self.momentum
+        w -= lr * p
+        self.factors = [stored(f, k["factor_dtype"]) for f in self.factors]
+        self.roots = [stored(x, k["inverse_dtype"]) for x in self.roots]
+        self.filtered = stored(self.filtered, k["filtered_grad_dtype"])
+        self.momentum = stored(self.momentum, k["momentum_dtype"])
+        self.moment = stored(self.moment, k["grafting_dtype"])
+
+
+class Group:
+    """Parameters with common keys.
+
+    weights: arrays by their position, changed in place. move: what becomes of a factor matrix before its root.
+    """
+
+    def __init__(self, k: Keys, weights: dict[int, np.ndarray], steps: int, move: Callable = lambda a: a) -> None:
+        self.k, self.t, self.lr = k, 0, k["lr"]
+        self.margins: list[float] = []
+
+        def root(a: np.ndarray, order: int) -> np.ndarray:
+            return inverse_root(move(a), order, k, self.margins)
+
+        self.blocks: list[tuple[int, list[int], tuple[slice, ...], Block]] = []
+        most = k["max_preconditioner_dim"]
+        for p, weight in weights.items():
+            shape = merged(weight.shape, k)
+            has_factors = k["precondition_1d"] or k["grafting"] == "none" or sum(n > 1 for n in shape) > 1
+            for position in np.ndindex(*(-(-n // most) for n in shape)):
+                part = tuple(slice(i * most, (i + 1) * most) for i in position)
+                view = weight.reshape(shape)[part]
+                self.blocks.append((p, shape, part, Block(view, has_factors, k, root)))
+        # Phases: the most expensive block first, each to the phase with the least cost so far.
+        load = [0] * min(k["precondition_frequency"], len(self.blocks))
+        for block in sorted((b for *_, b in self.blocks), key=lambda b: -b.cost):
+            phase = load.index(min(load))
+            load[phase] += block.cost
+            block.schedule = schedule(k, phase, steps)
+
+    def step(self, gradients: dict[int, np.ndarray]) -> None:
+        """Make a step with the gradients that are there; without any the group's step does not advance."""
+        self.t += bool(gradients)
+        for p, shape, part, block in self.blocks:
+            if p in gradients:
+                block.step(gradients[p].reshape(shape)[part], self.t, self.lr)

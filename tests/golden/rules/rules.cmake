@@ -1,0 +1,53 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+# The cases of data/rules, beside what all suites have: that they are those of the model, ranks and shards, and scales.
+set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
+add_test(NAME golden.rules.cases
+         COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
+set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300)
+
+# rules_ranks(<name> <options>...): short where the list has the name.
+set(short_rules_ranks updates2 params3 gathered_flat1x3 gathered_rect2x2)
+function(rules_ranks name)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/out/rules_ranks/${name})
+  golden_ranks_of(rules 64 golden.rules.ranks.${name} ${out}
+                  shampoo_replay --threads 1 ${ARGN} --out ${out} ${rules_cases})
+  if(NOT name IN_LIST short_rules_ranks)
+    set_tests_properties(golden.rules.ranks.${name}.replay golden.rules.ranks.${name}.same_bits PROPERTIES LABELS long)
+  endif()
+endfunction()
+foreach(ranks 2 3 4)
+  foreach(communicate updates params)
+    rules_ranks(${communicate}${ranks} --ranks ${ranks} --communicate ${communicate})
+  endforeach()
+endforeach()
+foreach(shard flat rect)
+  foreach(copies 1 2)
+    foreach(shards 2 3 4)
+      rules_ranks(gathered_${shard}${copies}x${shards}
+                  --ranks ${copies} --shard ${shard} --shards ${shards} --shard-mode gather)
+    endforeach()
+  endforeach()
+endforeach()
+
+# With a relative epsilon the scale of gradients has no influence, to the last bit.
+add_test(NAME golden.rules.scale_cases
+         COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
+set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)
+# golden_scaled(<prefix of the tests> <environment> <command>...): where the command is that of a replay.
+function(golden_scaled name environment)
+  set(cases ${PROJECT_BINARY_DIR}/tests/golden/scaled)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/out/scaled)
+  set(folders "")
+  set(fixtures "")
+  foreach(scale as_is up down)
+    add_test(NAME ${name}.${scale}
+             COMMAND sh -c "exec \"$@\" ${cases}/${scale}/*.safetensors" sh ${ARGN} --out ${out}/${scale})
+    set_tests_properties(${name}.${scale} PROPERTIES
+      FIXTURES_REQUIRED golden.rules.scale_cases FIXTURES_SETUP ${name}.${scale} ENVIRONMENT "${environment}")
+    list(APPEND folders ${out}/${scale})
+    list(APPEND fixtures ${name}.${scale})
+  endforeach()
+  golden_same_bits(${name}.same_bits 14 "${folders}" "${fixtures}")
+endfunction()
+golden_scaled(golden.rules.scaled "" $<TARGET_FILE:shampoo_replay> --threads 2)
