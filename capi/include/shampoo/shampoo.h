@@ -968,7 +968,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *  4. Inverse roots X_k: (F_k, bias-corrected, + e I) to the power -"exponent_multiplier" / root, root being
  *     "inverse_root_override" (2), or twice the order of the block where that is 0. The X_k of a factor of zeros is the
  *     identity with root_relative_epsilon. They are refreshed at step s; after a refresh at step t, with g above 0,
- * next at step t + max(1, min(f, floor(g t))); with g 0 at all later steps that f divides.
+ *     next at step t + max(1, min(f, floor(g t))); with g 0 at all later steps that f divides.
  *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected where asked.
  *     D is the grafting method's direction: H for sgd, else H / (sqrt(V) + "grafting_epsilon") elementwise, where adam
  *     corrects the bias of V first. From s on, P is H contracted with X_k in every dim (of a matrix: X_0 H X_1); with
