@@ -629,7 +629,8 @@ typedef struct shampoo_block_info {
   /** What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
    * which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped. */
   int32_t form;
-  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices. */
+  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
+   * the grafting method alone ("precondition_1d"). */
   int32_t ndim;
   /** Not used: 0. */
   int32_t reserved;
