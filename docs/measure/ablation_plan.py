@@ -34,9 +34,9 @@ class Run(NamedTuple):
     seed: int
 
 
-# By name, so that a change of the example's defaults changes nothing here.
-BASE = ("beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam", "precondition_frequency=5",
-        "max_preconditioner_dim=288", "use_merge_dims=true", "momentum=0")
+# By name, so that a change of the library's defaults changes nothing here.
+BASE = ("preset=shampoo_2024", "initial_inverse=identity", "beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
+        "precondition_frequency=5", "max_preconditioner_dim=288", "use_merge_dims=true", "momentum=0")
 
 
 def shampoo(group: str, name: str, *settings: str, usual_rate: int = -6) -> Config:

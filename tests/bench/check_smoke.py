@@ -43,13 +43,15 @@ def expected_work(state_dtype: str) -> Dict[str, Dict[str, int]]:
             for d in block:
                 n *= d
             work["check"]["bytes"] += 4 * n
+            work["elementwise"]["flops"] += 20 * n
+            work["elementwise"]["bytes"] += 12 * n + 2 * 2 * state * n
+            if len(block) == 1:  # a vector follows grafting alone
+                continue
             work["factor_update"]["flops"] += n * sum(block)
             work["factor_update"]["bytes"] += 4 * n + state * sum(d * (d + 1) for d in block)
             work["roots"]["flops"] += 10 * sum(d**3 for d in block)
             work["preconditioning"]["flops"] += 2 * n * sum(block)
             work["preconditioning"]["bytes"] += 8 * n + state * sum(d * d for d in block)
-            work["elementwise"]["flops"] += 20 * n
-            work["elementwise"]["bytes"] += 12 * n + 2 * 2 * state * n
     return work
 
 

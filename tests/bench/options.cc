@@ -26,7 +26,8 @@ how (each list gives a row for every value)
   --frequency 1,10,50        for the mean time per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     of all states: f32, bf16, f16, f64; default: f32
-  --set KEY=VALUE            any other key of the library; may be repeated
+  --set KEY=VALUE            any other key of the library; may be repeated. The others have the library's defaults;
+                             preset=shampoo_2024 has those of the reference
   --min-runs N               runs of which the shortest counts; default: 10. Fewer of steps above 2 s
 output
   --json FILE                everything, for programs (docs/measure/bench_table.py makes tables of it)
@@ -39,7 +40,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
   // What the rows vary or the measurement itself sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
-                                "grafting", "threads", "track_times", "root_spread"}) {
+                                "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");
   }
   return pair;

@@ -37,7 +37,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Seconds of one step.
+  // Returns the seconds of one step. with_roots: all inverse roots are refreshed in it.
   double TimeStep(bool with_roots);
   double Stat(const std::string& key) const;
 
@@ -54,6 +54,7 @@ class Session {
   std::vector<float> params_;
   std::vector<float> grads_;
   int64_t counter_entry_ = -1;
+  bool has_factors_ = false;  // not, if all parameters are vectors that follow the grafting method alone
 };
 
 // The blocks of a case; nothing is allocated for them.

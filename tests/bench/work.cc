@@ -3,6 +3,9 @@
 #include "tests/bench/work.h"
 
 #include <cstring>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "tests/bench/fail.h"
 
@@ -31,17 +34,22 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
   for (int k = 0; k < block.ndim; ++k) n *= static_cast<double>(block.shape[k]);
   work->parameters += static_cast<int64_t>(n);
   ++work->blocks;
-  for (int k = 0; k < block.ndim; ++k) {
-    const auto d = static_cast<double>(block.shape[k]);
+  work->elementwise.flops += kElementwiseFlops * n;
+  work->check.bytes += kElementBytes * n;
+  work->elementwise.bytes += 3 * kElementBytes * n;
+}
+
+// orders: of the factor matrices of a block, and so its dims.
+void AddFactors(const std::vector<double>& orders, StepWork* work) {
+  double n = 1;
+  for (const double d : orders) n *= d;
+  for (const double d : orders) {
     work->factor_update.flops += d * n;
     work->roots.flops += kRootFlops * d * d * d;
     work->preconditioning.flops += 2 * d * n;
   }
-  work->elementwise.flops += kElementwiseFlops * n;
-  work->check.bytes += kElementBytes * n;
   work->factor_update.bytes += kElementBytes * n;
   work->preconditioning.bytes += 2 * kElementBytes * n;
-  work->elementwise.bytes += 3 * kElementBytes * n;
 }
 
 void AddState(const shampoo_state_entry& entry, StepWork* work) {
@@ -69,12 +77,18 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer) {
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
+  std::map<std::string, std::vector<double>> orders_of;  // by block; without those that follow grafting alone
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
     Try(shampoo_state_describe(optimizer, i, &entry));
     AddState(entry, &work);
+    const char* const name = std::strrchr(entry.key, '/');
+    if (std::strncmp(name, "/factor.", 8) == 0) {
+      orders_of[std::string(entry.key, name)].push_back(static_cast<double>(entry.shape[0]));
+    }
   }
+  for (const auto& [block, orders] : orders_of) AddFactors(orders, &work);
   return work;
 }
 

@@ -63,7 +63,6 @@
  *
  *   TRY(shampoo_config_create(&config));
  *   TRY(shampoo_config_set_f64(config, "lr", 0.5));
- *   TRY(shampoo_config_set_str(config, "grafting", "adam"));
  *   TRY(shampoo_plan_create(&plan, config, &place));
  *   param.name = "weight", param.ndim = 2, param.shape[0] = 4, param.shape[1] = 3;
  *   TRY(shampoo_plan_add_param(plan, &param, &index));
@@ -387,14 +386,16 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  * Config: hyper-parameters by name
  *
  * A config maps every key to a value; a new one holds the defaults. A value is checked when it is set: type, range,
- * spelling. What spans several keys (the first preconditioned step must not lie before the first refresh of the roots,
- * epsilon must be above 0) is checked when a plan takes the config.
+ * spelling. Rules that span several keys (epsilon and root_relative_epsilon must not both be set) are checked when a
+ * plan takes the config. The key "preset" replaces the defaults of keys that are not set: "shampoo_2024" has those of
+ * the July 2024 release of the reference implementation.
  *
  * The table of keys, with type, default, range and meaning of each, is part of the library, so that it never differs
  * from what the library does: shampoo_config_key_count() and shampoo_config_describe_key() enumerate it, and
- * docs/keys.md is made from it. The key most often set is "lr", the learning rate; then "grafting", which takes the
- * length of each block's step from a method whose learning rate is known, "precondition_frequency", steps between two
- * computations of the inverse roots, and "max_preconditioner_dim", the largest dimension of a block.
+ * docs/keys.md is made from it. The key most often set is "lr", the learning rate, whose best value is about 2 to 4
+ * times that of AdamW; then "weight_decay", "grafting", the method that sets the length of each block's step (adam by
+ * default), "precondition_frequency", steps between two computations of the inverse roots (25), and
+ * "max_preconditioner_dim", the largest dimension of a block (1024).
  *
  * Values as text are spelt alike in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
  * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" take "auto"
@@ -557,8 +558,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  *    first dim as one tensor, and the remainders on both sides in the same way, one dim deeper. A rectangular shard is
  *    one tensor, of local_shape. With "shard_mode" gather nothing is done here: blocks are those of the whole
  *    parameter, whatever its shards are.
- * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped; then, from left to right, the next dim is multiplied into the
- *    current one while the product is at most max_preconditioner_dim.
+ * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, a dim below "merge_min_dim" is
+ *    multiplied into its neighbor, while the product is at most max_preconditioner_dim and two dims remain. With
+ *    merge_min_dim 0, from left to right, the next dim is multiplied into the current one while the product fits.
  * 4. Split. Every dim is cut into chunks of max_preconditioner_dim, of which the last may be short.
  * Blocks are strided views of the parameter: nothing is copied to make them. A parameter with a dim of 0 is accepted
  * and has no blocks; a scalar is one block of shape (1).
@@ -627,7 +629,8 @@ typedef struct shampoo_block_info {
   /** What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
    * which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped. */
   int32_t form;
-  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices. */
+  /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
+   * the grafting method alone ("precondition_1d"). */
   int32_t ndim;
   /** Not used: 0. */
   int32_t reserved;
@@ -682,8 +685,8 @@ typedef struct shampoo_plan_desc {
  * @param desc where the plan is to be carried out; copied. Must not be NULL.
  * @retval SHAMPOO_OK *out is set.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, or epsilon is 0 without
- *     root_rank_handling pseudo_inverse; a rank is not below its world;
- *     threads is out of range; desc has a wrong struct_size; or a pointer is NULL.
+ *     root_relative_epsilon and root_rank_handling pseudo_inverse; a rank is not below its world; threads is out of
+ *     range; desc has a wrong struct_size; or a pointer is NULL.
  * @retval SHAMPOO_E_UNSUPPORTED device_type is neither SHAMPOO_CPU nor SHAMPOO_CUDA; a key has a value that does not
  *     work on CUDA yet, which the text names; or desc has fields that this version does not know.
  * @since 0.1
@@ -711,8 +714,8 @@ void shampoo_plan_destroy(shampoo_plan* plan);
  * @param group_out receives the number of the group: 1 for the first that is added, then 2, ... NULL: not wanted.
  * @retval SHAMPOO_OK the group is there.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, epsilon is 0 without
- *     root_rank_handling pseudo_inverse, a key of scope 0 differs from the
- *     plan's, or plan or config is NULL.
+ *     root_relative_epsilon and root_rank_handling pseudo_inverse, a key of scope 0 differs from the plan's, or plan or
+ *     config is NULL.
  * @retval SHAMPOO_E_STATE the plan is finished: add groups before, or begin another plan.
  * @retval SHAMPOO_E_UNSUPPORTED a key has a value that does not work on CUDA yet, and the plan is for that.
  * @since 0.1
@@ -952,20 +955,27 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * Optimizer
  *
  * What one step computes, for each group. W is the parameter, G its gradient times gradient_scale, t the group's step
- * counted from 1; the names in quotes are keys. s is the first preconditioned step ("start_preconditioning_step"), f
- * the number of steps between two refreshes of the roots ("precondition_frequency").
+ * counted from 1; the names in quotes are keys. s is the first preconditioned step ("start_preconditioning_step"), f is
+ * "precondition_frequency", g is "refresh_growth", e is "root_relative_epsilon" times the mean eigenvalue of F_k, or
+ * "epsilon" where that key is set instead.
+ *
+ * Vectors follow the grafting method alone, without the steps 2 and 4, unless "precondition_1d" is true or there is no
+ * grafting.
  *
  *  1. Weight decay of type "coupled": G <- G + "weight_decay" W, in workspace: the caller's gradient is never written.
  *  2. Factor matrices, for each dim k of a block: F_k <- "beta2" F_k + w C_k, where C_k is G contracted with itself
  *     over all dims but k (of a matrix: G G^T and G^T G), and w is 1 if beta2 is 1, else 1 - beta2.
  *  3. Second moment of the grafting method (adagrad, rmsprop, adam): V <- b V + w G G elementwise, b "grafting_beta2".
- *  4. Inverse roots X_k, at step s and at later steps that f divides: (F_k, bias-corrected, + "epsilon" I) to the power
- *     -"exponent_multiplier" / root; the root is twice the order of the block, or as "inverse_root_override" says.
+ *  4. Inverse roots X_k: (F_k, bias-corrected, + e I) to the power -"exponent_multiplier" / root, root being
+ *     "inverse_root_override" (2), or twice the order of the block where that is 0. The X_k of a factor of zeros is the
+ *     identity with root_relative_epsilon. They are refreshed at step s; after a refresh at step t, with g above 0,
+ *     next at step t + max(1, min(f, floor(g t))); with g 0 at all later steps that f divides.
  *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected where asked.
  *     D is the grafting method's direction: H for sgd, else H / (sqrt(V) + "grafting_epsilon") elementwise, where adam
  *     corrects the bias of V first. From s on, P is H contracted with X_k in every dim (of a matrix: X_0 H X_1); with
- *     grafting P is then multiplied, block by block, by |D| / (|P| + 1e-16), Frobenius norms. Before s, P is D; without
- *     grafting it is H contracted with the initial X_k ("initial_inverse").
+ *     grafting P is then multiplied, block by block, by |D| / (|P| + c), Frobenius norms, where c is 1e-37 with
+ *     root_relative_epsilon, else 1e-16. Before s, P is D; without grafting it is H contracted with the initial X_k
+ *     ("initial_inverse").
  *  6. Weight decay of type "decoupled": P <- P + "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
  *  8. The update is U = -"lr" P. W + U is formed in the computation dtype and rounded once to the dtype of the output.
@@ -1220,10 +1230,10 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  *
  * @param opt to be changed. Must not be NULL.
  * @param group a group of the plan; 0 is that of the plan's own config.
- * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "momentum", "weight_decay",
- *     "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+ * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon",
+ *     "root_relative_epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
  * @param value within the range of the key, and of the arithmetic of the group's blocks; epsilon above 0, but 0 with
- *     root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
+ *     root_relative_epsilon or root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
  * @retval SHAMPOO_OK the value is set.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key is fixed once a plan is made, the value is out of
  *     range, or a pointer is NULL.
@@ -1634,15 +1644,18 @@ typedef struct shampoo_root_info {
   { sizeof(shampoo_root_info), 0, 0, 0, 0, 0.0 }
 
 /**
- * Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier * root_den / root_num).
+ * Inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier * root_den / root_num). e is
+ * root_relative_epsilon times the mean eigenvalue of a (its trace divided by n), or epsilon where that key is set
+ * instead.
  *
  * root_method eigen: by eigendecomposition; where the smallest eigenvalue is negative, all are raised until it is 0;
- * then epsilon is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
+ * then e is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
  * raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
  * count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
  * iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
- * epsilon is relative: max(epsilon * L, 1e-16) is added, L a bound on the largest eigenvalue. This is what a step does
- * with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
+ * epsilon, where it is used, is relative: max(epsilon * L, 1e-16) is added, L a bound on the largest eigenvalue. A
+ * matrix of zeros has the identity as its root with root_relative_epsilon. This is what a step does with a factor
+ * matrix, its recovery included; but here the result of root_max_iterations is given as it is.
  *
  * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
  *

@@ -85,6 +85,10 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, shampoo; print(os.path.dirname(shampoo.__file__))')/libshampoo_cuda.so",
              "the backend is in the package"),
     )),
+    "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
+        Instead(r"--seeds 5", "--seeds 1 --only parabola", "an hour becomes a second"),
+        Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
+    )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),

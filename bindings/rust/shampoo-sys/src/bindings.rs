@@ -214,7 +214,8 @@ pub struct shampoo_block_info {
     /// What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
     /// which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped.
     pub form: i32,
-    /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices.
+    /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
+    /// the grafting method alone ("precondition_1d").
     pub ndim: i32,
     /// Not used: 0.
     pub reserved: i32,
@@ -653,8 +654,8 @@ extern "C" {
     /// - `desc` where the plan is to be carried out; copied. Must not be NULL.
     /// - returns `SHAMPOO_OK`: \*out is set.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or epsilon is 0 without
-    ///   root_rank_handling pseudo_inverse; a rank is not below its world;
-    ///   threads is out of range; desc has a wrong struct_size; or a pointer is NULL.
+    ///   root_relative_epsilon and root_rank_handling pseudo_inverse; a rank is not below its world; threads is out of
+    ///   range; desc has a wrong struct_size; or a pointer is NULL.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is neither SHAMPOO_CPU nor SHAMPOO_CUDA; a key has a value that does not
     ///   work on CUDA yet, which the text names; or desc has fields that this version does not know.
     ///
@@ -682,8 +683,8 @@ extern "C" {
     /// - `group_out` receives the number of the group: 1 for the first that is added, then 2, ... NULL: not wanted.
     /// - returns `SHAMPOO_OK`: the group is there.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, epsilon is 0 without
-    ///   root_rank_handling pseudo_inverse, a key of scope 0 differs from the
-    ///   plan's, or plan or config is NULL.
+    ///   root_relative_epsilon and root_rank_handling pseudo_inverse, a key of scope 0 differs from the plan's, or plan or
+    ///   config is NULL.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished: add groups before, or begin another plan.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that does not work on CUDA yet, and the plan is for that.
     ///
@@ -978,10 +979,10 @@ extern "C" {
     ///
     /// - `opt` to be changed. Must not be NULL.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
-    /// - `key` one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "momentum", "weight_decay",
-    ///   "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+    /// - `key` one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon",
+    ///   "root_relative_epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
     /// - `value` within the range of the key, and of the arithmetic of the group's blocks; epsilon above 0, but 0 with
-    ///   root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
+    ///   root_relative_epsilon or root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
     /// - returns `SHAMPOO_OK`: the value is set.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key is fixed once a plan is made, the value is out of
     ///   range, or a pointer is NULL.
@@ -1328,15 +1329,18 @@ extern "C" {
         directory: *const c_char,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier \* root_den / root_num).
+    /// Inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier \* root_den / root_num). e is
+    /// root_relative_epsilon times the mean eigenvalue of a (its trace divided by n), or epsilon where that key is set
+    /// instead.
     ///
     /// root_method eigen: by eigendecomposition; where the smallest eigenvalue is negative, all are raised until it is 0;
-    /// then epsilon is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
+    /// then e is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
     /// raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
     /// count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
     /// iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
-    /// epsilon is relative: max(epsilon \* L, 1e-16) is added, L a bound on the largest eigenvalue. This is what a step does
-    /// with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
+    /// epsilon, where it is used, is relative: max(epsilon \* L, 1e-16) is added, L a bound on the largest eigenvalue. A
+    /// matrix of zeros has the identity as its root with root_relative_epsilon. This is what a step does with a factor
+    /// matrix, its recovery included; but here the result of root_max_iterations is given as it is.
     ///
     /// Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
     ///

@@ -39,7 +39,7 @@ pub struct RootInfo {
 }
 
 /// Computes the inverse root of a symmetric matrix `a` of order `n`, row-major, of which the elements on and below the
-/// diagonal are read: `x = (a + epsilon I) ^ (-exponent_multiplier * root.1 / root.0)`, so that `(4, 1)` is the
+/// diagonal are read: `x = (a + e I) ^ (-exponent_multiplier * root.1 / root.0)`, so that `(4, 1)` is the
 /// inverse fourth root. The config's keys that begin with "root_", "epsilon" and "exponent_multiplier" are used.
 ///
 /// ```

@@ -92,7 +92,7 @@ public final class Shampoo {
   }
 
   /**
-   * Inverse root of a symmetric matrix: x = (a + epsilon I)^(-exponent_multiplier * rootDen / rootNum), as a step computes
+   * Inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier * rootDen / rootNum), as a step computes
    * it.
    *
    * @param config of which the keys that begin with "root_", "epsilon" and "exponent_multiplier" are read.
