@@ -220,6 +220,7 @@ TEST_CASE("the dtype of a parameter may be another, as states are what counts") 
   const RankSpec spec = SmallModel();
   REQUIRE(shampoo_config_create(&config) == SHAMPOO_OK);
   REQUIRE(shampoo_config_set_str(config, "preset", "shampoo_2024") == SHAMPOO_OK);
+  REQUIRE(shampoo_config_set_str(config, "initial_inverse", "identity") == SHAMPOO_OK);
   for (const auto& [key, value] : spec.keys) {
     REQUIRE(shampoo_config_set_str(config, key.c_str(), value.c_str()) == SHAMPOO_OK);
   }
