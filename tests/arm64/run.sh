@@ -33,7 +33,7 @@ printf '== arm64: build, recorded cases under qemu\n'
 arm64_passed=0
 arm64_failed=0
 if bash cmake/arm64_packages.sh "$arm64_root" >build/arm64.log 2>&1 && arm64_build >>build/arm64.log 2>&1; then
-  for suite in trajectory matrix_root matrix_root_extra; do
+  for suite in trajectory rules matrix_root matrix_root_extra; do
     arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
     arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"
   done

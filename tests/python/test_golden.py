@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from replay import Replay
-from tools import DATA, from_environment, read_safetensors
-
-CASES = sorted(DATA.glob("*.safetensors"))
+from tools import TRAJECTORIES as CASES
+from tools import from_environment, read_safetensors
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_cases_are_there() -> None:
-    assert len(CASES) == 153
+    assert len(CASES) == 217
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from recorded import keys_of
-from tools import DATA, from_environment, read_safetensors
+from tools import TRAJECTORIES as CASES
+from tools import from_environment, read_safetensors
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 import shampoo.jax  # noqa: E402
-
-CASES = sorted(DATA.glob("*.safetensors"))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
+# All trajectories: those of the reference, and those of the rules that it does not have.
+TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 
 def from_environment(name: str) -> Path:

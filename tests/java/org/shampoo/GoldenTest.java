@@ -24,7 +24,7 @@ class GoldenTest {
 
   @Test
   void allCasesAreThere() throws IOException {
-    assertEquals(153, tapes().size());
+    assertEquals(217, tapes().size());
   }
 
   @ParameterizedTest
