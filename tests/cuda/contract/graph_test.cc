@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step captured into a CUDA graph, and its replays.
+#include <algorithm>
+
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -68,15 +70,20 @@ class DeviceNumber {
 double LrAt(int t) { return 0.125 / t; }
 double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
 
-TEST_CASE("replays are steps: with the numbers of their moment and the counter of the state") {
+// Roots at steps 4, 6, 9, 13 and 18.
+const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "4"}};
+
+void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
   for (const char* lag : {"0", "1"}) {
     for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
       CAPTURE(std::string(lag));
       CAPTURE(order);
       const Stage stage(order);
       const TestStream stream;
-      Model plain(GraphSpec(), stream);
-      Model captured(GraphSpec({{"status_lag", lag}}), stream);
+      Keys with_lag = keys;
+      with_lag.emplace_back("status_lag", lag);
+      Model plain(GraphSpec(keys), stream);
+      Model captured(GraphSpec(with_lag), stream);
       DeviceNumber lr(SHAMPOO_F64, stream);
       DeviceNumber scale(SHAMPOO_F32, stream);
       lr.Bind(captured.optimizer, "lr");
@@ -98,11 +105,11 @@ TEST_CASE("replays are steps: with the numbers of their moment and the counter o
         if (t == 2) before = std::make_unique<Graph>(&captured, &status);
         if (t == 7) after = std::make_unique<Graph>(&captured, &status);
         CHECK(status == SHAMPOO_OK);
-        const bool by_call = t == 1 || t == 5 || t == 6 || t == 10;
-        if (by_call) {
+        const bool is_refresh = std::find(refreshes.begin(), refreshes.end(), t) != refreshes.end();
+        if (t == 1 || (t >= start && t < 7) || is_refresh) {
           captured.Step();
         } else {
-          (t < 5 ? before : after)->Launch();
+          (t < start ? before : after)->Launch();
         }
         // Only now and then, as reading enters what the host knows.
         if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
@@ -114,6 +121,11 @@ TEST_CASE("replays are steps: with the numbers of their moment and the counter o
       CHECK(captured.Stat("steps") == 14);
     }
   }
+}
+
+TEST_CASE("replays are steps: with the numbers of their moment and the counter of the state") {
+  SUBCASE("roots at multiples of the frequency") { CheckThatReplaysAreSteps({}, 5, {5, 10}); }
+  SUBCASE("roots by refresh_growth") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
 TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
@@ -195,15 +207,19 @@ TEST_CASE("a step at which roots are due is not captured, and the capture ends a
 TEST_CASE("a replay at another step than it can be of is refused on the device, and told by the next call") {
   struct Case {
     int captured, replayed;
+    Keys keys = {};
   };
-  for (const Case& one : {Case{3, 5}, Case{2, 7}, Case{7, 10}}) {
+  for (const Case& one :
+       {Case{3, 5}, Case{2, 7}, Case{7, 10}, Case{3, 4, kGrowing}, Case{5, 6, kGrowing}, Case{7, 9, kGrowing}}) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(one.replayed);
       CAPTURE(std::string(lag));
       const Stage stage;
       const TestStream stream;
-      Model model(GraphSpec({{"status_lag", lag}}), stream);
-      Model plain(GraphSpec(), stream);
+      Keys with_lag = one.keys;
+      with_lag.emplace_back("status_lag", lag);
+      Model model(GraphSpec(with_lag), stream);
+      Model plain(GraphSpec(one.keys), stream);
       for (Model* each : {&model, &plain}) {
         each->FillParams(1);
         each->FillGradients(1);
