@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checkpoint/json.h"
+#include "core/comm/received.h"
 #include "core/config/keys.h"
 
 namespace shampoo {
@@ -44,29 +45,36 @@ std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number
 }
 
 void Descriptions::Add(int rank, const std::string& text) {
+  if (status_.ok()) status_ = TryToAdd(rank, text);
+}
+
+Status Descriptions::TryToAdd(int rank, const std::string& text) {
+  const auto unreadable = [rank](const std::string& why) {
+    return CommFailed("rank ", rank, " has sent a description that cannot be read: ", why,
+                      "; expected one of its groups or parameters", kCheckRanks);
+  };
   Json told;
   int64_t optimizer = 0;
   const bool is_json = ParseJson(text, nullptr, &told) && Get(told, "optimizer", &optimizer);
   const Json* const group = told.Find("group");
   const Json* const whole_param = told.Find("param");
   const Json* const any_param = whole_param != nullptr ? whole_param : told.Find("empty_param");
-  if (!is_json || (group == nullptr && any_param == nullptr)) {
-    status_ = Internal("a rank has told ", text);
-    return;
-  }
+  if (!is_json || (group == nullptr && any_param == nullptr)) return unreadable(Cat(text.size(), " bytes"));
   Teller& teller = TellerOf(rank, optimizer);
   if (group != nullptr) {
     StoredGroup parsed;
-    if (status_.ok()) status_ = ParseGroup(*group, &parsed);
+    if (const Status status = ParseGroup(*group, &parsed); !status.ok()) return unreadable(status.message());
     const auto known = std::find(groups_.begin(), groups_.end(), parsed);
     teller.groups.push_back(static_cast<int>(known - groups_.begin()));
     if (known == groups_.end()) groups_.push_back(std::move(parsed));
-    return;
+    return {};
   }
   StoredParam param;
-  const bool has_elements = any_param == whole_param;
-  if (status_.ok()) status_ = ParseParam(*any_param, &param);
-  if (status_.ok()) AddParam(teller, std::move(param), has_elements);
+  if (const Status status = ParseParam(*any_param, &param); !status.ok()) return unreadable(status.message());
+  if (static_cast<size_t>(param.group) >= teller.groups.size()) {
+    return unreadable(Cat("group ", param.group, " of ", teller.groups.size()));
+  }
+  return AddParam(teller, std::move(param), any_param == whole_param);
 }
 
 Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
@@ -76,13 +84,13 @@ Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
   return found != tellers_.end() ? *found : tellers_.emplace_back(Teller{rank, optimizer, {}});
 }
 
-void Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_elements) {
+Status Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_elements) {
   param.group = teller.groups[static_cast<size_t>(param.group)];
   const auto [place, is_new] = places_.emplace(param.name, params_.size());
   if (is_new) {
     params_.push_back(std::move(param));
     has_elements_.push_back(has_elements);
-    return;
+    return {};
   }
   StoredParam& known = params_[place->second];
   const bool one_is_empty = !has_elements || !has_elements_[place->second];
@@ -92,11 +100,11 @@ void Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_el
       known.group = param.group;
       has_elements_[place->second] = true;
     }
-    return;
+    return {};
   }
-  status_ = Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", teller.rank,
-                    " has another shape, dtype, step or hyper-parameters than a rank before it; one checkpoint takes "
-                    "a name for one parameter");
+  return Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", teller.rank,
+                 " has another shape, dtype, step or hyper-parameters than a rank before it; one checkpoint takes "
+                 "a name for one parameter");
 }
 
 }  // namespace shampoo

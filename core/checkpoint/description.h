@@ -40,8 +40,9 @@ class Descriptions {
     std::vector<int> groups;  // where its groups are among all
   };
   Teller& TellerOf(int rank, int64_t optimizer);
+  Status TryToAdd(int rank, const std::string& text);
   // has_elements: on the rank that tells it. One that has none knows nothing of the steps.
-  void AddParam(const Teller& teller, StoredParam param, bool has_elements);
+  Status AddParam(const Teller& teller, StoredParam param, bool has_elements);
 
   Status status_;
   std::vector<Teller> tellers_;

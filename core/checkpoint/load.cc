@@ -88,8 +88,11 @@ class Load {
     });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number, &number));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(
-        [&] { return ReadAndMatch(number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number))); })));
+    const auto read = [&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived({"number of the checkpoint", 0, number}, 0, kLargestNumber));
+      return ReadAndMatch(number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number)));
+    };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(read)));
     SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
     SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
 
@@ -104,7 +107,11 @@ class Load {
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers({&own_needs, 1}, &needs));
     const bool all_first = std::find(needs.begin(), needs.end(), 1) != needs.end();
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return Check(all_first); })));
+    const auto check = [&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived("flag of a rank that has stepped", needs, 0, 1));
+      return Check(all_first);
+    };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(check)));
     Status status = Caught([&] { return ranks_.Agree(Caught([&] { return Apply(); })); });
     if (!status.ok()) {
       before->Restore(status.message());

@@ -36,8 +36,7 @@ int64_t NumberOf(std::string_view name, bool* is_index) {
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
   const std::string_view kind = rest.substr(static_cast<size_t>(end - rest.data()));
   const std::string_view digits = rest.substr(0, rest.size() - kind.size());
-  constexpr int64_t kLargest = int64_t{1} << 53;
-  if (error != std::errc() || number <= 0 || number > kLargest || digits != Padded(number, 6)) return -1;
+  if (error != std::errc() || number <= 0 || number > kLargestNumber || digits != Padded(number, 6)) return -1;
   *is_index = kind == ".json";
   const bool ours = *is_index || kind == ".json.tmp" ||
                     (kind.starts_with(".rank-") && (kind.ends_with(".safetensors") || kind.ends_with(kTemporary)));

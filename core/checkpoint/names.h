@@ -17,6 +17,7 @@ namespace shampoo {
 //   checkpoint-000007.rank-00002-of-00008.part-2.safetensors    more of them
 // While it is written each has ".tmp" behind its name.
 inline constexpr char kTemporary[] = ".tmp";
+inline constexpr int64_t kLargestNumber = int64_t{1} << 53;
 std::string IndexName(int64_t number);
 std::string StatesName(int64_t number, int rank, int world, int part);  // part: from 1
 

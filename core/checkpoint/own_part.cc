@@ -11,6 +11,8 @@
 #include "core/base/hash.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/told.h"
+#include "core/comm/received.h"
+#include "core/config/keys.h"
 #include "core/optimizer/state_access.h"
 
 namespace shampoo {
@@ -108,8 +110,12 @@ Status ContentsOf(std::span<const BlockToSave> blocks, int64_t* contents) {
 
 Status CheckSame(const Told& told, const std::vector<const BlockToSave*>& first_blocks, int rank) {
   if (told.differs_from < 0) return {};
-  return Invalid("ranks ", told.differs_from, " and ", rank, " both have parameter \"",
-                 first_blocks[told.differs_in]->param,
+  const BlockToSave* const first = first_blocks[told.differs_in];
+  if (first == nullptr) {
+    return CommFailed("rank ", rank, " received from rank ", told.differs_from,
+                      " a checksum of blocks for an item that has none; expected 0", kCheckRanks);
+  }
+  return Invalid("ranks ", told.differs_from, " and ", rank, " both have parameter \"", first->param,
                  "\", or others of its optimizer, with states that differ, and one checkpoint takes a name for one "
                  "parameter: give different parameters different names on all ranks, and to copies the same gradients");
 }
@@ -153,10 +159,12 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
   SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(collect)));
   std::vector<int64_t> keeps;
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
-  part->keep = *std::max_element(keeps.begin(), keeps.end());
   Told told;
   SHAMPOO_RETURN_IF_ERROR(FindTold(ranks, items, &told));
   return ranks.Agree(Caught([&] {
+    const auto most = static_cast<int64_t>(FindKey("checkpoint_keep")->most);
+    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("checkpoint_keep", keeps, 1, most));
+    part->keep = std::max(part->keep, *std::max_element(keeps.begin(), keeps.end()));
     SHAMPOO_RETURN_IF_ERROR(CheckSame(told, first_blocks, ranks.rank()));
     const size_t count = call.optimizers.size();
     for (size_t i = 0; i < count; ++i) {

@@ -17,7 +17,22 @@ struct RoundHeader {
   int64_t left;
 };
 
+// Of any text. One takes the name of a parameter three times.
+constexpr int64_t kLongestText = int64_t{1} << 20;
+constexpr int64_t kMostTexts = int64_t{1} << 40;
+
 }  // namespace
+
+Status Ranks::CheckReceived(const Received& received, int64_t least, int64_t most) const {
+  return comm_ != nullptr ? shampoo::CheckReceived(*comm_, received, least, most) : Status();
+}
+
+Status Ranks::CheckReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const {
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    SHAMPOO_RETURN_IF_ERROR(CheckReceived({what, static_cast<int>(rank), of_ranks[rank]}, least, most));
+  }
+  return {};
+}
 
 Status Ranks::Agree(const Status& own) const {
   if (comm_ != nullptr) return AgreeOnStatus(comm_, own);
@@ -60,21 +75,29 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   int64_t longest = 0;
   SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
-    return Status();
+    if (longest <= kLongestText) return Status();
+    return Invalid("a text of the index has ", longest, " bytes; expected at most ", kLongestText,
+                   " where several ranks save. Give parameters shorter names");
   })));
   std::vector<int64_t> longest_of;
   SHAMPOO_RETURN_IF_ERROR(Numbers({&longest, 1}, &longest_of));
   // All ranks get all segments, so many that they take some MiB together.
   constexpr int64_t kOfAll = int64_t{16} << 20;
   constexpr int64_t kOfOne = int64_t{1} << 20;
-  const int64_t least = *std::max_element(longest_of.begin(), longest_of.end()) + 8;
-  const int64_t room = std::max(least, std::min(kOfOne, kOfAll / world()));
-  const int64_t segment = static_cast<int64_t>(sizeof(RoundHeader)) + room;
+  int64_t room = 0;
+  int64_t segment = 0;
   std::vector<char> buffer;
-  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+  std::vector<int64_t> most_left;  // of each rank, after the next round
+  const auto prepare = [&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(CheckReceived("length of a text", longest_of, 0, kLongestText));
+    const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
+    room = std::max(least, std::min(kOfOne, kOfAll / world()));
+    segment = static_cast<int64_t>(sizeof(RoundHeader)) + room;
     buffer.resize(static_cast<size_t>(segment * world()));
-    return Status();
-  })));
+    most_left.assign(static_cast<size_t>(world()), kMostTexts);
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(Agree(Caught(prepare)));
   size_t next = 0;
   for (bool more = true; more;) {
     char* const segment_of_rank = buffer.data() + segment * rank();
@@ -100,10 +123,18 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     for (int from = 0; from < world(); ++from) {
       const char* const told = buffer.data() + segment * from;
       std::memcpy(&header, told, sizeof header);
+      // By these numbers ranks go on to another round, or not, and each round brings a text at least.
+      int64_t& most = most_left[static_cast<size_t>(from)];
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm_, {"number of texts that are left", from, header.left}, 0, most));
+      most = std::max<int64_t>(header.left - 1, 0);
       more = more || header.left > 0;
-      for (int64_t at = 0; is_first() && at < header.bytes;) {
+      if (!is_first()) continue;
+      if (own->ok()) *own = CheckReceived({"number of bytes of texts", from, header.bytes}, 0, room);
+      for (int64_t at = 0; own->ok() && at < header.bytes;) {
+        const int64_t rest = header.bytes - at - 8;
         int64_t length = 0;
-        std::memcpy(&length, told + sizeof header + at, 8);
+        if (rest >= 0) std::memcpy(&length, told + sizeof header + at, 8);
+        *own = CheckReceived({"length of a text", from, length}, 0, rest);
         try_to_take(from, told + sizeof header + at + 8, length);
         at += 8 + length;
       }

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/received.h"
 
 namespace shampoo {
 
@@ -28,7 +29,7 @@ class Ranks {
   Status Agree(const Status& own) const;
   // What rank 0 has.
   Status FromFirst(int64_t own, int64_t* number) const;
-  // Everybody's numbers, as many from each, rank by rank.
+  // Everybody's numbers, as many from each, rank by rank. Whoever uses them as sizes or counts checks them first.
   Status Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
   // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order. make(i) gives
   // the i-th of this rank's, as often as it is asked for. own: the first failure of make and take on this rank, who
@@ -36,6 +37,10 @@ class Ranks {
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   Status Collect(size_t count, const Make& make, const Take& take, Status* own) const;
+
+  // Not collective: whether a number that a rank sent, or one of each rank, is in [least, most]. The ranks agree on it.
+  Status CheckReceived(const Received& received, int64_t least, int64_t most) const;
+  Status CheckReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
 
  private:
   Communicator* comm_;

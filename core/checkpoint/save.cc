@@ -12,6 +12,7 @@
 #include "core/checkpoint/names.h"
 #include "core/checkpoint/own_part.h"
 #include "core/checkpoint/ranks.h"
+#include "core/comm/received.h"
 
 namespace shampoo {
 namespace {
@@ -34,12 +35,14 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number_, &number_));
     SHAMPOO_RETURN_IF_ERROR(FindOwnPart(call_, ranks_, &part_));
     std::unique_ptr<StatesWriter> writer;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
+    const auto prepare = [&]() -> Status {
+      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived({"number of the checkpoint", 0, number_}, 1, kLargestNumber + 1));
       writer = std::make_unique<StatesWriter>(call_.directory, number_, ranks_.rank(), ranks_.world(), limits_);
       index_path_ = PathIn(call_.directory, IndexName(number_));
       temporary_index_path_ = index_path_ + kTemporary;
-      return Status();
-    })));
+      return {};
+    };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(prepare)));
     Status status = Caught([&] { return Write(writer.get()); });
     if (!status.ok()) {
       // After a lost collective ranks do not know of each other: one of them may have made it a checkpoint.
@@ -157,6 +160,12 @@ class Save {
                      "them alike, or save them into directories of their own");
     }
     for (const StoredFile& stored : index.files) {
+      // What is not part of this checkpoint by its name is removed as left over.
+      bool is_index = false;
+      if (NumberOf(stored.name, &is_index) != number_) {
+        return CommFailed("another rank has written \"", stored.name, "\" for checkpoint ", number_,
+                          "; expected a name with this number", kCheckRanks);
+      }
       File file;
       int64_t bytes = 0;
       SHAMPOO_RETURN_IF_ERROR(File::Open(index.PathOf(stored), &file)

@@ -12,19 +12,23 @@ namespace shampoo {
 // Words of others are looked at as they come, a MiB at a time: there may be many ranks, and many blocks.
 Status FindTold(const Ranks& ranks, const std::vector<Item>& own, Told* told) {
   constexpr size_t kNumbers = (size_t{1} << 20) / sizeof(int64_t);
+  constexpr int64_t kMostItems = int64_t{1} << 26;
   const size_t room = std::max(size_t{1}, kNumbers / 2 / static_cast<size_t>(ranks.world()));
   std::vector<int64_t> counts;
   const auto own_count = static_cast<int64_t>(own.size());
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&own_count, 1}, &counts));
-  const auto most = static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
+  size_t most = 0;
   std::unordered_multimap<int64_t, size_t> own_places;
   std::vector<int64_t> part;
-  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught([&] {
+  const auto prepare = [&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("number of saved items", counts, 0, kMostItems));
+    most = std::max(own.size(), static_cast<size_t>(*std::max_element(counts.begin(), counts.end())));
     told->is_told.assign(own.size(), false);
     for (size_t i = 0; i < own.size(); ++i) own_places.emplace(own[i].what, i);
     part.resize(2 * std::min(room, most));
-    return Status();
-  })));
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(prepare)));
   std::vector<int64_t> all;
   for (size_t first = 0; first < most; first += room) {
     std::fill(part.begin(), part.end(), 0);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/caught.h"
 #include "core/base/hash.h"
+#include "core/base/utf8.h"
+#include "core/comm/received.h"
 
 namespace shampoo {
 namespace {
@@ -32,11 +35,19 @@ int FirstNotZero(const Communicator& comm) {
   return rank;
 }
 
+// Whether the numbers that were last gathered are codes.
+Status RequireCodes(Communicator* comm) {
+  for (int rank = 0; rank < comm->world(); ++rank) {
+    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm, rank, comm->NumberOf(rank)));
+  }
+  return {};
+}
+
 // buffer: of zeros, for a text of each rank.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<char>* buffer,
                    std::vector<std::string>* texts) {
-  std::memcpy(buffer->data() + static_cast<size_t>(comm->rank()) * kTextBytes, own.data(),
-              std::min(own.size(), kTextBytes - 1));
+  const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
+  std::copy(sent.begin(), sent.end(), buffer->data() + static_cast<size_t>(comm->rank()) * kTextBytes);
   SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer->data(), kTextBytes));
   texts->clear();
   for (const char* text = buffer->data(); text < buffer->data() + buffer->size(); text += kTextBytes) {
@@ -50,6 +61,10 @@ Status GatherTexts(Communicator* comm, const std::string& own, std::vector<char>
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts) {
   std::vector<char> buffer(static_cast<size_t>(comm->world()) * kTextBytes, '\0');
   return GatherTexts(comm, own, &buffer, texts);
+}
+
+std::string TextOfFailure(const Communicator& comm, int rank, const std::string& text) {
+  return text.empty() ? Cat(comm.who(), " ", rank, " has failed, and sent no text") : text;
 }
 
 Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
@@ -92,6 +107,7 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world) {
 
 Status AgreeOnStatus(Communicator* comm, const Status& own) {
   SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(own.code())));
+  SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
   const int rank = FirstNotZero(*comm);
   if (rank == comm->world()) return {};
   const auto code = static_cast<Code>(comm->NumberOf(rank));
@@ -99,13 +115,22 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
   std::vector<char> buffer;
   const Status room = Caught([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
   SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(room.code())));
+  SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
   if (FirstNotZero(*comm) != comm->world()) {
     if (code == Code::kNoMemory) return Status::OutOfMemory();
     return Status(code, Cat(comm->who(), " ", rank, ": it has failed, and a rank has no memory to be told why"));
   }
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &buffer, &texts));
-  return Status(code, Cat(comm->who(), " ", rank, ": ", texts[static_cast<size_t>(rank)]));
+  const std::string& text = texts[static_cast<size_t>(rank)];
+  if (text.empty()) return Status(code, TextOfFailure(*comm, rank, text));
+  return Status(code, Cat(comm->who(), " ", rank, ": ", text));
+}
+
+Status NoDifferenceFound(Communicator* comm, const char* what) {
+  comm->GiveUp();
+  return CommFailed(comm->who(), " ", comm->rank(), " received different hashes of ", what,
+                    " and then the same values; expected values that differ", kCheckRanks);
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
@@ -114,8 +139,14 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   if (FirstThatDiffers(numbers) == 0) return {};
   // The first line that differs, by halving: every rank sees the same numbers, and so takes the same way.
   SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(lines.size()), &numbers));
+  constexpr int64_t kMostLines = int64_t{1} << 40;
   size_t same = 0;  // so many lines are
-  auto end = static_cast<size_t>(*std::min_element(numbers.begin(), numbers.end()));
+  size_t end = lines.size();
+  for (int rank = 0; rank < comm->world(); ++rank) {
+    const int64_t count = numbers[static_cast<size_t>(rank)];
+    SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm, {"number of plan lines", rank, count}, 0, kMostLines));
+    end = std::min(end, static_cast<size_t>(count));
+  }
   while (same < end) {
     const size_t middle = same + (end - same + 1) / 2;
     const uint64_t hash = HashOfLines(lines.subspan(same, middle - same));
@@ -131,6 +162,7 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));
   const size_t other = FirstThatDiffers(numbers);
+  if (other == 0) return NoDifferenceFound(comm, "the plans");
   const char* const who = comm->who();
   return Invalid("the plans differ: ", who, " ", other, " has \"", texts[other], "\" and ", who, " 0 has \"", texts[0],
                  "\": make them from the same config and the same parameters, in the same order");

@@ -20,6 +20,9 @@ inline constexpr size_t kTextBytes = 1024;
 // Everybody's text, cut off before so many bytes.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
+// The text of a rank that has failed, or that it sent none.
+std::string TextOfFailure(const Communicator& comm, int rank, const std::string& text);
+
 // Everybody's number.
 Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers);
 
@@ -39,6 +42,9 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world);
 
 // The failure of the lowest of the ranks that failed, with its text, as the status of all of them; success if none did.
 Status AgreeOnStatus(Communicator* comm, const Status& own);
+
+// The failure of a rank that received different hashes and then finds no difference in what they were computed from.
+Status NoDifferenceFound(Communicator* comm, const char* what);
 
 // Fails on every rank if the lines differ between any of them: tells the first that does, of two ranks.
 Status CompareLines(Communicator* comm, std::span<const std::string> lines);

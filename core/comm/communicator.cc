@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/comm/received.h"
+
 namespace shampoo {
 
 Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* out) {
@@ -59,7 +61,12 @@ Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* s
 
 Status Communicator::GatherNumber(int64_t own) {
   numbers_[static_cast<size_t>(ops_.rank) * kNumberStride] = own;
-  return GatherInPlace(numbers_.data(), kNumberStride * sizeof(int64_t));
+  SHAMPOO_RETURN_IF_ERROR(GatherInPlace(numbers_.data(), kNumberStride * sizeof(int64_t)));
+  const int64_t returned = NumberOf(ops_.rank);
+  if (returned == own) return {};
+  GiveUp();
+  return CommFailed(who_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
+                    ", which it sent", kCheckRanks);
 }
 
 Status Communicator::AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,

@@ -51,6 +51,7 @@ class Communicator {
   const char* who() const { return who_; }
   // The number of an optimizer among those that were made with this communicator, the same on all ranks.
   int32_t TakeNumber() { return next_number_++; }
+  int32_t numbers_taken() const { return next_number_; }
 
   int rank() const { return ops_.rank; }
   int world() const { return ops_.world; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/comm/agreement.h"
+#include "core/comm/received.h"
 #include "core/optimizer/device_staging.h"
 #include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
@@ -55,7 +56,9 @@ Status Optimizer::RefusalTogether() {
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &texts));
   if (std::all_of(codes.begin(), codes.end(), [](int64_t code) { return code == 0; })) {
-    return Internal("rank ", report.rank, " has refused a step, and does not tell why");
+    comm->GiveUp();
+    return CommFailed(comm->who(), " ", comm->rank(), " received from ", comm->who(), " ", report.rank,
+                      " that it refused a step, and then no reason; expected one", kCheckRanks);
   }
   return FailureOfRanks(comm, codes, {}, texts);
 }

@@ -6,11 +6,16 @@
 #include <cstring>
 
 #include "core/comm/agreement.h"
+#include "core/comm/received.h"
+#include "core/plan/layout.h"
 
 namespace shampoo {
 
 Status FailureOfRanks(Communicator* comm, std::span<const int64_t> codes, std::span<const char> echoes,
                       std::span<const std::string> texts) {
+  for (size_t rank = 0; rank < codes.size(); ++rank) {
+    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm, static_cast<int>(rank), codes[rank]));
+  }
   const size_t none = codes.size();
   size_t cause = none;
   bool all = true;
@@ -23,7 +28,7 @@ Status FailureOfRanks(Communicator* comm, std::span<const int64_t> codes, std::s
     if (cause == none || (is_echo(cause) && !is_echo(rank))) cause = rank;
   }
   const auto code = static_cast<Code>(codes[cause]);
-  std::string text = texts[cause];
+  std::string text = TextOfFailure(*comm, static_cast<int>(cause), texts[cause]);
   if (code == Code::kComm) return comm->FailTogether(Status(code, std::move(text)));
   const size_t promise = all ? std::string::npos : text.find(kNothingChanged);
   if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
@@ -49,7 +54,9 @@ Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int
     : comm_(std::move(comm)),
       number_(number),
       segment_bytes_(plan.bucket_segment_bytes),
-      headers_(static_cast<size_t>(plan.placement.replica_world)) {}
+      headers_(static_cast<size_t>(plan.placement.replica_world)) {
+  for (const Block& block : plan.blocks) factors_ += block.order();
+}
 
 Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number,
                         const HostAllocator& allocator, std::unique_ptr<Exchange>* out) {
@@ -86,15 +93,38 @@ Status Exchange::GatherOnce(int64_t bucket, SegmentHeader own) {
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer, bytes));
   for (size_t rank = 0; rank < headers_.size(); ++rank) {
     std::memcpy(&headers_[rank], buffer + static_cast<int64_t>(rank) * bytes, sizeof own);
+    SHAMPOO_RETURN_IF_ERROR(RequirePlace(static_cast<int>(rank)));
   }
   const auto of_other = std::find_if(headers_.begin(), headers_.end(),
                                      [&own](const SegmentHeader& header) { return header.place != own.place; });
-  if (of_other == headers_.end()) return {};
+  if (of_other == headers_.end()) return RequireHeaders();
   return comm_->FailTogether(CommFailed(
       "rank ", of_other - headers_.begin(), " is at exchange ", of_other->place & 0xffffffff, " of optimizer ",
       of_other->place >> 32, " where rank ", comm_->rank(), " is at ", bucket, " of ", number_,
       ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same order "
       "on all of them"));
+}
+
+// Whether some optimizer of the communicator has such an exchange.
+Status Exchange::RequirePlace(int rank) {
+  const int64_t place = HeaderOf(rank).place;
+  Communicator* const comm = comm_.get();
+  SHAMPOO_RETURN_IF_ERROR(
+      RequireReceived(comm, {"number of an optimizer", rank, place >> 32}, 0, comm->numbers_taken() - 1));
+  return RequireReceived(comm, {"number of an exchange", rank, place & 0xffffffff}, 0, kMostBlocks);
+}
+
+// Whether all other numbers are such as ranks send for this exchange.
+Status Exchange::RequireHeaders() {
+  Communicator* const comm = comm_.get();
+  for (int rank = 0; rank < comm->world(); ++rank) {
+    const SegmentHeader& header = HeaderOf(rank);
+    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm, rank, header.code));
+    SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm, {"flag of a forwarded failure", rank, header.echo}, 0, 1));
+    SHAMPOO_RETURN_IF_ERROR(
+        RequireReceived(comm, {"number of a factor matrix", rank, header.overdue_root}, -1, factors_ - 1));
+  }
+  return {};
 }
 
 void Exchange::Tell(int64_t bucket, const Status& failure) {

@@ -66,6 +66,8 @@ class Exchange {
 
  private:
   Status GatherOnce(int64_t bucket, SegmentHeader own);
+  Status RequirePlace(int rank);
+  Status RequireHeaders();
   // Of this optimizer and this exchange of a step: what header.place must be.
   int64_t PlaceInOrder(int64_t bucket) const { return int64_t{number_} << 32 | bucket; }
 
@@ -76,6 +78,7 @@ class Exchange {
   std::vector<int64_t> segment_bytes_;
   Allocation buffer_;
   std::vector<SegmentHeader> headers_;  // of the last exchange, by rank
+  int64_t factors_ = 0;                 // factor matrices of the plan
 };
 
 }  // namespace shampoo

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/comm/agreement.h"
+#include "core/comm/received.h"
 
 namespace shampoo {
 namespace {
@@ -119,17 +120,27 @@ Status Gathering::ExchangePairs(const PairTraffic& traffic, const Head& head, ch
   SHAMPOO_RETURN_IF_ERROR(Transfer(traffic, send, recv));
   bool failed = false;
   int stray = -1;
-  ForEachPair(traffic.recv, [&](size_t rank, size_t at) {
+  Status place;
+  Status code;
+  ForEachPair(traffic.recv, [&](size_t from, size_t at) {
+    const auto rank = static_cast<int>(from);
     Head told;
     std::memcpy(&told, recv + at, sizeof told);
+    if (place.ok()) {
+      place = RequireReceived(comm_.get(), {"number of an optimizer", rank, told.place >> 32}, 0,
+                              comm_->numbers_taken() - 1);
+    }
+    if (told.place != head.place && stray < 0) stray = rank;
+    if (code.ok() && stray < 0) code = RequireCode(comm_.get(), rank, told.code);
     failed = failed || told.code != 0;
-    if (told.place != head.place && stray < 0) stray = static_cast<int>(rank);
   });
+  SHAMPOO_RETURN_IF_ERROR(std::move(place));
   if (stray >= 0) {
     return comm_->FailTogether(CommFailed("shard rank ", stray, " is at another exchange than shard rank ",
                                           comm_->rank(),
                                           ": optimizers that share ranks must be stepped in the same order on all"));
   }
+  SHAMPOO_RETURN_IF_ERROR(std::move(code));
   if (!failed) return {};
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own.message(), &texts));

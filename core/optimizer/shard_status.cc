@@ -8,7 +8,9 @@
 
 #include "core/base/round_up.h"
 #include "core/comm/agreement.h"
+#include "core/comm/received.h"
 #include "core/plan/owners.h"
+#include "core/step/program.h"
 
 namespace shampoo {
 
@@ -26,6 +28,18 @@ ShardStatus::Head ShardStatus::HeadOf(int rank) {
   return head;
 }
 
+// Whether the code and the flags are such as ranks send.
+Status ShardStatus::RequireHeads() {
+  for (int rank = 0; rank < comm_->world(); ++rank) {
+    const Head head = HeadOf(rank);
+    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm_.get(), rank, head.code));
+    for (const uint8_t flag : {head.echo, head.skip, head.doubt}) {
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm_.get(), {"flag of a step", rank, flag}, 0, 1));
+    }
+  }
+  return {};
+}
+
 void ShardStatus::Tell(const Status& failure) {
   if (comm_->failed() && !comm_->TakeFailureToTell()) return;
   Flags none;
@@ -38,14 +52,16 @@ Status ShardStatus::FetchText() {
   const auto code = static_cast<Code>(HeadOf(cause).code);
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text_, &texts));
-  const std::string& text = texts[static_cast<size_t>(cause)];
+  const std::string text = TextOfFailure(*comm_, cause, texts[static_cast<size_t>(cause)]);
   if (code == Code::kComm) return comm_->FailTogether(Status(code, text));  // which names the rank
   return Status(code, Cat("shard rank ", cause, ": ", text));
 }
 
 Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std::span<int64_t> step_of_group,
                           std::span<char> gradients, bool text_later) {
-  const Head head{static_cast<int64_t>(own.code()), scalars, number_, *flags, {}};
+  const auto byte = [](bool flag) { return static_cast<uint8_t>(flag ? 1 : 0); };
+  const Head head{
+      static_cast<int64_t>(own.code()), scalars, number_, byte(flags->echo), byte(flags->skip), byte(flags->doubt), {}};
   char* const segment = SegmentOf(comm_->rank());
   std::memcpy(segment, &head, sizeof head);
   const auto steps = std::as_bytes(step_of_group);  // none where a failure is told
@@ -53,27 +69,30 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std
   std::copy(gradients.begin(), gradients.end(), segment + sizeof head + step_of_group.size_bytes());
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer_.data(), segment_bytes_));
   for (int rank = 0; rank < comm_->world(); ++rank) {
-    if (HeadOf(rank).number == number_) continue;
-    return comm_->FailTogether(
-        CommFailed("shard rank ", rank, " steps optimizer ", HeadOf(rank).number, " where shard rank ", comm_->rank(),
-                   " steps ", number_,
-                   ", counted from 0 in the order of create: optimizers that share ranks must be "
-                   "stepped in the same order on all of them"));
+    const int64_t number = HeadOf(rank).number;
+    SHAMPOO_RETURN_IF_ERROR(
+        RequireReceived(comm_.get(), {"number of an optimizer", rank, number}, 0, comm_->numbers_taken() - 1));
+    if (number == number_) continue;
+    return comm_->FailTogether(CommFailed(
+        "shard rank ", rank, " steps optimizer ", number, " where shard rank ", comm_->rank(), " steps ", number_,
+        ", counted from 0 in the order of create: optimizers that share ranks must be "
+        "stepped in the same order on all of them"));
   }
+  SHAMPOO_RETURN_IF_ERROR(RequireHeads());
   cause_ = -1;
   int cause = -1;  // the lowest rank that failed; rather one that has lost a collective, and rather one that is no echo
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const Head of_rank = HeadOf(rank);
-    flags->skip = flags->skip || of_rank.flags.skip;
-    flags->doubt = flags->doubt || of_rank.flags.doubt;
+    flags->skip = flags->skip || of_rank.skip != 0;
+    flags->doubt = flags->doubt || of_rank.doubt != 0;
     if (of_rank.code == 0) continue;
     const auto weight = [](const Head& of) {
-      return of.code == static_cast<int64_t>(Code::kComm) ? 2 : of.flags.echo ? 0 : 1;
+      return of.code == static_cast<int64_t>(Code::kComm) ? 2 : of.echo != 0 ? 0 : 1;
     };
     if (cause < 0 || weight(of_rank) > weight(HeadOf(cause))) cause = rank;
   }
   if (cause >= 0) {
-    flags->echo = HeadOf(cause).flags.echo;
+    flags->echo = HeadOf(cause).echo != 0;
     cause_ = cause;
     own_text_ = own.message();
     const auto code = static_cast<Code>(HeadOf(cause).code);
@@ -96,6 +115,7 @@ Status ShardStatus::CompareSteps(std::span<int64_t> step_of_group) {
     for (int rank = 0; rank < comm_->world(); ++rank) {
       int64_t step = 0;
       std::memcpy(&step, SegmentOf(rank) + sizeof(Head) + g * sizeof step, sizeof step);
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm_.get(), {"step of a group", rank, step}, 0, kStepLimit));
       if (step == 0) continue;
       if (first < 0) {
         first = rank;
@@ -116,6 +136,8 @@ Status ShardStatus::CompareGradients(size_t groups, std::span<char> gradients) {
     int without = -1;
     for (int rank = 0; rank < comm_->world(); ++rank) {
       const char gradient = SegmentOf(rank)[sizeof(Head) + groups * sizeof(int64_t) + p];
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(
+          comm_.get(), {"state of a gradient", rank, static_cast<unsigned char>(gradient)}, kNothing, kGivenWithCopy));
       if (IsGiven(gradient)) with = rank;
       if (gradient == kMissing) without = rank;
       gradients[p] = std::max(gradients[p], gradient);

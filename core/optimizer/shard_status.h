@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,11 +48,13 @@ class ShardStatus {
     int64_t code;
     uint64_t scalars;
     int64_t number;  // of this optimizer among those of the communicator
-    Flags flags;
+    // Flags, as bytes: a bool of another rank may be none.
+    uint8_t echo, skip, doubt;
     char unused[5];
   };
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   Head HeadOf(int rank);
+  Status RequireHeads();
   Status CompareSteps(std::span<int64_t> step_of_group);
   Status CompareGradients(size_t groups, std::span<char> gradients);
 

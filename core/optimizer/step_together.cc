@@ -141,7 +141,8 @@ uint64_t Optimizer::HashOfScalars() const {
 Status Optimizer::CompareInputs() {
   if (exchange_->Same(&SegmentHeader::inputs)) return {};
   Difference difference;
-  return FindInput(exchange_->comm(), &difference);
+  SHAMPOO_RETURN_IF_ERROR(FindInput(exchange_->comm(), &difference));
+  return NoDifferenceFound(exchange_->comm(), "the inputs of a step");
 }
 
 // The input that differs. Collective.
@@ -202,6 +203,7 @@ Status Optimizer::CompareReplicas() {
   std::vector<int64_t> hashes;
   SHAMPOO_RETURN_IF_ERROR(GatherNumbers(exchange_->comm(), parameter_hash_, &hashes));
   const Difference difference = FirstDifference(hashes, exchange_->comm()->world());
+  if (!difference.found) return NoDifferenceFound(exchange_->comm(), "the parameters");
   return WrongState("verify_replicas: parameter \"", plan_->params[difference.index].desc.name,
                     "\" has other bits on rank ", difference.rank, " than on rank ", difference.usual_rank, kAsTheyWere,
                     "Copy the parameters of one rank to all, or load a checkpoint, and look for what wrote them");

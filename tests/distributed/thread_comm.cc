@@ -3,6 +3,7 @@
 #include "tests/distributed/thread_comm.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace shampoo_test {
 
@@ -28,12 +29,7 @@ shampoo_comm_ops ThreadComm::OpsOf(int rank, bool with_abort) {
     return own->comm->async ? own->comm->async(own->rank, own->calls + 1) : 0;
   };
   if (with_abort) {
-    ops.abort = [](void* user) {
-      ThreadComm* const comm = static_cast<Rank*>(user)->comm;
-      const std::lock_guard lock(comm->mutex_);
-      comm->aborted_ = true;
-      comm->arrived_.notify_all();
-    };
+    ops.abort = [](void* user) { static_cast<Rank*>(user)->comm->Abort(); };
   }
   ops.release = [](void* user) {
     ThreadComm* const comm = static_cast<Rank*>(user)->comm;
@@ -43,44 +39,55 @@ shampoo_comm_ops ThreadComm::OpsOf(int rank, bool with_abort) {
   return ops;
 }
 
+void ThreadComm::Abort() {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  arrived_.notify_all();
+}
+
 void ThreadComm::ResetCounts() {
   for (Rank& rank : ranks_) rank.calls = rank.bytes = 0;
 }
 
 // Returns when all ranks are here.
-int32_t ThreadComm::Wait(std::unique_lock<std::mutex>* lock) {
+int32_t ThreadComm::WaitForAll(std::unique_lock<std::mutex>* lock) {
   const int64_t generation = generation_;
-  if (++waiting_ == world()) {
-    waiting_ = 0;
-    ++generation_;
-    arrived_.notify_all();
-    return 0;
-  }
-  const auto over = [&] { return generation_ != generation || aborted_; };
-  if (!arrived_.wait_for(*lock, patience, over)) {
-    ++timeouts_;
-    return kTimedOut;
-  }
-  return generation_ != generation ? 0 : kAborted;
+  if (Arrive()) return 0;
+  const bool is_over = arrived_.wait_for(*lock, patience, [&] { return generation_ != generation || aborted_; });
+  if (generation_ != generation) return 0;
+  --waiting_;  // who comes later must not take this rank for one that is here
+  if (is_over) return kAborted;
+  ++timeouts_;
+  return kTimedOut;
+}
+
+bool ThreadComm::Arrive() {
+  if (++waiting_ < world()) return false;
+  waiting_ = 0;
+  ++generation_;
+  arrived_.notify_all();
+  return true;
 }
 
 template <typename Copy>
-int32_t ThreadComm::Exchange(Rank* own, Copy&& copy) {
+int32_t ThreadComm::Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy) {
   ++own->calls;
   if (before) {
     if (const int32_t error = before(own->rank, own->calls); error != 0) return error;
   }
   std::unique_lock lock(mutex_);
   if (aborted_) return kAborted;
-  if (const int32_t error = Wait(&lock); error != 0) return error;
+  if (const int32_t error = WaitForAll(&lock); error != 0) return error;
   lock.unlock();
   bool equal = true;
   for (const Rank& rank : ranks_) equal = copy(rank) && equal;
   lock.lock();
-  // Nobody's memory changes before all have read it.
-  if (const int32_t error = Wait(&lock); error != 0) return error;
+  // Nobody's memory changes before all have read it, which they will, whatever has been aborted meanwhile.
+  const int64_t generation = generation_;
+  if (!Arrive()) arrived_.wait(lock, [&] { return generation_ != generation; });
   lock.unlock();
   if (!equal) return kDifferentSizes;
+  if (change) change(own->rank, own->calls, static_cast<char*>(recv), bytes);
   return after ? after(own->rank, own->calls) : 0;
 }
 
@@ -89,7 +96,7 @@ int32_t ThreadComm::Gather(Rank* own, const void* send, void* recv, size_t bytes
   own->segment = bytes;
   own->to = nullptr;
   own->bytes += static_cast<int64_t>(bytes);
-  return Exchange(own, [&](const Rank& rank) {
+  return Exchange(own, recv, bytes * ranks_.size(), [&](const Rank& rank) {
     if (rank.to != nullptr || rank.segment != bytes) return false;
     char* const target = static_cast<char*>(recv) + static_cast<size_t>(rank.rank) * bytes;
     if (target != rank.send) std::memcpy(target, rank.send, bytes);
@@ -104,7 +111,8 @@ int32_t ThreadComm::AllToAll(Rank* own, const void* send, const size_t* to, void
     if (rank != own->rank) own->bytes += static_cast<int64_t>(to[rank]);
   }
   auto* target = static_cast<char*>(recv);
-  return Exchange(own, [&](const Rank& rank) {
+  const size_t received = std::accumulate(from, from + world(), size_t{0});
+  return Exchange(own, recv, received, [&](const Rank& rank) {
     const size_t expected = from[rank.rank];
     if (rank.to == nullptr || rank.to[own->rank] != expected) return false;
     const auto* source = static_cast<const char*>(rank.send);

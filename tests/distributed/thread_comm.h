@@ -29,9 +29,13 @@ class ThreadComm {
   // The functions of a rank; with_abort: with one that ends the waiting of all.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
 
+  // What a rank has received at such a call: world() segments of an all-gather, what comes from all in an all-to-all.
+  using Change = std::function<void(int rank, int64_t call, char* received, size_t bytes)>;
+
   Fault before;  // the rank does not take part
   Fault after;   // the rank has taken part
   Fault async;
+  Change change;  // the rank has taken part, and other bytes arrive
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
@@ -39,6 +43,7 @@ class ThreadComm {
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }
   int timeouts() const { return timeouts_; }  // ranks that have waited in vain
+  void Abort();                               // ends the waiting of all, for good
   void ResetCounts();
 
   static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;
@@ -53,12 +58,13 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) brings what a rank has sent; it says whether sizes agree.
+  // copy(rank) brings what a rank has sent, to `recv`, in so many bytes of all; it says whether sizes agree.
   template <typename Copy>
-  int32_t Exchange(Rank* own, Copy&& copy);
+  int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
   int32_t AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from);
-  int32_t Wait(std::unique_lock<std::mutex>* lock);
+  int32_t WaitForAll(std::unique_lock<std::mutex>* lock);
+  bool Arrive();  // whether this rank was the last
 
   std::vector<Rank> ranks_;
   std::mutex mutex_;

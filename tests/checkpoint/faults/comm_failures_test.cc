@@ -1,8 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that fail at any call of a save or a load.
+// Communicators that fail, or deliver another number, at any call of a save or a load.
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "tests/checkpoint/faults/failing.h"
 
@@ -63,6 +66,110 @@ int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
   REQUIRE_MESSAGE(job->All(SHAMPOO_OK), job->Errors());
   REQUIRE(job->comm().calls(0) > 5);
   return job->comm().calls(0);
+}
+
+// A number that a rank receives from the other in place of what that has sent.
+struct WrongNumber {
+  int64_t call;
+  size_t at;  // in the other's segment
+  int64_t value;
+};
+
+// All of a save or a load: at the beginning of each segment, where ranks send sizes, counts, codes and checksums.
+std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()>& work) {
+  std::vector<WrongNumber> numbers;
+  job->NewComm();
+  job->comm().change = [&numbers](int rank, int64_t call, char*, size_t bytes) {
+    if (rank != 0) return;
+    constexpr size_t kOfOneNumber = 64;
+    const size_t meant = bytes / 2 == kOfOneNumber ? 8 : std::min<size_t>(bytes / 2, 24);
+    for (size_t at = 0; at + 8 <= meant; at += 8) {
+      for (const int64_t value : {int64_t{-1}, INT64_MAX, int64_t{1} << 50, int64_t{1} << 32, int64_t{5}}) {
+        numbers.push_back({call, at, value});
+      }
+    }
+  };
+  work();
+  job->comm().change = nullptr;
+  REQUIRE_MESSAGE(job->All(SHAMPOO_OK), job->Errors());
+  REQUIRE(numbers.size() > 50);
+  return numbers;
+}
+
+// rank: who receives it; 2: both.
+void Arm(SavingJob* job, const WrongNumber& number, int rank) {
+  job->NewComm(true);
+  job->comm().patience = std::chrono::milliseconds(200);  // where one has come to its end and the other goes on
+  job->comm().change = [=](int own, int64_t call, char* received, size_t bytes) {
+    if (call != number.call || (rank != 2 && own != rank)) return;
+    std::memcpy(received + (own == 0 ? bytes / 2 : 0) + number.at, &number.value, sizeof number.value);
+  };
+}
+
+// Neither a code that is none nor memory that there is not, and where a number is to blame it is told what to look at.
+void CheckStatuses(SavingJob* job) {
+  for (int rank = 0; rank < job->world(); ++rank) {
+    const shampoo_status status = job->Status(rank);
+    CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, job->Errors());
+    CHECK_MESSAGE(status != SHAMPOO_E_NOMEM, job->Errors());
+    CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", job->Errors());
+    CHECK_MESSAGE(job->Error(rank).empty() == (status == SHAMPOO_OK), job->Errors());
+    if (!Has(job->Error(rank), "impossible")) continue;
+    CHECK_MESSAGE(status == SHAMPOO_E_COMM, job->Errors());
+    CHECK_MESSAGE(Has(job->Error(rank), "same build of libshampoo"), job->Errors());
+  }
+}
+
+TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint or the new one") {
+  Saves saves;
+  int impossible = 0;
+  int agreed = 0;
+  for (const WrongNumber& number : WrongNumbers(&saves.job, [&] { saves.Save(); })) {
+    for (const int rank : {0, 1, 2}) {
+      CAPTURE(number.call);
+      CAPTURE(number.at);
+      CAPTURE(number.value);
+      CAPTURE(rank);
+      saves.Reset();
+      Arm(&saves.job, number, rank);
+      saves.Save();
+      CheckStatuses(&saves.job);
+      impossible += Has(saves.job.Errors(), "impossible") ? 1 : 0;
+      agreed += Has(saves.job.Errors(), "impossible") && saves.job.SameError() ? 1 : 0;
+      if (rank != 2) CHECK(saves.Loads(saves.HasNewer() ? saves.newer : saves.older));
+    }
+  }
+  CHECK(impossible > 50);
+  CHECK(agreed > 10);
+  saves.Reset();
+  saves.CheckNextSave();
+}
+
+TEST_CASE("a wrong number in any exchange of a load leaves each rank as it was, or with the checkpoint") {
+  Saves saves;
+  SavingJob alike;
+  alike.StepTo(5);
+  int impossible = 0;
+  for (const WrongNumber& number : WrongNumbers(&alike, [&] { alike.Load(saves.directory); })) {
+    for (const int rank : {0, 1, 2}) {
+      CAPTURE(number.call);
+      CAPTURE(number.at);
+      CAPTURE(number.value);
+      CAPTURE(rank);
+      SavingJob job;
+      job.StepTo(5);
+      const std::vector<Bytes> before = job.States();
+      Arm(&job, number, rank);
+      job.Load(saves.directory);
+      CheckStatuses(&job);
+      impossible += Has(job.Errors(), "impossible") ? 1 : 0;
+      const std::vector<Bytes> now = job.States();
+      for (const size_t of : {size_t{0}, size_t{1}}) {
+        CHECK(now[of] == (job.Status(static_cast<int>(of)) == SHAMPOO_OK ? saves.older[of] : before[of]));
+      }
+    }
+  }
+  CHECK(impossible > 20);
 }
 
 TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one") {

@@ -1,0 +1,25 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/received.h"
+
+namespace shampoo {
+
+Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most) {
+  if (received.number >= least && received.number <= most) return {};
+  const char* const who = comm.who();
+  return CommFailed(who, " ", comm.rank(), " received an impossible ", received.what, " from ", who, " ", received.rank,
+                    ": ", received.number, "; expected ", least, " to ", most, kCheckRanks);
+}
+
+Status RequireReceived(Communicator* comm, const Received& received, int64_t least, int64_t most) {
+  Status status = CheckReceived(*comm, received, least, most);
+  if (!status.ok()) comm->GiveUp();
+  return status;
+}
+
+Status RequireCode(Communicator* comm, int rank, int64_t number) {
+  return RequireReceived(comm, {"status code", rank, number}, static_cast<int64_t>(Code::kOk),
+                         static_cast<int64_t>(Code::kInternal));
+}
+
+}  // namespace shampoo

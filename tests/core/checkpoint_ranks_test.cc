@@ -1,0 +1,188 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers that no rank sends, where ranks collect texts and look for what they have in common.
+#include <random>
+
+#include "core/checkpoint/description.h"
+#include "core/checkpoint/ranks.h"
+#include "core/checkpoint/told.h"
+#include "tests/core/comm_test_util.h"
+
+namespace shampoo {
+namespace {
+
+constexpr size_t kNumberBytes = 64;  // a segment of one number, as ranks agree on a status with
+constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
+
+struct Collected {
+  Status status;  // of the call
+  Status own;     // of this rank
+  std::vector<std::string> texts;
+};
+
+Collected Collect(const MirrorComm& comm, size_t count = 3) {
+  Collected collected;
+  const auto make = [](size_t i) { return "text " + std::string(i, 'x'); };
+  const auto take = [&](int, std::string text) { collected.texts.push_back(std::move(text)); };
+  collected.status = Ranks(comm.get()).Collect(count, make, take, &collected.own);
+  return collected;
+}
+
+// The segments of a round of texts: their header, then texts, each after its length.
+bool IsRound(size_t bytes) { return bytes > 4096; }
+
+TEST_CASE("texts are collected from ranks that send what they must") {
+  const MirrorComm comm(3);
+  const Collected collected = Collect(comm);
+  CHECK(collected.status.ok());
+  CHECK(collected.own.ok());
+  CHECK(collected.texts.size() == 9);
+  CHECK(collected.texts[8] == "text xx");
+}
+
+TEST_CASE("an impossible length of the longest text is refused before memory is asked for") {
+  for (const int64_t length : kImpossible) {
+    CAPTURE(length);
+    MirrorComm comm;
+    comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+      if (from == 1 && bytes == sizeof length) Put(segment, 0, length);
+    };
+    const Collected collected = Collect(comm);
+    CheckSaysWhat(collected.status, Cat("received an impossible length of a text from rank 1: ", length));
+    // All ranks learn of it, so that none has to be made to fail.
+    CHECK(comm.aborts == 0);
+  }
+}
+
+TEST_CASE("impossible numbers in a round of texts are this rank's failure, and it goes on") {
+  for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
+    for (const size_t at : {0, 16}) {  // bytes of all texts, length of the first
+      CAPTURE(number);
+      CAPTURE(at);
+      MirrorComm comm;
+      comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+        if (from == 1 && IsRound(bytes)) Put(segment, at, number);
+      };
+      const Collected collected = Collect(comm);
+      CHECK(collected.status.ok());
+      CheckSaysWhat(collected.own,
+                    Cat("received an impossible ", at == 0 ? "number of bytes of texts" : "length of a text",
+                        " from rank 1: ", number));
+      CHECK(collected.texts.size() == 3);  // this rank's
+    }
+  }
+}
+
+TEST_CASE("an impossible number of texts that are left ends the collecting") {
+  for (const int64_t left : kImpossible) {
+    CAPTURE(left);
+    MirrorComm comm;
+    comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+      if (from == 1 && IsRound(bytes)) Put(segment, 8, left);
+    };
+    CheckSaysWhat(Collect(comm).status,
+                  Cat("received an impossible number of texts that are left from rank 1: ", left));
+    CHECK(comm.aborts == 1);
+  }
+}
+
+TEST_CASE("a number of texts that does not fall ends the collecting") {
+  MirrorComm comm;
+  int rounds = 0;
+  comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+    if (from != 1 || !IsRound(bytes)) return;
+    ++rounds;
+    Put(segment, 8, int64_t{5});
+  };
+  CheckSaysWhat(Collect(comm).status, "received an impossible number of texts that are left from rank 1: 5");
+  CHECK(rounds == 2);
+  CHECK(comm.aborts == 1);
+}
+
+const std::vector<Item> kItems = {{11, 1}, {22, 2}, {33, 3}};
+
+TEST_CASE("an impossible number of items is refused on all ranks") {
+  for (const int64_t count : kImpossible) {
+    CAPTURE(count);
+    MirrorComm comm(3, 2);
+    comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+      if (from == 0 && bytes == sizeof count) Put(segment, 0, count);
+    };
+    Told told;
+    CheckSaysWhat(FindTold(Ranks(comm.get()), kItems, &told),
+                  Cat("rank 2 received an impossible number of saved items from rank 0: ", count));
+    CHECK(comm.aborts == 0);
+  }
+}
+
+TEST_CASE("another number of items than this rank's, and its own made smaller, stay within their memory") {
+  for (const int64_t count : {0, 1, 2, 5, 100000}) {
+    for (const int from : {0, 1, 2}) {
+      CAPTURE(count);
+      CAPTURE(from);
+      MirrorComm comm(3, 2);
+      comm.change = [&](int64_t, int rank, char* segment, size_t bytes) {
+        if (rank == from && bytes == sizeof count) Put<int64_t>(segment, 0, count);
+      };
+      Told told;
+      CHECK(FindTold(Ranks(comm.get()), kItems, &told).ok());
+      CHECK(told.is_told.size() == kItems.size());
+    }
+  }
+}
+
+TEST_CASE("whatever bytes come, collecting and looking end, within their memory") {
+  std::mt19937_64 random(5);
+  int failures = 0;
+  for (int i = 0; i < 1500; ++i) {
+    MirrorComm comm(static_cast<int>(2 + random() % 3), 0);
+    const uint64_t often = 1 + random() % 6;
+    comm.change = [&](int64_t call, int, char* segment, size_t bytes) {
+      if (call > 30 || random() % often != 0) return;
+      const int64_t numbers[] = {static_cast<int64_t>(random()), static_cast<int64_t>(random() % 100), -1, 1 << 20, 8};
+      const size_t at = random() % std::min<size_t>(bytes, 100);
+      Put(segment, std::min(at, bytes - 8), numbers[random() % std::size(numbers)]);
+    };
+    const Collected collected = Collect(comm, random() % 5);
+    failures += collected.status.ok() && collected.own.ok() ? 0 : 1;
+    if (comm.get()->failed()) continue;
+    Told told;
+    const Status found = FindTold(Ranks(comm.get()), kItems, &told);
+    CHECK((found.ok() || found.code() != Code::kInternal));
+    failures += found.ok() ? 0 : 1;
+  }
+  CHECK(failures > 200);
+}
+
+TEST_CASE("a description of another rank that cannot be read is a failed communicator") {
+  const std::string group = R"({"optimizer":0,"group":{"step":1,"config":{}}})";
+  const std::string param = R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":0}})";
+  Descriptions good;
+  good.Add(0, group);
+  good.Add(0, param);
+  CHECK_MESSAGE(good.status().ok(), good.status().message());
+  const std::string bad[] = {"",
+                             "{",
+                             "[]",
+                             std::string(10, '\0'),
+                             R"({"optimizer":0})",
+                             R"({"optimizer":"x","group":{"step":1,"config":{}}})",
+                             R"({"optimizer":0,"group":{"step":-1,"config":{}}})",
+                             R"({"optimizer":0,"param":{"name":"w","shape":[-2],"dtype":"F32","group":0}})",
+                             R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":1}})",
+                             R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":1000000000}})",
+                             R"({"optimizer":1,"param":{"name":"w","shape":[2],"dtype":"F32","group":0}})"};
+  for (const std::string& text : bad) {
+    CAPTURE(text);
+    Descriptions descriptions;
+    descriptions.Add(0, group);
+    descriptions.Add(3, group);
+    descriptions.Add(3, text);
+    descriptions.Add(3, param);
+    CheckSaysWhat(descriptions.status(), "rank 3 has sent a description that cannot be read");
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,118 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers that no rank sends, where ranks agree on a status and compare their plans.
+#include <random>
+
+#include "core/comm/agreement.h"
+#include "tests/core/comm_test_util.h"
+
+namespace shampoo {
+namespace {
+
+const std::vector<std::string> kLines = {"one", "two", "three"};
+
+TEST_CASE("a status code that there is not is a failed communicator, and the other ranks are made to fail") {
+  for (const int64_t code : {int64_t{-1}, int64_t{10}, int64_t{255}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
+    for (const int64_t call : {1, 2}) {  // the second says whether there is memory for a text
+      CAPTURE(code);
+      CAPTURE(call);
+      MirrorComm comm(3, 1);
+      comm.change = [&](int64_t at, int from, char* segment, size_t) {
+        if (at == call && from == 2) Put(segment, 0, code);
+      };
+      const Status status = AgreeOnStatus(comm.get(), call == 1 ? Status() : Invalid("something"));
+      CheckSaysWhat(status, Cat("rank 1 received an impossible status code from rank 2: ", code, "; expected 0 to 9"));
+      CHECK(comm.calls == call);
+      CHECK(comm.aborts == 1);
+      CHECK(comm.get()->failed());
+    }
+  }
+}
+
+TEST_CASE("a communicator that returns another number in this rank's place has failed") {
+  MirrorComm comm(3, 1);
+  comm.change = [](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, 0, int64_t{7});
+  };
+  CheckSaysWhat(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
+  CHECK(comm.aborts == 1);
+}
+
+TEST_CASE("an impossible number of plan lines is a failed communicator") {
+  for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, (int64_t{1} << 40) + 1}) {
+    CAPTURE(count);
+    MirrorComm comm;
+    comm.change = [&](int64_t call, int from, char* segment, size_t) {
+      if (from == 1 && call <= 2) Put(segment, 0, call == 1 ? int64_t{12345} : count);
+    };
+    CheckSaysWhat(CompareLines(comm.get(), kLines),
+                  Cat("received an impossible number of plan lines from rank 1: ", count));
+    CHECK(comm.aborts == 1);
+  }
+}
+
+TEST_CASE("a number of plan lines beyond this rank's own reads none beyond its own") {
+  for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1000}, int64_t{1} << 40}) {
+    for (const bool differs : {false, true}) {
+      CAPTURE(count);
+      CAPTURE(differs);
+      MirrorComm comm;
+      // The lines are the same, whatever the hash of all says; or every hash is another.
+      comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
+        if (from != 1 || bytes != 64) return;
+        if (call == 2) return Put(segment, 0, count);
+        if (call == 1 || differs) Put(segment, 0, int64_t{12345} + call);
+      };
+      const Status status = CompareLines(comm.get(), kLines);
+      if (differs) {
+        CHECK_MESSAGE(status.code() == Code::kInvalid, status.message());
+        CHECK_MESSAGE(status.message().find("the plans differ") == 0, status.message());
+      } else {
+        CheckSaysWhat(status, "received different hashes of the plans and then the same values");
+        CHECK(comm.aborts == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("whatever numbers come, plans are compared to an end") {
+  std::mt19937_64 random(3);
+  int compared = 0;
+  int lost = 0;
+  for (int i = 0; i < 3000; ++i) {
+    MirrorComm comm(static_cast<int>(2 + random() % 3));
+    const uint64_t often = 1 + random() % 4;
+    comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
+      const bool is_own = from == 0;
+      if (is_own ? random() % 50 != 0 : call > 1 && random() % often != 0) return;
+      const int64_t numbers[] = {static_cast<int64_t>(random()), static_cast<int64_t>(random() % 8), 1 << 20, -1};
+      Put(segment, 0, numbers[random() % (random() % 8 == 0 ? 4 : 3)]);
+      if (random() % 8 == 0) segment[random() % bytes] = static_cast<char>(random());
+    };
+    const std::vector<std::string> lines(random() % 20, "line");
+    const Status status = CompareLines(comm.get(), lines);
+    CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.ok()));
+    compared += status.code() == Code::kInvalid ? 1 : 0;
+    lost += status.code() == Code::kComm ? 1 : 0;
+    CHECK(comm.calls < 20);
+  }
+  CHECK(compared > 100);
+  CHECK(lost > 100);
+}
+
+TEST_CASE("a text that is too long for the others is cut between two characters") {
+  MirrorComm comm;
+  std::vector<std::string> texts;
+  std::string own = "x";
+  while (own.size() < 2 * kTextBytes) own += "ä";
+  REQUIRE(GatherTexts(comm.get(), own, &texts).ok());
+  CHECK(texts[1] == own.substr(0, kTextBytes - 1));
+  own += "x";
+  own.insert(0, "x");
+  REQUIRE(GatherTexts(comm.get(), own, &texts).ok());
+  CHECK(texts[1] == own.substr(0, kTextBytes - 2));
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,70 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/comm/communicator.h"
+
+namespace shampoo {
+
+// One rank of a communicator. The others send what it sends, as ranks that are alike do, until `change` says otherwise.
+class MirrorComm {
+ public:
+  explicit MirrorComm(int world = 2, int rank = 0) : world_(world), rank_(rank) {
+    CommOps ops;
+    ops.user = this;
+    ops.rank = rank;
+    ops.world = world;
+    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
+      static_cast<MirrorComm*>(user)->Gather(static_cast<const char*>(send), static_cast<char*>(recv), bytes);
+      return int32_t{0};
+    };
+    ops.abort = [](void* user) { ++static_cast<MirrorComm*>(user)->aborts; };
+    REQUIRE(Communicator::Create(ops, &comm_).ok());
+  }
+  Communicator* get() const { return comm_.get(); }
+  std::shared_ptr<Communicator> shared() const { return comm_; }
+
+  // What arrives in a call, counted from 1, from a rank; this rank's own segment, too.
+  std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
+  int64_t calls = 0;
+  int aborts = 0;
+
+ private:
+  void Gather(const char* send, char* recv, size_t bytes) {
+    ++calls;
+    for (int from = 0; from < world_; ++from) {
+      char* const segment = recv + static_cast<size_t>(from) * bytes;
+      if (from != rank_) std::memcpy(segment, send, bytes);
+    }
+    for (int from = 0; from < world_ && change; ++from) {
+      change(calls, from, recv + static_cast<size_t>(from) * bytes, bytes);
+    }
+  }
+
+  int world_, rank_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+// Replaces an integer within a segment.
+template <typename Integer>
+void Put(char* segment, size_t at, Integer number) {
+  std::memcpy(segment + at, &number, sizeof number);
+}
+
+// That the text of a number out of range says what to do.
+inline void CheckSaysWhat(const Status& status, const std::string& says) {
+  CHECK_MESSAGE(status.code() == Code::kComm, status.message());
+  CHECK_MESSAGE(status.message().find(says) != std::string::npos, status.message());
+  for (const char* const part : {"expected", "same build", "the communicator"}) {
+    CHECK_MESSAGE(status.message().find(part) != std::string::npos, status.message());
+  }
+}
+
+}  // namespace shampoo

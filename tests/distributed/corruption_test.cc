@@ -1,0 +1,323 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators that deliver other bytes than were sent, as one does that mixes up ranks or calls: numbers that no rank
+// sends are SHAMPOO_E_COMM on the rank that receives them, the others learn of it as they do of a collective that
+// failed, and no bytes at all make a rank leave its memory or wait for ever.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr int64_t kCallsOfCreate = 2;  // of each communicator
+
+struct Kind {
+  int copies, shards;
+  const char* shard_mode = "local";
+  bool all_to_all = true;
+};
+
+RankSpec Spec(const Kind& kind, const Keys& more = {}) {
+  RankSpec spec;
+  spec.keys =
+      Keys{
+          {"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}, {"shard_mode", kind.shard_mode}} +
+      more;
+  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
+  return spec;
+}
+
+void Start(Grid* grid, std::chrono::milliseconds patience) {
+  grid->SetPatience(patience);
+  grid->Create();
+  if (!grid->All(SHAMPOO_OK)) return;
+  grid->FillParams(1);
+  grid->FillGradients(2);
+}
+
+// A number in what the first exchange of a step brings from another rank.
+struct Number {
+  Kind kind;
+  const char* what;
+  int64_t from_segment;  // bytes from the start of that rank's segment
+  int64_t value;
+  size_t bytes = 8;
+};
+constexpr int64_t kHuge = int64_t{1} << 62;
+constexpr Kind kCopies{3, 1}, kShards{1, 3}, kGathered{1, 3, "gather", false};
+const Number kNumbers[] = {
+    {kCopies, "status code", 0, 12},
+    {kCopies, "status code", 0, int64_t{1} << 32},  // SHAMPOO_OK to one who looks at 32 bits of it
+    {kCopies, "flag of a forwarded failure", 8, -1},
+    {kCopies, "number of a factor matrix", 48, 1000000},
+    {kCopies, "number of a factor matrix", 48, kHuge},
+    {kCopies, "number of an optimizer", 56, kHuge},
+    {kShards, "status code", 0, int64_t{1} << 32},
+    {kShards, "number of an optimizer", 16, kHuge},
+    {kShards, "flag of a step", 24, 255, 1},
+    {kShards, "flag of a step", 25, 2, 1},
+    {kShards, "flag of a step", 26, 128, 1},
+    {kShards, "step of a group", 32, -5},
+    {kShards, "step of a group", 32, kHuge},
+    {kShards, "state of a gradient", 40, 77, 1},
+    {kGathered, "status code", 0, -3},
+    {kGathered, "flag of a step", 24, 255, 1},
+};
+
+// Puts the number in the place of that of the next rank, in one call of one rank, or of all.
+void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
+  const int world = grid->world();
+  grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
+    if (at != call || (faulty >= 0 && rank != faulty)) return;
+    const size_t segment = bytes / static_cast<size_t>(world);
+    const auto from = static_cast<size_t>((rank + 1) % world);
+    std::memcpy(received + from * segment + number.from_segment, &number.value, number.bytes);
+  };
+}
+
+TEST_CASE("an impossible number in a step is a failed communicator, and ends the waiting of the others") {
+  for (const Number& number : kNumbers) {
+    for (const int faulty : {-1, 0, 2}) {
+      CAPTURE(number.what);
+      CAPTURE(number.value);
+      CAPTURE(faulty);
+      Grid grid(Spec(number.kind), number.kind.copies, number.kind.shards, true);
+      grid.SetAllToAll(number.kind.all_to_all);
+      Arm(&grid, number, faulty, kCallsOfCreate + 1);
+      Start(&grid, std::chrono::seconds(20));
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      OnEveryRank(grid.world(), [&](int rank) {
+        for (int t = 0; t < 5 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
+      });
+      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+      CHECK(grid.timeouts() == 0);
+      const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
+      CHECK_MESSAGE(Has(error, std::string("received an impossible ") + number.what), error);
+      CHECK_MESSAGE(Has(error, "same build of libshampoo"), error);
+    }
+  }
+}
+
+TEST_CASE("without an abort the others learn of an impossible number in the next exchange") {
+  for (const Number& number : kNumbers) {
+    for (const char* const bucket : {"0", "600"}) {
+      CAPTURE(number.what);
+      CAPTURE(number.value);
+      CAPTURE(bucket);
+      const int faulty = 1;
+      Grid grid(Spec(number.kind, {{"comm_bucket_bytes", bucket}}), number.kind.copies, number.kind.shards);
+      grid.SetAllToAll(number.kind.all_to_all);
+      Arm(&grid, number, faulty, kCallsOfCreate + 1);
+      Start(&grid, std::chrono::seconds(5));
+      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+      OnEveryRank(grid.world(), [&](int rank) {
+        for (int t = 0; t < 5 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
+        if (rank == faulty) grid[rank].Step();
+      });
+      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+      CHECK(grid.timeouts() == 0);
+      for (int rank = 0; rank < grid.world(); ++rank) {
+        if (rank != faulty) CHECK_MESSAGE(Has(grid[rank].error, "rank 1"), grid[rank].error);
+      }
+    }
+  }
+}
+
+TEST_CASE("an impossible number in create is a failed communicator on all ranks") {
+  struct Case {
+    int64_t call;  // 1: status codes, 2: hashes of plans, 3: numbers of their lines
+    int64_t value;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{1, int64_t{1} << 32, "impossible status code"}, Case{1, -1, "impossible status code"},
+        Case{3, kHuge, "impossible number of plan lines"}, Case{3, INT64_MIN, "impossible number of plan lines"},
+        Case{3, 1 << 20, "different hashes of the plans and then the same values"}}) {
+    for (const bool all : {true, false}) {
+      if (one.call == 3 && !all) continue;  // the others are not in that call
+      for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {
+        CAPTURE(one.call);
+        CAPTURE(one.value);
+        CAPTURE(all);
+        CAPTURE(kind.shards);
+        Grid grid(Spec(kind), kind.copies, kind.shards, true);
+        const int world = grid.world();
+        grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
+          if (!all && rank != 0) return;
+          // On all ranks in the same place, as ranks take their way by these numbers.
+          const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
+          const int64_t other = 12345;
+          if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
+          if (rank + 1 < world && one.call == 3 && call == 2) std::memcpy(received + last, &other, 8);
+          if (rank + 1 == world && one.call == 3 && call == 2) std::memcpy(received, &other, 8);
+          if (rank + 1 == world && one.call == 3 && call == 3) std::memcpy(received, &one.value, 8);
+        };
+        Start(&grid, std::chrono::seconds(20));
+        CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
+        CHECK(grid.timeouts() == 0);
+        const std::string& error = grid[0].error;
+        CHECK_MESSAGE(Has(error, one.says), error);
+        grid.Destroy();
+        CHECK(grid.comm().released() == world);
+      }
+    }
+  }
+}
+
+// Changes a few bytes here and there, more often where numbers are.
+class Garbler {
+ public:
+  explicit Garbler(uint64_t seed) : random_(seed) {}
+
+  void Change(char* received, size_t bytes, int world) {
+    if (bytes == 0 || Below(2) == 0) return;
+    const size_t segment = bytes / static_cast<size_t>(world);
+    for (uint64_t changes = 1 + Below(4); changes > 0; --changes) {
+      const size_t within = static_cast<size_t>(Below(Below(5) < 3 ? std::min<size_t>(segment, 96) : segment));
+      const size_t at =
+          std::min(bytes - 1, static_cast<size_t>(Below(static_cast<uint64_t>(world))) * segment + within);
+      static constexpr uint64_t kMagic[] = {
+          0, 1, UINT64_MAX, uint64_t{1} << 63, uint64_t{1} << 32, uint64_t{1} << 40, 0x7fffffff, 4096, 64};
+      const uint64_t magic = kMagic[Below(std::size(kMagic))];
+      switch (Below(4)) {
+        case 0:
+          received[at] = static_cast<char>(received[at] ^ (1 << Below(8)));
+          break;
+        case 1:
+          received[at] = static_cast<char>(Below(2) == 0 ? 255 : 0);
+          break;
+        case 2:
+          if (at / 8 * 8 + 8 <= bytes) std::memcpy(received + at / 8 * 8, &magic, 8);
+          break;
+        default:
+          received[at] = static_cast<char>(Below(256));
+      }
+    }
+  }
+
+ private:
+  uint64_t Below(uint64_t n) { return n == 0 ? 0 : random_() % n; }
+
+  std::mt19937_64 random_;
+};
+
+// One job whose transport garbles what one rank receives, or all, in create, steps, saves, loads or all of them.
+class GarbledJob {
+ public:
+  explicit GarbledJob(uint64_t seed)
+      : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_.copies, kind_.shards, true) {
+    for (int rank = 0; rank < grid_.world(); ++rank) garblers_.emplace_back(seed * 1000 + static_cast<uint64_t>(rank));
+    victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // the last: all of them
+    garbled_phase_ = static_cast<int>(random_() % 5);                                  // the last: all of them
+    grid_.SetAllToAll(random_() % 2 == 0);
+    // A rank that has failed ends its job, which here is all that may be waiting; others that wait for each other in
+    // different communicators find out after a while.
+    grid_.SetPatience(std::chrono::milliseconds(100));
+    for (int s = 0; s < kind_.shards; ++s) {
+      Garble(&grid_.replicas(s), [s, shards = kind_.shards](int copy) { return copy * shards + s; });
+    }
+    for (int c = 0; c < kind_.copies; ++c) {
+      Garble(&grid_.copy(c), [c, shards = kind_.shards](int shard) { return c * shards + shard; });
+    }
+    Garble(&grid_.all(), [](int rank) { return rank; });
+  }
+
+  void Run(const std::string& directory) {
+    phase_ = 0;
+    grid_.Create();
+    Look();
+    if (!grid_.All(SHAMPOO_OK)) return;
+    grid_.FillParams(1);
+    grid_.FillGradients(2);
+    for (int step = 0; step < 3; ++step) InPhase(1, [](Rank& rank) { rank.Step(); });
+    InPhase(2, [&](Rank& rank) { rank.Save(directory); });
+    InPhase(3, [&](Rank& rank) { rank.Load(directory); });
+    if (grid_.All(SHAMPOO_OK)) return;
+    over_ = false;
+    // In which ranks may tell of a failure.
+    for (int step = 0; step < 2; ++step) InPhase(1, [](Rank& rank) { rank.Step(); });
+  }
+  int failures() const { return failures_; }
+
+ private:
+  Kind RandomKind() {
+    const Kind kinds[] = {{2, 1}, {3, 1}, {1, 2}, {1, 3, "gather"}, {2, 2}, {2, 2, "gather"}, {3, 2, "gather"}};
+    return kinds[random_() % std::size(kinds)];
+  }
+  RankSpec RandomSpec() {
+    return Spec(kind_, {{"comm_bucket_bytes", random_() % 2 == 0 ? "0" : "600"},
+                        {"verify_replicas", random_() % 2 == 0 ? "0" : "1"}});
+  }
+  template <typename RankOf>
+  void Garble(ThreadComm* comm, RankOf&& rank_of) {
+    comm->change = [this, comm, rank_of](int own, int64_t, char* received, size_t bytes) {
+      const int rank = rank_of(own);
+      const bool is_garbled = garbled_phase_ == 4 || garbled_phase_ == phase_;
+      if (!is_garbled || (victim_ != grid_.world() && victim_ != rank)) return;
+      garblers_[static_cast<size_t>(rank)].Change(received, bytes, comm->world());
+    };
+  }
+  template <typename Call>
+  void InPhase(int phase, Call&& call) {
+    if (over_) return;
+    phase_ = phase;
+    OnEveryRank(grid_.world(), [&](int rank) {
+      call(grid_[rank]);
+      if (grid_[rank].status == SHAMPOO_OK) return;
+      for (ThreadComm* const comm : grid_.comms()) comm->Abort();
+      grid_.all().Abort();
+    });
+    Look();
+    over_ = !grid_.All(SHAMPOO_OK);
+  }
+  // That all statuses are such as a caller can know, and none of them a bug, or memory that there is not.
+  void Look() {
+    for (int rank = 0; rank < grid_.world(); ++rank) {
+      const shampoo_status status = grid_[rank].status;
+      if (status == SHAMPOO_OK) continue;
+      ++failures_;
+      CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
+      CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
+      CHECK_MESSAGE(status != SHAMPOO_E_NOMEM, grid_.Errors());
+      CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());
+    }
+  }
+
+  std::mt19937_64 random_;
+  Kind kind_;
+  Grid grid_;
+  std::vector<Garbler> garblers_;
+  int victim_ = 0;
+  int garbled_phase_ = 0;
+  int phase_ = 0;
+  bool over_ = false;
+  int failures_ = 0;
+};
+
+void RunGarbledJobs(uint64_t first, uint64_t count) {
+  const Scratch scratch;
+  int failures = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    CAPTURE(seed);
+    GarbledJob job(seed);
+    job.Run(scratch / ("job" + std::to_string(seed)));
+    failures += job.failures();
+  }
+  CHECK(failures > static_cast<int>(count) / 2);
+}
+
+TEST_CASE("jobs whose transport garbles bytes end with a status") { RunGarbledJobs(1, 100); }
+
+TEST_SUITE("long") {
+  TEST_CASE("many jobs whose transport garbles bytes end with a status") { RunGarbledJobs(1000, 3000); }
+}
+
+}  // namespace
+}  // namespace shampoo_test
