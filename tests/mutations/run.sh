@@ -17,7 +17,14 @@ patches=("$@")
 targets=(shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests)
 tree=$PWD/build/mutations/tree
 log=$PWD/build/mutations/log
+applied=$PWD/build/mutations/applied.patch
 mkdir -p "$tree"
+undo() {
+  [ -e "$applied" ] || return 0
+  patch -d "$tree" -p1 --reverse --silent <"$applied"
+  rm "$applied"
+}
+undo # what a run that was interrupted has left
 # What has not changed since keeps its time, so that it is not compiled anew.
 git ls-files -z --cached --others --exclude-standard | xargs -0 cp -u --parents -t "$tree"
 comm -13 <(git ls-files --cached --others --exclude-standard | sort) \
@@ -26,7 +33,9 @@ comm -13 <(git ls-files --cached --others --exclude-standard | sort) \
 build() { ninja -C "$tree/build/ci" "${targets[@]}" >"$log" 2>&1; }
 passes() { ctest --test-dir "$tree/build/ci" -R "^$1\$" >>"$log" 2>&1; }
 
-(cd "$tree" && cmake --preset ci -DSHAMPOO_PYTHON=OFF -DSHAMPOO_JAVA=OFF -DSHAMPOO_RUST=OFF >"$log" 2>&1) && build || {
+# Without optimization, which would take most of the time.
+(cd "$tree" && cmake --preset ci -DSHAMPOO_PYTHON=OFF -DSHAMPOO_JAVA=OFF -DSHAMPOO_RUST=OFF \
+  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 >"$log" 2>&1) && build || {
   tail -n 20 "$log"
   exit 1
 }
@@ -39,16 +48,18 @@ missed=0
 for file in "${patches[@]}"; do
   test=$(sed -n 's/^test: //p' "$file")
   result="not noticed by $test"
-  if ! patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"; then
+  if ! patch -d "$tree" -p1 --dry-run --silent <"$file"; then
     printf '%s does not apply\n' "$file"
     exit 1
   fi
+  cp "$file" "$applied"
+  patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
   if ! build; then
     result="does not compile: $(grep -m 1 'error' "$log")"
   elif ! passes "$test"; then
     result="noticed by $test"
   fi
-  patch -d "$tree" -p1 --reverse --silent <"$file"
+  undo
   case $result in
     "noticed"*) noticed=$((noticed + 1)) ;;
     *) missed=$((missed + 1)) ;;
