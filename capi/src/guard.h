@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/masked_traps.h"
 #include "core/base/status.h"
 
 namespace shampoo {
@@ -33,9 +34,11 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
   return ReportFailure(code, message);
 }
 
-// Every function of the API runs its body in here: no exception leaves the library.
+// Every function of the API runs its body in here: no exception leaves the library, and no trap of the host is taken in
+// it. Threads that help have the floating-point mode of this one (Executor::ForEachSlot).
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
+  const MaskedTraps traps;
   try {
     return Report(body(), copy_to);
   } catch (const std::bad_alloc&) {

@@ -20,8 +20,8 @@ struct HostExecutor {
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) = nullptr;
 };
 
-// Gives this thread the rounding and flush-to-zero of another, for a while: results must not depend on which thread
-// computes them.
+// Gives this thread the rounding, flush-to-zero and traps of another, for a while: results must not depend on which
+// thread computes them.
 class FloatingPointMode {
  public:
   explicit FloatingPointMode(const std::fenv_t& mode) {

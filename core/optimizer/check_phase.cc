@@ -102,10 +102,16 @@ Status CheckGradient(Backend* backend, const StepItem& item, const char* state, 
   if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
     return RefuseElement(at);
   }
+  // Terms that cancel leave their rounding in the computation dtype, which may be more than their sum.
+  const bool cancels = item.program->coupled_decay != 0;
+  const double rounding = cancels ? 4 * MachineEpsilon(block.computation) * seen.largest_term : 0;
+  const double largest = std::fabs(seen.value) + rounding;
   const auto check_growth = [&](const Growth& growth) -> Status {
-    if (!growth.MomentFits(seen.value * seen.value)) return RefuseMoment(at);
+    if (!growth.MomentFits(largest * largest)) return RefuseMoment(at);
     for (int k = 0; k < block.factor_count(); ++k) {
-      const double slice_square = seen.slice_square[static_cast<size_t>(k)];
+      const double in_slice = static_cast<double>(block.elements / block.shape[k]);
+      const double norm = std::sqrt(seen.slice_square[static_cast<size_t>(k)]) + std::sqrt(in_slice) * rounding;
+      const double slice_square = rounding == 0 ? seen.slice_square[static_cast<size_t>(k)] : norm * norm;
       const bool product_fits = slice_square < ProductLimit(block.computation);
       if (!(product_fits && growth.FactorFits(k, slice_square))) return RefuseFactor(at, k, product_fits);
     }

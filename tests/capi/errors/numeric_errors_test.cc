@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <limits>
 
 #include "small_model.h"
@@ -177,6 +178,25 @@ TEST_CASE("terms of coupled weight decay that cancel are refused where each is t
   const auto before = model.Everything();
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
   CHECK(model.Everything() == before);
+}
+
+TEST_CASE("terms of coupled weight decay that cancel are refused where their rounding alone would overflow a factor") {
+  const auto param = 3e34F;
+  const auto grad = -7.77e33F;
+  // In float64 the terms cancel; in float32 the rounding of the decay leaves 6e26.
+  const double decay = -static_cast<double>(grad) / static_cast<double>(param);
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%.17g", decay);
+  SmallModel model(Values{{"weight_decay", digits}, {"weight_decay_type", "coupled"}});
+  model.Bind();
+  model.param[1].Set(3, static_cast<double>(param));
+  model.grad[1].Set(3, static_cast<double>(grad));
+  const auto before = model.Everything();
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
+  CHECK(model.Everything() == before);
+  model.param[1].Set(3, 3e24);
+  model.grad[1].Set(3, -7.77e23);
+  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
 TEST_CASE("a block whose direction cannot be used stands still, is counted, and is told by the next step") {

@@ -3,6 +3,7 @@
 //
 // What else a step refuses: bound numbers, parameters, states; and blocks that cannot move.
 #include <cmath>
+#include <cstdio>
 
 #include "tests/cuda/contract/pair.h"
 
@@ -151,6 +152,27 @@ TEST_CASE("a parameter that decays into its gradient must be finite, too") {
       std::vector<double> values = Sequence(5, model.elements(2));
       values[13] = NAN;
       model.SetParam(2, values);
+    });
+    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE("terms of coupled decay that cancel are refused where their rounding alone would overflow a factor") {
+  const auto param = 3e34F;
+  const auto grad = -7.77e33F;
+  char decay[40];
+  std::snprintf(decay, sizeof decay, "%.17g", -static_cast<double>(grad) / static_cast<double>(param));
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"status_lag", lag}, {"weight_decay", decay}, {"weight_decay_type", "coupled"}};
+    spec.params = {{{3, 2}}};
+    Pair pair(spec, stream);
+    pair.Each([&](Model& model) {
+      model.SetParam(0, {1, 1, 1, static_cast<double>(param), 1, 1});
+      model.SetGradient(0, {1, 1, 1, static_cast<double>(grad), 1, 1});
     });
     CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
   }

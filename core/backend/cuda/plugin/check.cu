@@ -167,12 +167,15 @@ class Judgement {
     if (!(largest < ElementLimit() && largest_term < ElementLimit())) {
       return Refuse(Refusal::kElementTooLarge, 0, element, value, false);
     }
+    // Terms that cancel leave their rounding in the computation dtype, which may be more than their sum.
+    const double epsilon = block_.computation == Dtype::kF64 ? 0x1p-52 : 0x1p-23;
+    const double rounding = group_.coupled_decay != 0 ? 4 * epsilon * largest_term : 0;
     for (int by_state = 0; by_state <= block_.owned; ++by_state) {
-      if (!MomentFits(value * value, by_state != 0)) {
+      if (!MomentFits((largest + rounding) * (largest + rounding), by_state != 0)) {
         return Refuse(Refusal::kMomentTooLarge, 0, element, value, by_state != 0);
       }
       for (int k = 0; k < block_.factors; ++k) {
-        const double slice_square = LargestSliceSquare(k);
+        const double slice_square = LargestSliceSquare(k, rounding);
         if (slice_square < product_limit_ && FactorFits(k, slice_square, by_state != 0)) continue;
         return Refuse(Refusal::kFactorTooLarge, k, element, value, by_state != 0);
       }
@@ -188,8 +191,8 @@ class Judgement {
     Refuse(Refusal::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // The largest element on the diagonal of C_k.
-  SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
+  // The largest element on the diagonal of C_k. rounding: what it may add to an element of G.
+  SHAMPOO_DEVICE double LargestSliceSquare(int k, double rounding) const {
     int64_t after = 1;
     for (int i = k + 1; i < block_.order; ++i) after *= block_.dims[i];
     const int64_t d = block_.dims[k];
@@ -201,7 +204,9 @@ class Judgement {
       });
       largest = square > largest ? square : largest;
     }
-    return largest;
+    if (rounding == 0) return largest;
+    const double norm = sqrt(largest) + sqrt(static_cast<double>(block_.elements / d)) * rounding;
+    return norm * norm;
   }
 
   // What the gradients made is finite; what the host wrote may not be.
