@@ -8,6 +8,9 @@
 
 namespace bench {
 
+// About, per d^3: 9 for the eigendecomposition, 1 to 2 to put the root together.
+inline constexpr double kRootFlops = 10;
+
 // What a part of a step has to compute and to move at least: flops as a product of symmetric result is counted (one
 // triangle), bytes as if everything were read and written once.
 struct Work {
@@ -15,7 +18,8 @@ struct Work {
   double bytes = 0;
 };
 
-// One step with roots of all blocks. For a block of dims d_k with N elements:
+// One step with roots of all blocks. For a block of dims d_k with N elements, the first three of one with factor
+// matrices:
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum 10 d_k^3           (about: it depends on the method; for information)
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse
