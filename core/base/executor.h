@@ -45,13 +45,21 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // work(slot, item) for every item of [0, count), handed out in rising order; work must not throw.
+  int slots() const { return slots_; }
+
+  // work(slot, item) for every item of [0, count), handed out in rising order to at most so many slots; work must not
+  // throw.
   template <typename Work>
-  void ForEach(int64_t count, Work&& work) {
+  void ForEach(int64_t count, int slots, Work&& work) {
     std::atomic<int64_t> next{0};
-    ForEachSlot(count < slots_ ? static_cast<int>(count) : slots_, [&](int slot) {
+    ForEachSlot(count < slots ? static_cast<int>(count) : slots, [&](int slot) {
       for (int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(slot, item);
     });
+  }
+
+  template <typename Work>
+  void ForEach(int64_t count, Work&& work) {
+    ForEach(count, slots_, work);
   }
 
   // work(slot) for every slot of [0, slots), at the same time as far as there are threads.

@@ -20,6 +20,10 @@ class Tiles {
 
   template <typename Work>
   void ForEach(int64_t count, const Work& work) {
+    if (count <= 1) {  // a small block is full of them
+      if (count == 1) work(0);
+      return;
+    }
     const Work* const target = &work;
     Run(
         count, [](void* argument, int64_t i) { (**static_cast<const Work* const*>(argument))(i); },

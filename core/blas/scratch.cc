@@ -6,18 +6,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <vector>
 
 #include "core/base/huge_pages.h"
 #include "core/base/round_up.h"
+#include "core/blas/blas.h"
 
 namespace shampoo::blas {
 namespace {
 
 // BUFFER_SIZE of OpenBLAS (common_x86_64.h, common_arm64.h): the block sizes of its products are computed from it.
 constexpr size_t kBufferBytes = size_t{32} << 22;
+// No kernel of OpenBLAS 0.3.21 has a first panel above 2 MiB or one that is deeper than 512 (P x Q and Q of param.h).
+constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
+constexpr int64_t kDepth = 512;
+// Panels are populated apart while they are small beside a huge page, which larger scratch memory is to have.
+constexpr int64_t kMostApart = int64_t{512} << 10;
 
 // The scratch that this thread has entered, and whether its buffer is handed out. Initial-exec: in a host that loads
 // the library by dlopen, every other kind of thread-local variable is allocated by its first use on a thread, in a
@@ -32,6 +39,48 @@ void* Reserve() {
   return base == MAP_FAILED ? nullptr : base;
 }
 
+int64_t PageBytes() { return sysconf(_SC_PAGESIZE); }
+
+// Written once at create, so that no step meets a page fault.
+void Populate(void* base, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += PageBytes()) static_cast<volatile char*>(base)[at] = 0;
+}
+
+// More pages than there are up to the second panel of any kernel.
+constexpr size_t kPagesOfPanels = 4096;
+using Residency = std::array<unsigned char, kPagesOfPanels>;
+
+bool ReadResidency(void* base, Residency* resident) {
+  const size_t bytes = std::min(kPagesOfPanels * static_cast<size_t>(PageBytes()), kBufferBytes);
+  resident->fill(0);
+  return mincore(base, bytes, resident->data()) == 0;
+}
+
+// Where products of Real pack their second operand: in bytes from the beginning, rounded down to pages; -1: not known.
+// OpenBLAS does not tell, so a small product on scratch memory shows it, by the pages that become resident; entered by
+// this thread, and nothing else of it touched but by the same for another Real.
+template <typename Real>
+int64_t FindSecondPanel(void* base) {
+  static std::atomic<int64_t> known{0};
+  if (known.load(std::memory_order_relaxed) != 0) return known.load(std::memory_order_relaxed);
+  Residency before;
+  Residency after;
+  constexpr int64_t kOrder = 16;
+  std::array<Real, kOrder * kOrder> a{};
+  std::array<Real, kOrder * kOrder> c{};
+  if (!ReadResidency(base, &before)) return -1;
+  Syrk(false, kOrder, kOrder, Real{1}, a.data(), kOrder, Real{0}, c.data(), kOrder);
+  if (!ReadResidency(base, &after)) return -1;
+  const auto is_new = [&](size_t page) { return (after[page] & 1) != 0 && (before[page] & 1) == 0; };
+  size_t page = kPagesOfPanels - 1;
+  while (page > 0 && !is_new(page)) --page;
+  while (page > 0 && is_new(page - 1)) --page;
+  if (page == 0) return -1;
+  const int64_t found = static_cast<int64_t>(page) * PageBytes();
+  known.store(found, std::memory_order_relaxed);
+  return found;
+}
+
 #ifdef SHAMPOO_SYSTEM_BLAS
 constexpr bool kNeeded = false;
 #else
@@ -42,13 +91,37 @@ constexpr bool kNeeded = true;
 
 int64_t UnplannedScratchRequests() { return unplanned.load(); }
 
+void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
+  const auto element = static_cast<int64_t>(element_bytes);
+  const int64_t larger = std::max(d, wide);
+  const int64_t page = PageBytes();
+  // A panel has the elements of its operand, of which a product takes at most kDepth rows at a time, each extent
+  // rounded up to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l elements, sb
+  // min_l x min_j). Of a product with a vector it holds copies of vectors and of a small square, each from a page of
+  // its own on.
+  constexpr int64_t kUnrolled = 32;
+  const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
+  const int64_t vectors = 3 * page + 2 * larger * element;
+  // Panels do not begin at the beginning of a page.
+  panel_ = std::max(panel_, RoundUp(std::max(packed, vectors), page) + page);
+  whole_ = std::max(whole_, kFirstPanelBytes + panel_);
+  (element_bytes == sizeof(double) ? double_ : single_) = true;
+}
+
+bool ScratchExtent::apart() const { return panels() * panel_ <= kMostApart; }
+
+int64_t ScratchExtent::bytes() const {
+  if (!kNeeded) return 0;
+  return apart() ? panels() * panel_ : std::min(whole_, static_cast<int64_t>(kBufferBytes));
+}
+
 Scratch::Scratch(Scratch&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
 
 Scratch::~Scratch() {
   if (base_ != nullptr) munmap(base_, kBufferBytes);
 }
 
-Status Scratch::Create(int64_t bytes, Scratch* out) {
+Status Scratch::Create(const ScratchExtent& extent, Scratch* out) {
   if (!kNeeded) return {};
   void* base = Reserve();
   if (base == nullptr) {
@@ -56,23 +129,29 @@ Status Scratch::Create(int64_t bytes, Scratch* out) {
                     " bytes of address space for a thread's BLAS scratch failed: raise the "
                     "limit of the process's address space (ulimit -v) or set a smaller value of the key threads");
   }
-  AdviseHugePages(base, static_cast<size_t>(bytes));
-  // Written once here, so that no step meets a page fault.
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (size_t at = 0; at < static_cast<size_t>(bytes); at += page) static_cast<volatile char*>(base)[at] = 0;
   out->base_ = base;
+  if (extent.apart()) {
+    out->PopulatePanels(extent);
+  } else {
+    AdviseHugePages(base, static_cast<size_t>(extent.bytes()));
+    Populate(base, extent.bytes());
+  }
   return {};
 }
 
-int64_t Scratch::Bytes(int64_t extent, size_t element_bytes) {
-  if (!kNeeded) return 0;
-  // A product packs a panel of P x Q elements of one operand and of Q x extent of the other. No kernel of OpenBLAS
-  // 0.3.21 has a P x Q above 2 MiB or a Q above 512 (param.h).
-  constexpr int64_t kLeftPanelBytes = int64_t{2} << 20;
-  constexpr int64_t kDepth = 512;
-  const int64_t wanted = kLeftPanelBytes + kDepth * (extent + 64) * static_cast<int64_t>(element_bytes);
-  constexpr int64_t kPage = 4096;
-  return std::min(RoundUp(wanted, kPage), static_cast<int64_t>(kBufferBytes));
+void Scratch::PopulatePanels(const ScratchExtent& extent) {
+  if (extent.bytes() == 0) return;
+#ifdef MADV_NOHUGEPAGE
+  // A huge page would be resident whole.
+  (void)madvise(base_, kBufferBytes, MADV_NOHUGEPAGE);
+#endif
+  ScratchUse use(this);
+  const int64_t of_single = extent.single_ ? FindSecondPanel<float>(base_) : -1;
+  const int64_t of_double = extent.double_ ? FindSecondPanel<double>(base_) : -1;
+  Populate(base_, extent.panel_);
+  for (const int64_t at : {of_single, of_double}) {
+    if (at > 0) Populate(static_cast<char*>(base_) + at, extent.panel_);
+  }
 }
 
 int64_t Scratch::ResidentBytes() const {

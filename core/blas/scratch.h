@@ -9,6 +9,30 @@
 
 namespace shampoo::blas {
 
+// What calls of BLAS touch of a Scratch.
+//
+// A product packs a panel of its first operand at the beginning of the scratch memory, and one of its second operand
+// behind the room for the largest first panel, which is up to 2 MiB: another place for each kernel and element. Of
+// small blocks only the panels count, which have holes between them.
+class ScratchExtent {
+ public:
+  // Products of d x d and d x wide matrices and of their transposes, and eigenproblems of order d.
+  void Add(int64_t d, int64_t wide, size_t element_bytes);
+
+  // Bytes that Scratch::Create populates.
+  int64_t bytes() const;
+
+ private:
+  friend class Scratch;
+  bool apart() const;
+  int64_t panels() const { return 1 + (single_ ? 1 : 0) + (double_ ? 1 : 0); }
+
+  int64_t whole_ = 0;  // from the beginning, the holes among them
+  int64_t panel_ = 0;  // the largest
+  bool single_ = false;
+  bool double_ = false;
+};
+
 // Scratch memory for one thread's calls of BLAS.
 //
 // OpenBLAS's serial archive has one scratch allocator for all threads: two threads that are inside a GEMM at the same
@@ -22,17 +46,15 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch();
 
-  // Reserves what OpenBLAS may ever use (address space only) and populates the first `bytes` of it.
-  static Status Create(int64_t bytes, Scratch* out);
-
-  // What products and eigenproblems of extents up to `extent`, with elements of `element_bytes`, touch.
-  static int64_t Bytes(int64_t extent, size_t element_bytes);
+  // Reserves what OpenBLAS may ever use (address space only) and populates the extent.
+  static Status Create(const ScratchExtent& extent, Scratch* out);
 
   // Bytes of the reservation that are resident now: for tests.
   int64_t ResidentBytes() const;
 
  private:
   friend class ScratchUse;
+  void PopulatePanels(const ScratchExtent& extent);
   void* base_ = nullptr;
 };
 

@@ -265,9 +265,11 @@ void Optimizer::PrepareStep() {
   const std::vector<Block>& blocks = plan_->blocks;
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
-  std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(), [&](int64_t a, int64_t b) {
-    return StepCost(blocks[static_cast<size_t>(a)]) > StepCost(blocks[static_cast<size_t>(b)]);
-  });
+  // Small blocks stay in the order of the plan, in which they lie in memory: with very many of them most of a step
+  // would be spent on cache misses.
+  const auto cost = [&](int64_t i) { return std::max(StepCost(blocks[static_cast<size_t>(i)]), kCostOfSmallBlock); };
+  std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(),
+                   [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
   items_.reserve(blocks.size());
   item_of_block_.resize(blocks.size());
   bad_items_.reserve(blocks.size());

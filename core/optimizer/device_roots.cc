@@ -117,7 +117,7 @@ Status Optimizer::RecoverRootOfDevice(const Block& block, int k, RootOutcome* ou
   const double correction = task == RootTask::kCompute ? program.factor_correction : program.snapshot_correction;
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   blas::Scratch scratch;
-  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(0, &scratch));
+  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
   const blas::ScratchUse use(&scratch);
   RootOutcome recovered = block.computation == Dtype::kF64
                               ? RecoverPair<double>(spec, here, k, correction, *outcome, memory.data())

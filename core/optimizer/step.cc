@@ -225,8 +225,8 @@ void Optimizer::EnterRoots() {
   bool tracked = false;
   // In the order of the plan: items are in that of their cost.
   for (const Block& block : plan_->blocks) {
-    const Group& group = groups_[static_cast<size_t>(block.group)];
     if (refreshed_[static_cast<size_t>(&block - plan_->blocks.data())] == 0) continue;
+    const Group& group = groups_[static_cast<size_t>(block.group)];
     roots_.Enter(*plan_, block, group.settings);
     refreshed = true;
     tracked = tracked || group.settings.track_root_residuals;

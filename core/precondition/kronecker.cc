@@ -98,10 +98,28 @@ void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Rea
 // F <- keep F + add g g^T: no products to speak of, so a pass over the triangle.
 template <typename Real>
 void UpdateByVector(int64_t d, const Real* g, Real keep, Real add, Real* factor, int64_t ld, Tiles* tiles) {
+  constexpr int64_t kShort = 16;  // up to here the calls would take longer than the work
+  if (d <= kShort) {
+    for (int64_t i = 0; i < d; ++i) {
+      Real* const row = factor + i * ld;
+      const Real scaled = add * g[i];
+      for (int64_t j = 0; j <= i; ++j) row[j] = keep * row[j] + scaled * g[j];
+    }
+    return;
+  }
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   Divide(d, std::max<int64_t>(256, (int64_t{1} << 19) / d), tiles, [&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) kernels.accumulate(keep, factor + i * ld, add * g[i], g, i + 1);
   });
+}
+
+// The n elements of a tensor as neighbours: those of a matrix of one column may be a row apart, and are copied to
+// `spare` then. Not for matrices of several columns and rows.
+template <typename Real>
+const Real* AsVector(const Shape& shape, const BlockData<Real>& tensor, int64_t n, Real* spare) {
+  if (shape.ndim != 2 || shape[1] != 1 || tensor.ld == 1) return tensor.data;
+  for (int64_t i = 0; i < n; ++i) spare[i] = tensor.data[i * tensor.ld];
+  return spare;
 }
 
 }  // namespace
@@ -110,8 +128,12 @@ template <typename Real>
 void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor, int64_t ld,
                   Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
-  if (shape.ndim == 1) {
-    UpdateByVector(u.d, g.data, keep, add, factor, ld, tiles);
+  if (u.d == 1) {
+    const int64_t n = u.before * u.after;
+    const double square = BestKernels().Of<Real>().sum_of_squares(AsVector(shape, g, n, spare), n);
+    factor[0] = keep * factor[0] + add * static_cast<Real>(square);
+  } else if (u.before * u.after == 1) {
+    UpdateByVector(u.d, AsVector(shape, g, u.d, spare), keep, add, factor, ld, tiles);
   } else if (shape.ndim == 2) {
     const bool columns = k == 1;
     blas::Update<Real>({columns, u.d, columns ? u.before : u.after, add, g.data, g.ld, keep, factor, ld}, tiles);
@@ -136,8 +158,17 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
                  Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
   const int64_t square = u.d * u.d;
-  if (shape.ndim == 1) {
-    blas::Symv(true, u.d, x.data, x.ld, in.data, out);
+  if (u.d == 1) {
+    const int64_t n = u.before * u.after;
+    const Real* const elements = AsVector(shape, in, n, spare);
+    BestKernels().Of<Real>().load(x.data[0], elements, Real{0}, nullptr, out, n);
+  } else if (u.before * u.after == 1) {
+    const Real* const vector = AsVector(shape, in, u.d, spare);
+    if (x.full) {
+      blas::Gemv(false, u.d, x.data, vector, out);  // in less than half the time of a symmetric product
+    } else {
+      blas::Symv(true, u.d, x.data, x.ld, vector, out);
+    }
   } else if (shape.ndim == 2 ? k == 1 : u.after == 1) {
     const int64_t ld = shape.ndim == 2 ? in.ld : u.d;
     Divide(u.before, PartOf(u.before, square, kNarrowest), tiles, [&](int64_t first, int64_t count) {

@@ -97,7 +97,7 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
                    ": root_method newton needs a whole number as root; use higher_order or eigen");
   }
   blas::Scratch scratch;
-  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(0, &scratch));
+  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
   blas::ScratchUse use(&scratch);
 
   RecoveryMemory recovery;

@@ -54,7 +54,9 @@ const Operation kOperations[] = {
 void Measure(benchmark::State& state, const Operation& operation) {
   const int64_t n = state.range(0);
   blas::Scratch scratch;
-  if (!blas::Scratch::Create(blas::Scratch::Bytes(n, sizeof(float)), &scratch).ok()) {
+  blas::ScratchExtent extent;
+  extent.Add(n, n, sizeof(float));
+  if (!blas::Scratch::Create(extent, &scratch).ok()) {
     return state.SkipWithError("no memory for BLAS");
   }
   const blas::ScratchUse use(&scratch);

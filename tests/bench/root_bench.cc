@@ -79,7 +79,9 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
   const int64_t n = state.range(0);
   const auto count = static_cast<size_t>(n * n);
   blas::Scratch scratch;
-  const Status created = blas::Scratch::Create(blas::Scratch::Bytes(n, sizeof(double)), &scratch);
+  blas::ScratchExtent extent;
+  extent.Add(n, n, sizeof(double));
+  const Status created = blas::Scratch::Create(extent, &scratch);
   if (!created.ok()) {
     state.SkipWithError(created.message().c_str());
     return;

@@ -65,7 +65,7 @@ void Check(const Case& c, double beta, Run&& run) {
 
 TEST_CASE("rank updates by every way are the definition, and touch the lower triangle alone") {
   Scratch scratch;
-  REQUIRE(Scratch::Create(0, &scratch).ok());
+  REQUIRE(Scratch::Create({}, &scratch).ok());
   ScratchUse use(&scratch);
   for (const int64_t n : {1, 5, 31, 32, 33, 64, 65, 97, 128, 200}) {
     for (const bool transposed : {false, true}) {
@@ -81,7 +81,7 @@ TEST_CASE("rank updates by every way are the definition, and touch the lower tri
 
 TEST_CASE("a large rank update is divided, with the same bits whoever takes the squares") {
   Scratch scratch;
-  REQUIRE(Scratch::Create(0, &scratch).ok());
+  REQUIRE(Scratch::Create({}, &scratch).ok());
   ScratchUse use(&scratch);
   for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
     Backwards backwards;

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/blas/scratch.h"
 #include "core/precondition/kronecker.h"
@@ -29,13 +31,18 @@ double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const
 TEST_CASE("factor updates and contractions agree with their definition, element by element") {
   std::mt19937_64 random(11);
   blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create(0, &scratch).ok());
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   blas::ScratchUse use(&scratch);
-  // Many slices and few, with few elements behind the dim and with many.
-  const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}), Shape::Of({2, 5, 63})};
+  // Many slices and few, with few elements behind the dim and with many; vectors, and tensors that are vectors but for
+  // dims of 1.
+  const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
+                           Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
+                           Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};
+  constexpr int kSpecial = std::size(special);
   for (int round = 0; round < 300; ++round) {
-    const Shape shape =
-        round < 4 ? special[round] : plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 4)), 5);
+    const Shape shape = round < kSpecial
+                            ? special[round]
+                            : plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 4)), 5);
     const int64_t ld = shape.ndim == 2 ? shape[1] + plan_test::Draw(random, 0, 3) : 0;
     const std::vector<double> g = DrawValues(random, shape.ndim == 2 ? shape[0] * ld : shape.Product());
     std::vector<double> spare(static_cast<size_t>(shape.Product()));
@@ -52,6 +59,11 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       }
       std::vector<double> out(static_cast<size_t>(shape.Product()));
       ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), spare.data(), nullptr);
+      // With the upper triangle alone.
+      std::vector<double> upper = x;
+      for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
+      std::vector<double> by_upper(out.size());
+      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, false}, by_upper.data(), spare.data(), nullptr);
 
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {
@@ -65,6 +77,7 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
           product[static_cast<size_t>(row * d + j)] += At(g, shape, ld, coordinates[e]) * value;
         }
         CHECK(out[e] == doctest::Approx(contracted).epsilon(1e-12));
+        CHECK(by_upper[e] == doctest::Approx(contracted).epsilon(1e-12));
       }
       for (int64_t i = 0; i < d; ++i) {
         for (int64_t j = 0; j < d; ++j) {

@@ -138,7 +138,7 @@ void CheckSolution(int64_t n, const Matrix& given) {
 
 blas::Scratch MakeScratch() {
   blas::Scratch scratch;
-  CHECK(blas::Scratch::Create(0, &scratch).ok());
+  CHECK(blas::Scratch::Create({}, &scratch).ok());
   return scratch;
 }
 

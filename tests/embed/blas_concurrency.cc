@@ -118,8 +118,9 @@ constexpr Kind kKinds[] = {
 std::vector<double> EmptyResult() { return std::vector<double>(kProduct * kProduct, 0.0); }
 
 void Enter(blas::Scratch* scratch) {
-  const int64_t bytes = blas::Scratch::Bytes(kProduct, sizeof(double));
-  REQUIRE(blas::Scratch::Create(bytes, scratch).ok(), "no scratch memory");
+  blas::ScratchExtent extent;
+  extent.Add(kProduct, kProduct, sizeof(double));
+  REQUIRE(blas::Scratch::Create(extent, scratch).ok(), "no scratch memory");
 }
 
 // How many of `calls`, made on so many threads, differ from the serial results.

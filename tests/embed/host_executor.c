@@ -79,6 +79,24 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
+// Where the number of threads is left to the library, it wakes none for a model that takes microseconds. On one
+// processor there is none to wake.
+static void check_own_choice(const api* functions, shampoo_executor executor, uint64_t expected) {
+  host h = {0, 0, 0};
+  executor.user = &h;
+  executor.parallel_for = backwards;
+  executor.threads = 16;
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  desc.executor = &executor;
+  const workload work = workload_default(0);
+  trainer_begin(&t, functions, &work, &desc);
+  trainer_step(&t, 6);
+  const uint64_t hash = trainer_hash(&t);
+  trainer_end(&t);
+  REQUIRE(hash == expected, "hash %016" PRIx64 ", with the library's pool %016" PRIx64, hash, expected);
+  REQUIRE(h.calls == 0, "%d calls of parallel_for, of up to %lld tasks", h.calls, (long long)h.most_tasks);
+}
+
 int main(void) {
   const api functions = api_linked();
   const workload work = workload_default(3);
@@ -93,5 +111,6 @@ int main(void) {
   check(&functions, "threads of the host", executor, 8, expected);
   executor.threads = 2;
   check(&functions, "threads of the host, fewer than the plan", executor, 8, expected);
+  check_own_choice(&functions, executor, expected);
   return 0;
 }

@@ -97,7 +97,9 @@ static int64_t resident_bytes(void) {
   return (int64_t)kilobytes * 1024;
 }
 
-static void check(const api* f, const setting* settings, int64_t rows, int64_t columns, int threads, int has_scratch) {
+// Returns the bytes of workspace.
+static int64_t check(const api* f, const setting* settings, int64_t rows, int64_t columns, int threads,
+                     int has_scratch) {
   counter c;
   memset(&c, 0, sizeof c);
   shampoo_allocator allocator = SHAMPOO_ALLOCATOR_INIT;
@@ -151,6 +153,7 @@ static void check(const api* f, const setting* settings, int64_t rows, int64_t c
   big_model_end(&m);
   REQUIRE(c.bytes == 0, "%lld bytes are not given back", (long long)c.bytes);
   REQUIRE(c.released == 1, "release was called %d times", c.released);
+  return m.workspace_bytes;
 }
 
 int main(void) {
@@ -175,5 +178,11 @@ int main(void) {
   check(&f, rich, 500, 300, 3, has_scratch);
   const setting long_rows[] = {{"max_preconditioner_dim", "4096"}, {"use_merge_dims", "false"}, {NULL, NULL}};
   check(&f, long_rows, 4, 1024, 1, has_scratch);
+  // Small blocks take little: an application may have thousands of optimizers.
+  const setting tiny[] = {{"use_merge_dims", "false"}, {NULL, NULL}};
+  REQUIRE(check(&f, tiny, 4, 3, 1, has_scratch) <= 64 * 1024, "a workspace of more than 64 KiB for 4 x 3");
+  REQUIRE(check(&f, tiny, 64, 10, 1, has_scratch) <= 320 * 1024, "a workspace of more than 320 KiB for 64 x 10");
+  const setting mixed[] = {{"use_merge_dims", "false"}, {"root_dtype", "f64"}, {NULL, NULL}};
+  check(&f, mixed, 64, 32, 2, has_scratch);
   return 0;
 }

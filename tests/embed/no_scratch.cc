@@ -8,8 +8,9 @@ namespace shampoo::blas {
 
 Scratch::Scratch(Scratch&& other) noexcept : base_(other.base_) {}
 Scratch::~Scratch() = default;
-Status Scratch::Create(int64_t, Scratch*) { return {}; }
-int64_t Scratch::Bytes(int64_t, size_t) { return 0; }
+Status Scratch::Create(const ScratchExtent&, Scratch*) { return {}; }
+void ScratchExtent::Add(int64_t, int64_t, size_t) {}
+int64_t ScratchExtent::bytes() const { return 0; }
 int64_t Scratch::ResidentBytes() const { return 0; }
 ScratchUse::ScratchUse(Scratch*) : previous_(nullptr) {}
 ScratchUse::~ScratchUse() = default;

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// BLAS never touches more of its scratch memory than Scratch::Bytes foretells, whatever kernels run
-// (OPENBLAS_CORETYPE): the plan counts on it, and more would be page faults in a step.
-// Usage: scratch_extent [kernels that OPENBLAS_CORETYPE asks for, and the flag of /proc/cpuinfo that they need]
+// BLAS touches nothing of its scratch memory but what Scratch::Create has populated, whatever kernels run
+// (OPENBLAS_CORETYPE): more would be page faults in a step. What is populated is at most what ScratchExtent counts, as
+// the plan does. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE asks for, and the flag of /proc/cpuinfo that
+// they need]
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/blas/blas.h"
+#include "core/blas/lapack_parts.h"
 #include "core/blas/scratch.h"
 #include "tests/embed/require.h"
 
@@ -44,28 +46,61 @@ void CallAll(int64_t d, int64_t wide) {
   blas::Syrk(true, d, wide, 1, a.data(), d, 0, square.data(), d);
   blas::Gemm(d, wide, d, square.data(), d, b.data(), wide, c.data(), wide);
   blas::Gemm(wide, d, d, b.data(), d, square.data(), d, c.data(), d);
+  blas::Symm(false, d, wide, square.data(), d, b.data(), wide, c.data(), wide);
+  blas::Symm(true, wide, d, square.data(), d, b.data(), d, c.data(), d);
   blas::Gemv(false, d, square.data(), b.data(), c.data());
+  blas::Gemv(true, d, square.data(), b.data(), c.data());
+  blas::Symv(false, d, square.data(), d, b.data(), c.data());
+  blas::Symv(true, d, square.data(), d, b.data(), c.data());
   if (wide > d) return;  // the eigenproblem has been seen
+  const int64_t k = std::min<int64_t>(d, 64);
+  blas::SolveUnitTransposed(k, d, square.data(), c.data(), d);
+  for (size_t i = 0; i < square.size(); ++i) square[i] = a[i];
   std::vector<Real> values(static_cast<size_t>(d));
   std::vector<Real> work(static_cast<size_t>(blas::EigenWork(d)));
   std::vector<int32_t> int_work(static_cast<size_t>(blas::EigenIntWork(d)));
   REQUIRE(blas::Syevd(d, square.data(), values.data(), work.data(), int_work.data()) == 0, "no eigenvalues");
+  if constexpr (std::is_same_v<Real, double>) {
+    for (size_t i = 0; i < square.size(); ++i) square[i] = a[i];
+    REQUIRE(blas::Syevr(d, square.data(), values.data(), work.data(), int_work.data()) == 0, "no eigenvalues");
+    for (size_t i = 0; i < square.size(); ++i) square[i] = a[i];
+    REQUIRE(blas::Syev(d, square.data(), values.data(), work.data()) == 0, "no eigenvalues");
+  }
 }
 
-template <typename Real>
-void Check(int64_t d, int64_t wide) {
+int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create(0, &scratch).ok(), "no scratch memory");
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok(), "no scratch memory");
+  blas::ScratchUse use(&scratch);
+  call(d, wide);
+  return scratch.ResidentBytes();
+}
+
+// Calls in both dtypes on one scratch, as with a root_dtype that is not that of the products.
+void Check(int64_t d, int64_t wide, bool single, bool both) {
+  blas::ScratchExtent extent;
+  if (single || both) extent.Add(d, wide, sizeof(float));
+  if (!single || both) extent.Add(d, wide, sizeof(double));
+  blas::Scratch scratch;
+  REQUIRE(blas::Scratch::Create(extent, &scratch).ok(), "no scratch memory");
+  const int64_t populated = scratch.ResidentBytes();
   {
     blas::ScratchUse use(&scratch);
-    CallAll<Real>(d, wide);
+    if (single || both) CallAll<float>(d, wide);
+    if (!single || both) CallAll<double>(d, wide);
   }
-  const int64_t foretold = blas::Scratch::Bytes(std::max(d, wide), sizeof(Real));
-  const int64_t touched = scratch.ResidentBytes();
-  std::cout << d << " x " << wide << ", " << sizeof(Real) << " bytes: " << touched << " touched, " << foretold
-            << " foretold\n";
-  REQUIRE(touched <= foretold, "%lld bytes of scratch memory were touched, %lld foretold",
-          static_cast<long long>(touched), static_cast<long long>(foretold));
+  const int64_t resident = scratch.ResidentBytes();
+  const int64_t touched = TouchedAlone(d, wide, single ? CallAll<float> : CallAll<double>);
+  std::cout << d << " x " << wide
+            << (both     ? ", both"
+                : single ? ", float"
+                         : ", double")
+            << ": " << extent.bytes() << " counted, " << populated << " populated, " << resident << " at the end, "
+            << touched << " needed\n";
+  REQUIRE(populated <= extent.bytes(), "%lld bytes were populated, %lld counted", static_cast<long long>(populated),
+          static_cast<long long>(extent.bytes()));
+  REQUIRE(resident == populated, "%lld bytes were populated, and %lld are resident after the calls",
+          static_cast<long long>(populated), static_cast<long long>(resident));
 }
 
 }  // namespace
@@ -80,13 +115,18 @@ int main(int argc, char** argv) {
   }
   // Huge pages would be counted whole where the first of their bytes is touched.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
-  for (const int64_t d : {1, 2, 7, 64, 200, 513, 1024}) {
+  for (const int64_t d : {1, 2, 7, 16, 31, 64, 100, 128, 160, 200, 220, 256, 513, 1024}) {
     for (const int64_t wide : {d, 4 * d, std::min<int64_t>(100 * d, 20000)}) {
       if (wide * d > 2000000) continue;
-      shampoo::Check<float>(d, wide);
-      shampoo::Check<double>(d, wide);
+      shampoo::Check(d, wide, true, false);
+      shampoo::Check(d, wide, false, false);
+      shampoo::Check(d, wide, false, true);
     }
   }
+  shampoo::blas::ScratchExtent tiny;
+  tiny.Add(4, 3, sizeof(float));
+  tiny.Add(3, 4, sizeof(float));
+  REQUIRE(tiny.bytes() <= 40 * 1024, "%lld bytes for a block of 4 x 3", static_cast<long long>(tiny.bytes()));
   REQUIRE(shampoo::blas::UnplannedScratchRequests() == 0, "%lld requests beyond the scratch memory",
           static_cast<long long>(shampoo::blas::UnplannedScratchRequests()));
   return 0;

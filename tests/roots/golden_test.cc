@@ -40,7 +40,7 @@ TEST_CASE("tracked residuals are the recorded ones") {
   const std::vector<Case> cases = Cases("residuals");
   CHECK(cases.size() == 18);
   blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create(0, &scratch).ok());
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   const blas::ScratchUse use(&scratch);
   for (const Case& one : cases) {
     CAPTURE(one.name);

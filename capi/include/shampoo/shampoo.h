@@ -657,8 +657,9 @@ typedef struct shampoo_plan_desc {
   /** Device that the byte counts are for, and that optimizers of the plan are made on: SHAMPOO_CPU (default) or
    * SHAMPOO_CUDA. A plan for CUDA can be made where there is none. */
   int32_t device_type;
-  /** Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says, whose 0
-   * means all processors that the process may use by its affinity mask and the CPU quota of its control group. */
+  /** Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says. If
+   * that is 0, too: up to all processors that the process may use by its affinity mask and the CPU quota of its control
+   * group; a step wakes as many threads as its work is worth. */
   int32_t threads;
   /** This process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;

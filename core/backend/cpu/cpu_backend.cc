@@ -12,6 +12,7 @@
 #include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/blas/blas.h"
+#include "core/plan/cost.h"
 
 namespace shampoo {
 namespace {
@@ -21,6 +22,23 @@ void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
   for (int64_t i = 0; i < d; ++i) {
     Narrow(&one, ElementAt(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i)), slot.dtype, 1);
   }
+}
+
+double CostOfStretches(std::span<const Stretch> stretches) {
+  double elements = 0;
+  for (const Stretch& stretch : stretches) elements += static_cast<double>(stretch.elements);
+  return kCostOfElement * elements;
+}
+
+// Up to `enough`: of very many items only the first are looked at.
+double CostOfItems(std::span<const StepItem> items, double enough) {
+  double cost = 0;
+  for (const StepItem& item : items) {
+    if (cost >= enough) break;
+    if (item.stand) continue;
+    cost += CostOfOrdinaryStep(*item.block) + (item.schedule.refreshes() ? CostOfRoots(*item.block) : 0);
+  }
+  return cost;
 }
 
 }  // namespace
@@ -35,6 +53,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   WorkspaceLayout& layout = backend->layout_;
   layout = WorkspaceLayout::For(pointers, LargestDim(plan), plan.groups, plan.threads);
   backend->measures_ = plan.groups[0].track_times;
+  backend->chooses_threads_ = plan.placement.threads == 0 && plan.groups[0].threads == 0;
 
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, layout.bytes(), "workspace", &backend->workspace_));
@@ -45,7 +64,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
   std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // no page fault in a step
   backend->scratch_.resize(static_cast<size_t>(layout.slots));
   for (blas::Scratch& scratch : backend->scratch_) {
-    SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(layout.scratch_bytes, &scratch));
+    SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(layout.scratch, &scratch));
   }
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan.threads, executor, &backend->executor_));
   *out = std::move(backend);
@@ -53,12 +72,14 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
 }
 
 void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
-  executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), [&](int, int64_t i) {
-    const Block& block = plan.blocks[static_cast<size_t>(i)];
-    if (!plan.Owns(block)) return;
-    std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
-    InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
-  });
+  const double elements = static_cast<double>(plan.state_bytes()) / sizeof(float);
+  executor_->ForEach(
+      static_cast<int64_t>(plan.blocks.size()), ThreadsFor(kCostOfElement * elements), [&](int, int64_t i) {
+        const Block& block = plan.blocks[static_cast<size_t>(i)];
+        if (!plan.Owns(block)) return;
+        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
+        InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
+      });
 }
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
@@ -73,8 +94,13 @@ void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, c
   }
 }
 
+int CpuBackend::ThreadsFor(double cost) const {
+  return chooses_threads_ ? UsefulThreads(cost, executor_->slots()) : executor_->slots();
+}
+
 void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* largest) {
-  executor_->ForEach(static_cast<int64_t>(stretches.size()), [&](int, int64_t i) {
+  const int threads = ThreadsFor(CostOfStretches(stretches));
+  executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kCheck);
     const Stretch& stretch = stretches[static_cast<size_t>(i)];
     largest[i] = LargestMagnitude(stretch.data, stretch.dtype, stretch.elements);
@@ -96,7 +122,8 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
 }
 
 void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
-  executor_->ForEach(static_cast<int64_t>(stretches.size()), [&](int, int64_t i) {
+  const int threads = ThreadsFor(CostOfStretches(stretches));
+  executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
     const Stretch& stretch = stretches[static_cast<size_t>(i)];
     hashes[i] = HashBytes(stretch.data, static_cast<size_t>(stretch.elements) * SizeOf(stretch.dtype), 0);
   });
@@ -111,12 +138,16 @@ void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
     work(i, range);
   };
+  double cost = 0;
   for (size_t i = 0; i < count; ++i) {
+    const double own = kCostOfElement * static_cast<double>(elements(i));
     if (ranges(i) > 1) {
-      executor_->ForEach(ranges(i), [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
+      executor_->ForEach(ranges(i), ThreadsFor(own), [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
+    } else {
+      cost += own;
     }
   }
-  executor_->ForEach(static_cast<int64_t>(count), [&](int, int64_t at) {
+  executor_->ForEach(static_cast<int64_t>(count), ThreadsFor(cost), [&](int, int64_t at) {
     const auto i = static_cast<size_t>(at);
     if (elements(i) > 0 && ranges(i) == 1) timed(i, {0, elements(i)});
   });
@@ -163,7 +194,9 @@ void CpuBackend::Step(std::span<const StepItem> items, char* arena) {
     const auto* const mine = static_cast<Call*>(argument);
     StepBlock(mine->items[static_cast<size_t>(i)], mine->memory, &worker);
   };
-  Team::Run(executor_.get(), static_cast<int64_t>(items.size()), layout_.item_slots, layout_.slots, step, &call,
+  const int threads = ThreadsFor(CostOfItems(items, executor_->slots() * kCostOfThread));
+  Team::Run(executor_.get(), static_cast<int64_t>(items.size()), std::min(layout_.item_slots, threads),
+            std::min(layout_.slots, threads), step, &call,
             [this](int slot) { return blas::ScratchUse(&scratch_[static_cast<size_t>(slot)]); });
 }
 

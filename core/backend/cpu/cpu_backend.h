@@ -17,7 +17,8 @@ namespace shampoo {
 
 // Blocks are spread over threads, each block on one thread from its gradient to its update, so that it stays in that
 // thread's cache. A thread that finds no block takes tiles of the blocks that others are at; how a block is divided
-// follows from its shape, so that its bits do not depend on how many threads there are.
+// follows from its shape, so that its bits do not depend on how many threads there are. Unless the host has set their
+// number, as many threads are woken as the work of a call is worth.
 class CpuBackend : public Backend {
  public:
   // Allocates all workspace for these blocks.
@@ -39,10 +40,13 @@ class CpuBackend : public Backend {
 
  private:
   CpuBackend() = default;
+  // For work of this cost (core/plan/cost.h).
+  int ThreadsFor(double cost) const;
   template <typename Elements, typename Divisible, typename Work>
   void ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work);
 
   std::unique_ptr<Executor> executor_;
+  bool chooses_threads_ = false;  // the host has not set their number
   WorkspaceLayout layout_;
   Allocation workspace_;
   RecoveryMemory recovery_;             // at the end of the workspace

@@ -30,14 +30,14 @@ class FactorPair {
            slot.form != SymmetricForm::kPackedUpper;
   }
 
-  FactorPair() = default;
+  FactorPair() = default;  // nothing in it: each block's step has room for kMaxDims of them
   FactorPair(const Block& block, int k, char* arena, Real* working)
       : d_(block.shape[k]),
         arena_(arena),
-        factor_(block.factor[static_cast<size_t>(k)]),
-        inverse_(block.inverse[static_cast<size_t>(k)]),
-        factor_memory_(InPlace(factor_) ? InArena(factor_) : working),
-        inverse_memory_(InPlace(inverse_) ? InArena(inverse_) : working + (full() ? d_ * d_ : 0)) {}
+        factor_(&block.factor[static_cast<size_t>(k)]),
+        inverse_(&block.inverse[static_cast<size_t>(k)]),
+        factor_memory_(InPlace(*factor_) ? InArena(*factor_) : working),
+        inverse_memory_(InPlace(*inverse_) ? InArena(*inverse_) : working + (full() ? d_ * d_ : 0)) {}
 
   int64_t d() const { return d_; }
   bool full() const { return d_ < kPackedFrom; }
@@ -46,10 +46,10 @@ class FactorPair {
   Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }  // in full, or the upper triangle
 
   // From the arena, and back with one rounding; nothing where they are in place.
-  void LoadFactor() const { Load(factor_, SymmetricForm::kLower, factor_memory_); }
-  void LoadInverse() const { Load(inverse_, SymmetricForm::kUpper, inverse_memory_); }
-  void StoreFactor() const { Store(factor_, SymmetricForm::kLower, factor_memory_); }
-  void StoreInverse() const { Store(inverse_, SymmetricForm::kUpper, inverse_memory_); }
+  void LoadFactor() const { Load(*factor_, SymmetricForm::kLower, factor_memory_); }
+  void LoadInverse() const { Load(*inverse_, SymmetricForm::kUpper, inverse_memory_); }
+  void StoreFactor() const { Store(*factor_, SymmetricForm::kLower, factor_memory_); }
+  void StoreInverse() const { Store(*inverse_, SymmetricForm::kUpper, inverse_memory_); }
 
  private:
   Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
@@ -76,12 +76,12 @@ class FactorPair {
     });
   }
 
-  int64_t d_ = 0;
-  char* arena_ = nullptr;
-  StateSlot factor_;
-  StateSlot inverse_;
-  Real* factor_memory_ = nullptr;
-  Real* inverse_memory_ = nullptr;
+  int64_t d_;
+  char* arena_;
+  const StateSlot* factor_;
+  const StateSlot* inverse_;
+  Real* factor_memory_;
+  Real* inverse_memory_;
 };
 
 }  // namespace shampoo

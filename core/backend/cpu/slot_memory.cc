@@ -54,9 +54,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
       root_bytes = std::max(root_bytes, elements * root);
       if (block->root_dtype != Dtype::kF64) layout.recovery_elements = std::max(layout.recovery_elements, elements);
       largest_factor = std::max(largest_factor, d);
-      const auto element = static_cast<size_t>(std::max(real, root));
-      const int64_t extent = std::max(d, block->elements / d);
-      layout.scratch_bytes = std::max(layout.scratch_bytes, blas::Scratch::Bytes(extent, element));
+      layout.scratch.Add(d, block->elements / d, SizeOf(block->computation));
+      layout.scratch.Add(d, d, SizeOf(block->root_dtype));
     }
     pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block) : PairBytes<float>(*block));
     dense = std::max(dense, block->elements * real);
@@ -95,7 +94,7 @@ int64_t LargestDim(const PlanData& plan) {
 
 int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
   const WorkspaceLayout layout = WorkspaceLayout::For(blocks, LargestDim(plan), plan.groups, plan.threads);
-  return layout.bytes() + layout.slots * layout.scratch_bytes;
+  return layout.bytes() + layout.slots * layout.scratch.bytes();
 }
 
 }  // namespace shampoo

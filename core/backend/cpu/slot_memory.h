@@ -30,7 +30,7 @@ struct WorkspaceLayout {
   int64_t root_ints = 0;
   int64_t root_bytes = 0;
 
-  int64_t scratch_bytes = 0;  // of BLAS, for each thread
+  blas::ScratchExtent scratch;  // of BLAS, for each thread
 
   // Shared by all: a RootWorkspace of float64, where some root dtype is narrower.
   int64_t recovery_elements = 0;

@@ -44,8 +44,9 @@ inline Range PartAt(int64_t n, int64_t i) {
 // The sum of what work(range) returns over all parts of n elements, in a fixed order.
 template <typename Work>
 double SumOverParts(int64_t n, Tiles* tiles, Work&& work) {
-  double sums[kMostParts] = {};
   const int64_t count = PartCount(n);
+  if (count == 1) return work(Range{0, n});
+  double sums[kMostParts] = {};
   tiles->ForEach(count, [&](int64_t i) { sums[i] = work(PartAt(n, i)); });
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += sums[i];

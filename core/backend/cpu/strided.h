@@ -24,6 +24,7 @@ struct BlockView {
 template <typename Work>
 void ForEachStretchOf(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
+  if (range.end <= run) return ForEachStretch(range, work);
   for (int64_t first = range.begin; first < range.end;) {
     int64_t count = range.end - first < kStretch ? range.end - first : kStretch;
     const int64_t left = run - first % run;
@@ -60,6 +61,7 @@ class StridedOperand {
  protected:
   // The first element's place, or -1.
   int64_t InOnePiece(int64_t first, int64_t count) const {
+    if (first + count <= run_) return view_.offset + first;  // the first run, which often is the whole block
     if (first % run_ + count > run_) return -1;
     return view_.offset + OffsetAt(*view_.shape, *view_.stride, first);
   }

@@ -28,7 +28,7 @@ const Usable& Found() {
 
 }  // namespace
 
-const Kernels& BestKernels() { return *Found().list[Found().count - 1]; }
+const Kernels& FindBestKernels() { return *Found().list[Found().count - 1]; }
 const Kernels* const* UsableKernels() { return Found().list; }
 
 }  // namespace shampoo

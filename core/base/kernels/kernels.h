@@ -68,8 +68,13 @@ struct Kernels {
   }
 };
 
+const Kernels& FindBestKernels();
+
 // Those for this processor.
-const Kernels& BestKernels();
+inline const Kernels& BestKernels() {
+  static const Kernels& best = FindBestKernels();
+  return best;
+}
 
 // All that this processor can run, the best last; nullptr ends the list. For tests.
 const Kernels* const* UsableKernels();

@@ -74,6 +74,11 @@ void Apply(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, R
 template <typename Real>
 double SumOfSquares(const Real* values, int64_t n) {
   constexpr int64_t kLanes = 16;
+  if (n < kLanes) {  // the sum of lane 0 below
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    return sum;
+  }
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {

@@ -18,7 +18,7 @@ namespace {
 blas::Scratch* TheScratch() {
   static blas::Scratch* const scratch = [] {
     auto* const made = new blas::Scratch;
-    (void)blas::Scratch::Create(0, made);
+    (void)blas::Scratch::Create({}, made);
     return made;
   }();
   return scratch;

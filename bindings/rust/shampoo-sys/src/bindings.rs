@@ -239,8 +239,9 @@ pub struct shampoo_plan_desc {
     /// Device that the byte counts are for, and that optimizers of the plan are made on: SHAMPOO_CPU (default) or
     /// SHAMPOO_CUDA. A plan for CUDA can be made where there is none.
     pub device_type: i32,
-    /// Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says, whose 0
-    /// means all processors that the process may use by its affinity mask and the CPU quota of its control group.
+    /// Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says. If
+    /// that is 0, too: up to all processors that the process may use by its affinity mask and the CPU quota of its control
+    /// group; a step wakes as many threads as its work is worth.
     pub threads: i32,
     /// This process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,

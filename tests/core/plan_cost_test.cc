@@ -1,0 +1,63 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <initializer_list>
+
+#include "core/plan/cost.h"
+
+namespace shampoo {
+namespace {
+
+Block BlockOf(std::initializer_list<int64_t> dims) {
+  Block block;
+  block.shape = Shape::Of(dims);
+  block.elements = block.shape.Product();
+  return block;
+}
+
+TEST_CASE("a step that is not worth two threads runs on the caller's alone") {
+  for (const int most : {1, 2, 8, 4096}) {
+    CAPTURE(most);
+    CHECK(UsefulThreads(0, most) == 1);
+    CHECK(UsefulThreads(kCostOfThread, most) == 1);
+    CHECK(UsefulThreads(std::nextafter(2 * kCostOfThread, 0.0), most) == 1);
+    CHECK(UsefulThreads(std::nan(""), most) == 1);
+  }
+}
+
+TEST_CASE("every thread of a step has enough work, and there are at most so many") {
+  CHECK(UsefulThreads(2 * kCostOfThread, 8) == 2);
+  CHECK(UsefulThreads(3.9 * kCostOfThread, 8) == 3);
+  CHECK(UsefulThreads(8 * kCostOfThread, 8) == 8);
+  CHECK(UsefulThreads(1e30, 8) == 8);
+  CHECK(UsefulThreads(1e30, 1) == 1);
+}
+
+TEST_CASE("ordinary steps of a small network are worth one thread, and its roots two") {
+  double ordinary = 0;
+  double roots = 0;
+  for (const Block& block :
+       {BlockOf({128, 64}), BlockOf({128}), BlockOf({64, 128}), BlockOf({64}), BlockOf({10, 64}), BlockOf({10})}) {
+    ordinary += CostOfOrdinaryStep(block);
+    roots += CostOfRoots(block);
+  }
+  CHECK(UsefulThreads(ordinary, 2) == 1);
+  CHECK(UsefulThreads(ordinary + roots, 2) == 2);
+}
+
+TEST_CASE("one large block, many blocks, and very many tiny ones are worth threads") {
+  CHECK(UsefulThreads(CostOfOrdinaryStep(BlockOf({512, 512})), 4) == 4);
+  CHECK(UsefulThreads(64 * CostOfOrdinaryStep(BlockOf({128, 128})), 4) == 4);
+  CHECK(UsefulThreads(100000 * CostOfOrdinaryStep(BlockOf({4})), 4) == 4);
+}
+
+TEST_CASE("a step with roots costs the roots more") {
+  const Block block = BlockOf({30, 20});
+  CHECK(CostOfRoots(block) == 10.0 * (30 * 30 * 30 + 20 * 20 * 20));
+  CHECK(StepCost(block) == CostOfOrdinaryStep(block) + CostOfRoots(block));
+}
+
+}  // namespace
+}  // namespace shampoo
