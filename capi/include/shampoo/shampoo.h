@@ -142,8 +142,8 @@
  * environment variable and depends on none (the private BLAS inside reads its own, to choose its kernels); it changes
  * no locale, no signal handler and no floating-point mode. Floating-point traps are masked while a call runs, on every
  * thread that works on it and in callbacks; traps and exception flags are as before when it returns. Create optimizers
- * after fork, not before: threads do not live on in a child. A child may destroy an optimizer of the CPU that its parent
- * made, and do nothing else with it. dlclose is harmless: the library stays mapped.
+ * after fork, not before: threads do not live on in a child. A child may destroy an optimizer of the CPU that its
+ * parent made, and do nothing else with it. dlclose is harmless: the library stays mapped.
  *
  * Determinism. The same inputs give the same bits on every run and with every number of threads, on one kind of CPU; on
  * CUDA the same bits on every run, on one kind of GPU and with the same libraries of CUDA.

@@ -73,13 +73,13 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
 
 void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   const double elements = static_cast<double>(plan.state_bytes()) / sizeof(float);
-  executor_->ForEach(
-      static_cast<int64_t>(plan.blocks.size()), ThreadsFor(kCostOfElement * elements), [&](int, int64_t i) {
-        const Block& block = plan.blocks[static_cast<size_t>(i)];
-        if (!plan.Owns(block)) return;
-        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
-        InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
-      });
+  executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), ThreadsFor(kCostOfElement * elements),
+                     [&](int, int64_t i) {
+                       const Block& block = plan.blocks[static_cast<size_t>(i)];
+                       if (!plan.Owns(block)) return;
+                       std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
+                       InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
+                     });
 }
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
