@@ -48,7 +48,7 @@ const Key kKeys[] = {
      .doc = "Absolute number that is added to the eigenvalues of a factor matrix before its inverse root. Must be above 0 "
             "unless root_relative_epsilon or root_rank_handling pseudo_inverse is used, which take its place. auto: 0.",
      .least = 0, .number = &Settings::epsilon, .changeable = true},
-    {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "1e-05",
+    {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Added to the eigenvalues of a factor matrix before its inverse root, as a multiple of their mean (the trace "
             "divided by the order, after bias correction): the scale of the loss has no influence. The inverse root of a "
             "factor matrix of zeros is the identity. 0: epsilon is used. Setting both keys is an error.",
@@ -86,7 +86,7 @@ const Key kKeys[] = {
      .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "
             "matrices are updated at every step.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
-    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.2",
+    {.name = "refresh_growth", .type = KeyType::kF64, .default_text = "0.1",
      .doc = "Refreshes the inverse roots more often at the start. Above 0: after a refresh at step t the next one follows "
             "max(1, min(precondition_frequency, floor(refresh_growth * t))) steps later, and the first one is at "
             "start_preconditioning_step. 0: refreshes at start_preconditioning_step and at multiples of "
@@ -261,7 +261,8 @@ const Key kKeys[] = {
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},
     {.name = "threads", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Threads that work on a step, the caller's among them. 0: all processors that the process may use.",
+     .doc = "Threads that work on a step, the caller's among them. 0: as many as the work of the step is worth, at most "
+            "all processors that the process may use.",
      .scope = Scope::kOptimizer, .least = 0, .most = 4096, .integer = &Settings::threads},
 };
 // clang-format on

@@ -54,7 +54,7 @@ std::string TextOfThinFactors(const PlanData& plan) {
              block.shape[worst.dim], " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
              "; in all other directions it is the epsilon of ", settings.epsilon,
              is_relative ? " times its largest eigenvalue" : "",
-             " alone, and the loss may not fall. Set root_relative_epsilon (1e-05 suits most models) in the place of "
+             " alone, and the loss may not fall. Set root_relative_epsilon (the default suits most models) instead of "
              "epsilon, or a later start_preconditioning_step");
 }
 

@@ -79,15 +79,15 @@ def mean(maker: Callable[[int], Problem], steps: int, rate: float, make: Callabl
     return float(np.mean([run[0] for run in runs])), float(np.mean([run[1] for run in runs]))
 
 
-def best_rate(maker: Callable[[int], Problem], steps: int, seeds: int) -> float:
+def best_power(loss_at: Callable[[int], float], low: int = -8, high: int = -2) -> int:
+    """Returns the power of 2 with the least loss. The range grows until its ends are not best, up to 2^-24 and 2^8."""
     losses: Dict[int, float] = {}
 
     def at(power: int) -> float:
         if power not in losses:
-            losses[power] = mean(maker, steps, 2.0**power, AdamW, seeds)[0]
+            losses[power] = loss_at(power)
         return losses[power]
 
-    low, high = -8, -2
     while True:
         best = min(range(low, high + 1), key=at)
         if best == low and low > -24:
@@ -95,7 +95,11 @@ def best_rate(maker: Callable[[int], Problem], steps: int, seeds: int) -> float:
         elif best == high and high < 8:
             high += 2
         else:
-            return 2.0**best
+            return best
+
+
+def best_rate(maker: Callable[[int], Problem], steps: int, seeds: int) -> float:
+    return 2.0**best_power(lambda power: mean(maker, steps, 2.0**power, AdamW, seeds)[0])
 
 
 def main() -> None:

@@ -1,30 +1,20 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """The text and the model of language_model.py: the sources of Python's standard library and a byte-level GPT."""
-import pathlib
-import sysconfig
-from typing import List, Tuple
+from typing import Tuple
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-VALIDATION_EVERY = 20  # one file in so many is kept for validation
-SKIPPED = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
+import stdlib_text
 
 
 def read_text(context: int) -> Tuple[torch.Tensor, torch.Tensor]:
     """Returns the bytes of the training files and of the validation files. Each file lies in one of the two."""
-    root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    files = sorted(path for path in root.rglob("*.py") if not SKIPPED.intersection(path.relative_to(root).parts))
-    parts: Tuple[List[bytes], List[bytes]] = ([], [])
-    for i, path in enumerate(files):
-        parts[i % VALIDATION_EVERY == 0].append(path.read_bytes())
-    texts = [torch.frombuffer(bytearray(b"\n".join(part)), dtype=torch.uint8).long() for part in parts]
-    if min(len(text) for text in texts) <= context:
-        raise SystemExit(f"the standard library in {root} has {len(files)} source files; expected some hundred. "
-                         "Use a Python whose library is installed as source files.")
-    return texts[0], texts[1]
+    training, validation = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long()
+                            for part in stdlib_text.read_bytes(context))
+    return training, validation
 
 
 def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> Tuple[torch.Tensor, torch.Tensor]:

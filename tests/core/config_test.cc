@@ -45,10 +45,10 @@ TEST_CASE("defaults resolve to what the key table promises") {
   CHECK(settings.lr == 0.001);
   CHECK(settings.beta2 == 0.95);
   CHECK(settings.epsilon == 0);
-  CHECK(settings.root_relative_epsilon == 1e-5);
+  CHECK(settings.root_relative_epsilon == 3e-4);
   CHECK(settings.RootFor(2) == 2);
   CHECK(settings.precondition_frequency == 25);
-  CHECK(settings.refresh_growth == 0.2);
+  CHECK(settings.refresh_growth == 0.1);
   CHECK(settings.start_preconditioning_step == 1);
   CHECK(settings.use_merge_dims);
   CHECK(settings.merge_min_dim == 32);

@@ -8,7 +8,7 @@ namespace {
 
 TEST_CASE("a step on the device is that of the CPU") {
   ModelSpec spec;
-  spec.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "1e-3"}};
+  spec.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "0.1"}};
   spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}};
   Model device(spec);
   spec.device_type = SHAMPOO_CPU;

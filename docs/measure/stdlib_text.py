@@ -1,0 +1,22 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The text of the measurements: the sources of Python's standard library, which every machine with Python has."""
+import pathlib
+import sysconfig
+from typing import Tuple
+
+VALIDATION_EVERY = 20  # one file in so many is kept for validation
+SKIPPED = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
+
+
+def read_bytes(least: int) -> Tuple[bytes, bytes]:
+    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file lies in
+    one of the two."""
+    root = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    files = sorted(path for path in root.rglob("*.py") if not SKIPPED.intersection(path.relative_to(root).parts))
+    training = b"\n".join(path.read_bytes() for i, path in enumerate(files) if i % VALIDATION_EVERY != 0)
+    validation = b"\n".join(path.read_bytes() for path in files[::VALIDATION_EVERY])
+    if min(len(training), len(validation)) <= least:
+        raise SystemExit(f"the standard library in {root} has {len(files)} source files; expected some hundred. "
+                         "Use a Python whose library is installed as source files.")
+    return training, validation
