@@ -199,6 +199,12 @@ Status Matching::IndexBlocks(const CheckpointIndex& index) {
   return {};
 }
 
+// Whether the block was saved with anything that only preconditioned blocks have.
+static bool HasFactors(const StoredBlock& stored) {
+  return stored.Find("factor.0") != nullptr || stored.Find("inverse.0") != nullptr ||
+         stored.Find("diagonal") != nullptr;
+}
+
 Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer) {
   const PlanData& plan = optimizer->plan();
   std::vector<StatesOfBlock> blocks;
@@ -214,21 +220,25 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
     const BlockPlace place = BlockPlace::Of(param.desc, block);
     const int stored_param = stored_params_.find(param.desc.name)->second;
     const auto found = stored_blocks_.find({stored_param, place.first()});
-    if (found != stored_blocks_.end() && SamePlace(found->second->place, place)) {
+    const bool is_there = found != stored_blocks_.end() && SamePlace(found->second->place, place);
+    const bool lacks_factors = is_there && block.is_preconditioned && !HasFactors(*found->second);
+    if (is_there && !lacks_factors) {
       SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *found->second, false));
       direct_.push_back({optimizer, found->second, own.states});
       continue;
     }
-    other.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first()));
+    other.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first(),
+                        lacks_factors ? " (saved without factor matrices)" : ""));
     SHAMPOO_RETURN_IF_ERROR(AddRecut(index, optimizer, own));
   }
   if (other.empty() || optimizer->SettingsOf(0).on_block_mismatch == OnBlockMismatch::kReset) return {};
-  return Invalid(
-      "the checkpoint does not have ", other.size(), " of ", blocks.size(),
-      " blocks as they are cut here: ", Named(other),
-      ". Load it with the max_preconditioner_dim, the use_merge_dims and the shards of the run that saved it; "
-      "or set on_block_mismatch reset, with which these start with new factor matrices and keep all other "
-      "states");
+  return Invalid("the checkpoint does not have ", other.size(), " of ", blocks.size(),
+                 " blocks as they are cut here: ", Named(other),
+                 ". Load it with max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as "
+                 "in the run that "
+                 "saved it; "
+                 "or set on_block_mismatch reset, with which these start with new factor matrices and keep all other "
+                 "states");
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
@@ -240,6 +250,8 @@ Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& opti
   };
   for (const std::string_view name : kElementwiseStates) count_unused(name);
   count_unused(kSnapshotStep);
+  const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
+  if (!own_block.is_preconditioned && HasFactors(stored)) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   for (const StateEntry* state : own.states) {
     if (elementwise_alone && !state->elementwise()) continue;
@@ -247,11 +259,10 @@ Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& opti
     // It was saved without root_async.
     if (entry == nullptr && state->of_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (entry == nullptr && state->elementwise()) {
-      const Block& block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
       const char* const key = KeyOf(state->state());
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
                      key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
-                     ValueIn(DescribeGroup(optimizer, block.group), key), " here; set it as it was");
+                     ValueIn(DescribeGroup(optimizer, own_block.group), key), " here; set it as it was");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"");

@@ -192,12 +192,14 @@ Status Config::ResolveEpsilon(Settings* settings) const {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings->root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings->epsilon != 0) {
     return Invalid("keys epsilon and root_relative_epsilon: the values ", settings->epsilon, " and ",
-                   settings->root_relative_epsilon, " are both set: expected one of them; leave the other one out");
+                   settings->root_relative_epsilon,
+                   " are both set: expected one of them; leave the other one out, or set it to 0");
   }
   if (relative_is_set) {
     settings->epsilon = 0;
   } else if (IsSet("epsilon") || settings->root_rank_handling == RankHandling::kPseudoInverse) {
     settings->root_relative_epsilon = 0;
+    if (!IsSet("epsilon")) settings->epsilon = 0;
   }
   return {};
 }

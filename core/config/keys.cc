@@ -80,7 +80,9 @@ const Key kKeys[] = {
      .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) get a factor matrix. false: they follow "
-            "the grafting method alone, which takes no factor matrix; without a grafting method they are preconditioned.",
+            "the grafting method alone, which takes no factor matrix; without a grafting method they are preconditioned. "
+            "With stack_dims each stacked tensor counts, with shard_mode local each piece that a rank holds, both "
+            "before dims are merged.",
      .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "
@@ -202,7 +204,8 @@ const Key kKeys[] = {
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay at which a second moment in 16 bits never decreases, because each step rounds it back: "
             "grafting_dtype with grafting_beta2, or factor_dtype with beta2, where 1 - beta2 is below 2^-8 (bf16) or "
-            "2^-11 (f16). Only for comparison with other implementations.",
+            "2^-11 (f16). Only for comparison with other implementations. In f16 a moment stops decreasing at about "
+            "3e-8 / (1 - decay) in any case, the end of that type's range: 3e-5 with a decay of 0.999.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is read as gradient_scale times its value (loss scaling, averaging over a batch).",
@@ -243,8 +246,8 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .least = 1, .most = kLargestInteger, .integer = &Settings::checkpoint_keep},
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What shampoo_load does with blocks that the checkpoint does not have, as it was saved with other blocks: with "
-            "another max_preconditioner_dim or use_merge_dims, or other shards and shard_mode local. error: it fails, and "
-            "names them. reset: their factor matrices and inverse roots start anew, and a warning counts them. All other "
+            "another max_preconditioner_dim, use_merge_dims, merge_min_dim or precondition_1d, or other shards and "
+            "shard_mode local. error: it fails, and names them. reset: their factor matrices and inverse roots start anew, and a warning counts them. All other "
             "states are kept in any case.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",

@@ -95,6 +95,9 @@ struct Settings {
   // indexed by the order, 0 or past the end is the default).
   int64_t RootFor(int order) const;
 
+  // Returns the key whose number is added to the eigenvalues of factor matrices.
+  const char* EpsilonKey() const { return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon"; }
+
   // Whether every second moment that is kept in 16 bits can decrease, unless allow_stalled_moments is set.
   Status CheckMoments() const;
   // Whether every number that enters the arithmetic of a step survives the rounding to this dtype.

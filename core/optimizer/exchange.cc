@@ -55,7 +55,7 @@ Exchange::Exchange(const PlanData& plan, std::shared_ptr<Communicator> comm, int
       number_(number),
       segment_bytes_(plan.bucket_segment_bytes),
       headers_(static_cast<size_t>(plan.placement.replica_world)) {
-  for (const Block& block : plan.blocks) factors_ += block.order();
+  for (const Block& block : plan.blocks) factors_ += block.factor_count();
 }
 
 Status Exchange::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number,

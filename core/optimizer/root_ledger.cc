@@ -58,6 +58,7 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
     if (++failures_in_row_[i] > settings.root_failure_tolerance && overdue_ < 0) {
       overdue_ = static_cast<int64_t>(i);
       overdue_tolerance_ = settings.root_failure_tolerance;
+      overdue_epsilon_key_ = settings.EpsilonKey();
     }
   }
   if (to_tell) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
@@ -99,8 +100,8 @@ Status RootLedger::RaiseOverdue() {
                  " refreshes in a row, which is more than root_failure_tolerance (", overdue_tolerance_,
                  "): ", FailureText(reports_[i].outcome.failure),
                  ". This was met in the step before this one, which is done with the previous inverse; this step has "
-                 "changed nothing, and the caller may go on. Try a larger epsilon, a root_dtype of f64, a lower "
-                 "learning rate or gradient clipping");
+                 "changed nothing, and the caller may go on. Try a larger ",
+                 overdue_epsilon_key_, ", a root_dtype of f64, a lower learning rate or gradient clipping");
 }
 
 void RootLedger::ForgetFailures() {

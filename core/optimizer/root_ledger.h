@@ -21,7 +21,7 @@ class RootLedger {
   void Prepare(const PlanData& plan);
 
   int64_t FirstOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
-  RootReport* ReportsOf(int64_t block) { return &reports_[static_cast<size_t>(FirstOf(block))]; }
+  RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstOf(block); }
 
   // After a step, for every block that had its roots refreshed: counts and logs. Everything is done by then, so it
   // cannot fail.
@@ -53,6 +53,7 @@ class RootLedger {
   std::vector<char> tracked_;             // whether its residuals are those of its last refresh
   int64_t overdue_ = -1;                  // a factor matrix whose failures are to be raised
   int64_t overdue_tolerance_ = 0;
+  const char* overdue_epsilon_key_ = "";
 
   int64_t computed_ = 0;
   int64_t reused_ = 0;

@@ -143,8 +143,9 @@ Status Optimizer::RaiseStanding() {
   return Numeric(
       "the direction of block ", BlockName(plan_->params[static_cast<size_t>(block.param)], block),
       " was not finite, or would have overflowed its parameter or states, in the step before this one, which "
-      "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger "
-      "epsilon, a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+      "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger ",
+      groups_[static_cast<size_t>(block.group)].settings.EpsilonKey(),
+      ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
 // Of this rank's, or what another owner has said in the exchange of the step before: raised once, on all ranks.

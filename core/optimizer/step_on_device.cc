@@ -117,6 +117,7 @@ Status Optimizer::RefuseCapture() const {
   return WrongState("at step ", device.steps[g], " of group ", g, " inverse roots are ",
                     Refreshes(*found) && *found != RootTask::kCompute ? "taken over" : "due",
                     " (precondition_frequency ", settings.precondition_frequency,
+                    settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
                     settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
                     "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
 }

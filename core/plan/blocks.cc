@@ -69,7 +69,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
     block.offset = block.tensor_offset = start + view.offset;
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
-    block.is_preconditioned = IsPreconditioned(settings, merged);
+    block.is_preconditioned = IsPreconditioned(settings, tensor);
     blocks->push_back(block);
   }
   return {};

@@ -115,7 +115,7 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   if (!outcome.ok()) {
     return Numeric("the inverse root of the matrix a (", n, " x ", n,
                    ") could not be computed: ", FailureText(outcome.failure),
-                   "; look at how it was made, or use a larger epsilon");
+                   "; look at how it was made, or use a larger ", settings.EpsilonKey());
   }
   result->residual = spec.exponent == 0 ? 0 : Residual(spec, outcome.shift, n, a, root, wide.view());
   std::copy(root.begin(), root.end(), x);

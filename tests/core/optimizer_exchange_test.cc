@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// Two parameters in two groups, and a block of order 2.
+// Two parameters in two groups, a block with two factor matrices, and one without.
 PlanData MakePlan() {
   PlanData plan;
   plan.placement.replica_world = 2;
@@ -21,8 +21,10 @@ PlanData MakePlan() {
   plan.params.resize(2);
   plan.params[0].desc.name = "first";
   plan.params[1].desc.name = "second";
-  plan.blocks.resize(1);
+  plan.blocks.resize(2);
   plan.blocks[0].shape = Shape::Of(std::vector<int64_t>{2, 3});
+  plan.blocks[1].shape = Shape::Of(std::vector<int64_t>{4});
+  plan.blocks[1].is_preconditioned = false;
   plan.bucket_segment_bytes = {128, 128};
   plan.bucket_count = 2;
   return plan;

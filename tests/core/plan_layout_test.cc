@@ -70,6 +70,18 @@ TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it 
   }
 }
 
+TEST_CASE("what is a vector is decided before dims are merged") {
+  Config config;
+  REQUIRE(config.SetInteger("merge_min_dim", 0).ok());
+  const auto plan = PlanOf(config, 1);
+  std::vector<std::pair<int64_t, bool>> blocks;  // elements; whether there are factor matrices
+  for (const Block& block : plan->data()->blocks) {
+    CHECK(block.order() <= 1);
+    blocks.emplace_back(block.elements, block.is_preconditioned);
+  }
+  CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
+}
+
 TEST_CASE("which states exist follows from the settings") {
   auto count_of = [](const Config& config, const char* suffix) {
     const auto plan = PlanOf(config, 1);

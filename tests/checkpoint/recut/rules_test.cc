@@ -197,6 +197,32 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
                {"does not have 1 of 2 blocks as they are cut here: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
+TEST_CASE("vectors saved without factor matrices start with new ones, and saved ones are left out") {
+  const Keys with = {{"grafting", "adam"}, {"precondition_1d", "true"}};
+  const Keys without = {{"grafting", "adam"}, {"precondition_1d", "false"}};
+  const Saved saved(SmallModel(without));
+  CheckRefusal(saved, SmallModel(with),
+               {"\"bias/0 (4) at 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch reset"});
+  Trainee fresh(SmallModel(with));
+  Trainee loader(SmallModel(with + Keys{{"on_block_mismatch", "reset"}}));
+  (void)Load(saved, &loader);
+  const States states = StatesOf(loader.rank);
+  const States of_fresh = StatesOf(fresh.rank);
+  for (const auto& [key, bytes] : StatesOf(saved.saver.rank)) CHECK_MESSAGE(states.at(key) == bytes, key);
+  for (const char* const key : {"bias/0/factor.0", "bias/0/inverse.0", "bias/0/diagonal"}) {
+    CHECK_MESSAGE(states.at(key) == of_fresh.at(key), key);
+  }
+
+  const Saved more(SmallModel(with));
+  Trainee fewer(SmallModel(without));
+  bool is_reported = false;
+  for (const std::string& warning : Load(more, &fewer)) {
+    is_reported = is_reported || Has(warning, "the factor matrix of 2 blocks of the checkpoint is left out");
+  }
+  CHECK(is_reported);
+  for (const auto& [key, bytes] : StatesOf(fewer.rank)) CHECK_MESSAGE(StatesOf(more.saver.rank).at(key) == bytes, key);
+}
+
 TEST_CASE("a shard of which nobody has saved the rest can be loaded into the same shard alone") {
   RankSpec half = SmallModel();
   half.params = {{"weight", {9, 7}}};
