@@ -107,6 +107,7 @@ bool Refuse(Engine* engine, Refusal refusal, int32_t group, double value, int64_
   ++report.refusals;
   report.refusal = refusal;
   report.group = group;
+  report.block = -1;
   report.value = value;
   report.refused_ticket = ticket;
   return false;
