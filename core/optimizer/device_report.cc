@@ -107,7 +107,7 @@ Status Optimizer::RefusalOf(const cuda::StepReport& report) {
       device_->counters_of = nullptr;
       return RefuseCounter(g, static_cast<int64_t>(report.value));
     case Refusal::kSchedule:
-      device_->counters_of = nullptr;
+      device_->StateChanges(true);  // by something else, or the step was a replay
       return RefuseSchedule(report);
     case Refusal::kLearningRate:
       return RefuseScalar("lr", g, report.value);

@@ -63,7 +63,7 @@ struct OnDevice {
   bool uses_ahead = true;          // false once replays may move the state from one arena into another, unseen
   void ForgetAhead() { std::fill(ahead.begin(), ahead.end(), 0); }
 
-  // The state has been written, or is about to be.
+  // The state is written by something other than a step.
   void StateChanges(bool counters_change) {
     if (counters_change || has_snapshots) counters_of = nullptr;
     ForgetAhead();
