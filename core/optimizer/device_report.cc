@@ -53,6 +53,8 @@ Status Optimizer::Settle() {
   const bool made = device.report.steps > asked.steps_before;
   if (!made && device.report.skipped_steps == asked.skipped_before) {
     if (asked.state_in != asked.state_out) device.ForgetAhead();  // there is nothing of it in state_out
+    // The blocks of this rank may have been stepped before another rank's refusal arrived.
+    if (device.comm != nullptr && device.has_snapshots) device.counters_of = nullptr;
     return {};
   }
   // A step that is skipped copies the state, too.

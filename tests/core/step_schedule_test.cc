@@ -132,6 +132,8 @@ TEST_CASE("with root_async a block that misses steps goes by its own state") {
   // New ones do not wait where older ones still do.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
+  // Steps that were refused by another rank after this block was stepped are made again.
+  CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
   // A refresh that the block misses is made up by the next one alone.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }

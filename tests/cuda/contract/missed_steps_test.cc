@@ -258,6 +258,35 @@ TEST_CASE("a state whose snapshots are others than the host knows of is refused 
   CHECK(BitsOf(model) == BitsOf(source));
 }
 
+TEST_CASE("a step that one rank refuses is made again on all, where snapshots are taken and where they are used") {
+  constexpr int kRanks = 3;
+  for (const uint64_t refused : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
+    CAPTURE(refused);
+    const Stage stage;
+    DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
+    ranks.FillParams(1);
+    for (uint64_t t = 1; t <= 19; ++t) {
+      ranks.FillGradients(t);
+      if (t == refused) {
+        std::vector<double> bad = Sequence(77, ranks[1].elements(3));
+        bad[2] = NAN;
+        ranks[1].SetGradient(3, bad);
+        ranks.Step();
+        CHECK(ranks.Unless(SHAMPOO_E_NUMERIC) == "");
+        ranks.FillGradients(t);
+      }
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.SameParams());
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (const std::string& key : ranks[rank].Keys()) {
+        if (key.ends_with("/snapshot_step")) CHECK(ranks[rank].State(key)[0] == -15);
+      }
+    }
+  }
+}
+
 TEST_CASE("blocks of several ranks that miss steps are those of one rank") {
   constexpr int kRanks = 3;
   for (const char* lag : {"0", "1"}) {
