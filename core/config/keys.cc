@@ -169,10 +169,11 @@ const Key kKeys[] = {
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
      .doc = "Steps that go on with the old inverse roots while new ones are computed: those of the factor matrices of step "
             "t are used from step t + root_async on, which on a GPU leaves so many steps to compute them beside the others. "
-            "Less than precondition_frequency; a refresh that is followed by another one within root_async steps is used "
-            "at once. The first roots of a block are used at once. The factor matrices of "
+            "Less than precondition_frequency. Each block goes by its own state: it uses new roots at once if it has none "
+            "yet, if older ones are still waiting, or if the next refresh follows within root_async steps. A block without a "
+            "gradient at step t + root_async uses the new roots at its next step with one. The factor matrices of "
             "step t are kept until then, as a state of computation_dtype. A CPU gives the same results, and saves no time: it "
-            "computes the roots of step t in step t + root_async.",
+            "computes the roots of step t in the step that uses them.",
      .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does when a gradient has NaN or infinity, or would overflow a state. error: it fails, and has "

@@ -184,12 +184,11 @@ Status Optimizer::ListItems() {
 
 RootSchedule Optimizer::ScheduleOf(const Block& block) const {
   const Group& group = groups_[static_cast<size_t>(block.group)];
-  RootSchedule schedule = shampoo::ScheduleOf(group.schedule, block.phase, block.is_preconditioned);
-  if (schedule.task != RootTask::kFromSnapshot || !Owns(block)) return schedule;
-  // The block may have had no gradient then, or its states come from a run without snapshots.
-  const int64_t taken = *reinterpret_cast<const int64_t*>(state_in_ + block.snapshot_step.offset);
-  if (taken != group.program.t - group.settings.root_async) schedule.task = RootTask::kNone;
-  return schedule;
+  // Only the owner of a block has its state, and computes its roots.
+  const bool has_state = block.snapshot_step.present() && Owns(block);
+  const int64_t snapshot_step =
+      has_state ? *reinterpret_cast<const int64_t*>(state_in_ + block.snapshot_step.offset) : 0;
+  return shampoo::ScheduleOf(group.schedule, block.phase, block.is_preconditioned, snapshot_step);
 }
 
 void Optimizer::AddStretches(size_t number, const void* data, Dtype dtype, int64_t elements) {

@@ -239,6 +239,11 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Numbers& number
   made->numbers.resize(groups_.size());
   made->steps.resize(groups_.size());
   made->tasks.resize(plan_->blocks.size());
+  made->snapshot_steps.resize(plan_->blocks.size());
+  made->snapshot_steps_before.resize(plan_->blocks.size());
+  made->has_snapshots = std::any_of(plan_->blocks.begin(), plan_->blocks.end(), [this](const Block& block) {
+    return Owns(block) && block.snapshot_step.present();
+  });
   roots_.Prepare(*plan_);
   if (plan_->placement.replica_world > 1) {
     made->comm = replica_comm_.get();

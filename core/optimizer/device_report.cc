@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What steps on a device have found: taken, counted, told in the log, and raised.
+#include <algorithm>
 #include <utility>
 
 #include "core/base/caught.h"
@@ -52,6 +53,8 @@ Status Optimizer::Settle() {
   const bool made = device.report.steps > asked.steps_before;
   if (!made && device.report.skipped_steps == asked.skipped_before) {
     if (asked.state_in != asked.state_out) device.ForgetAhead();  // there is nothing of it in state_out
+    // The blocks of this rank may have been stepped before another rank's refusal arrived.
+    if (device.comm != nullptr && device.has_snapshots) device.counters_of = nullptr;
     return {};
   }
   // A step that is skipped copies the state, too.
@@ -61,7 +64,14 @@ Status Optimizer::Settle() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (asked.steps[g] != 0) device.counters[g] = asked.steps[g];
   }
+  if (device.has_snapshots && asked.any_task) TakeSnapshotSteps();
   return EnterRootsOfDevice(ticket);
+}
+
+// As the device has reported them last.
+void Optimizer::TakeSnapshotSteps() {
+  OnDevice& device = *device_;
+  std::copy_n(device.engine->snapshot_steps(), device.snapshot_steps.size(), device.snapshot_steps.begin());
 }
 
 bool Optimizer::KnowsCounters() const {
@@ -73,6 +83,10 @@ Status Optimizer::FetchCounters() {
   OnDevice& device = *device_;
   const auto bytes = static_cast<int64_t>(device.counters.size() * sizeof(int64_t));
   SHAMPOO_RETURN_IF_ERROR(device.engine->Download(device.counters.data(), state_in_, bytes, device.stream));
+  if (device.has_snapshots) {
+    SHAMPOO_RETURN_IF_ERROR(device.engine->ReadSnapshotSteps(state_in_, device.stream));
+    TakeSnapshotSteps();
+  }
   device.counters_of = state_in_;
   device.forgets = false;
   return TakeReport(0);
@@ -95,7 +109,7 @@ Status Optimizer::RefusalOf(const cuda::StepReport& report) {
       device_->counters_of = nullptr;
       return RefuseCounter(g, static_cast<int64_t>(report.value));
     case Refusal::kSchedule:
-      device_->counters_of = nullptr;
+      device_->StateChanges(true);  // by something else, or the step was a replay
       return RefuseSchedule(report);
     case Refusal::kLearningRate:
       return RefuseScalar("lr", g, report.value);
@@ -140,12 +154,18 @@ Status Optimizer::RefusalOfBlock(const cuda::StepReport& report) const {
 
 Status Optimizer::RefuseSchedule(const cuda::StepReport& report) const {
   const auto counter = static_cast<int64_t>(report.value);
+  constexpr const char* kAfterSuchAWrite =
+      ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
+  if (report.refused_ticket == device_->last_ticket && report.block >= 0) {
+    const Block& block = plan_->blocks[static_cast<size_t>(report.block)];
+    return WrongState("the state \"", BlockName(ParamOf(block), block),
+                      "/snapshot_step\" is not what the step before it left: its bytes were written by something else",
+                      kNothingChanged, kAfterSuchAWrite);
+  }
   if (report.refused_ticket == device_->last_ticket) {
     return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", and the step before it left ",
                       device_->asked.steps[static_cast<size_t>(report.group)] - 1,
-                      ": its bytes were written by something else", kNothingChanged,
-                      ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena "
-                      "again");
+                      ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,

@@ -113,8 +113,10 @@ Status Optimizer::RecoverRootOfDevice(const Block& block, int k, RootOutcome* ou
   RootSpec spec = MakeRootSpec(settings, block.root, 1, d, block.root_dtype);
   spec.may_be_diagonal = outcome->kind == RootKind::kScalar || outcome->kind == RootKind::kDiagonal;
   spec.id = roots_.FirstOf(&block - plan_->blocks.data()) + k;
-  const StepProgram program = MakeProgram(settings, device.asked.steps[g]);
-  const double correction = task == RootTask::kCompute ? program.factor_correction : program.snapshot_correction;
+  // The step has left there which factor matrices its roots are of.
+  const int64_t snapshot_step = device.snapshot_steps[static_cast<size_t>(&block - plan_->blocks.data())];
+  const double correction =
+      FactorCorrection(settings, task == RootTask::kCompute ? device.asked.steps[g] : -snapshot_step);
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));

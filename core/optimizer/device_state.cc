@@ -55,8 +55,7 @@ Status Optimizer::PutState(int64_t offset, int64_t bytes, const char* from) {
     std::copy_n(from, bytes, to);
     return {};
   }
-  if (offset < CounterBytes(static_cast<int64_t>(groups_.size()))) device_->counters_of = nullptr;
-  device_->ForgetAhead();
+  device_->StateChanges(offset < CounterBytes(static_cast<int64_t>(groups_.size())));
   return device_->engine->Upload(to, from, bytes, device_->stream);
 }
 
@@ -131,6 +130,7 @@ Status Optimizer::InitializeState() {
   if (device_) {
     SHAMPOO_RETURN_IF_ERROR(device_->engine->Initialize(state_out_, -1, device_->stream));
     std::fill(device_->counters.begin(), device_->counters.end(), 0);
+    std::fill(device_->snapshot_steps.begin(), device_->snapshot_steps.end(), 0);
     device_->counters_of = state_out_;
     device_->ForgetAhead();
   } else {
@@ -143,7 +143,7 @@ Status Optimizer::InitializeState() {
 
 Status Optimizer::InitializeFactors(const Block& block) {
   if (device_) {
-    device_->ForgetAhead();
+    device_->StateChanges(false);
     return device_->engine->Initialize(state_out_, &block - plan_->blocks.data(), device_->stream);
   }
   backend_->InitializeFactors(block, SettingsOf(block.group).initial_inverse, state_out_);

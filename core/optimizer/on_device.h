@@ -25,6 +25,9 @@ struct OnDevice {
   bool may_be_replayed = false;
   bool forgets = false;  // the host has said that it may have written an arena by itself
   std::vector<int64_t> counters;
+  // By block of this rank, the state snapshot_step in the same arena; 0 without root_async.
+  std::vector<int64_t> snapshot_steps;
+  bool has_snapshots = false;  // a block of this rank has that state
 
   // The last step that was not captured; what it has found is not taken yet unless `ticket` is 0.
   struct Asked {
@@ -33,7 +36,8 @@ struct OnDevice {
     char* state_out = nullptr;
     std::vector<int64_t> steps;   // by group, the step that it is; 0: the group is not active
     std::vector<RootTask> tasks;  // by block
-    int64_t steps_before = 0;     // that had been made
+    bool any_task = false;
+    int64_t steps_before = 0;  // that had been made
     int64_t skipped_before = 0;
   };
   Asked asked;
@@ -47,9 +51,10 @@ struct OnDevice {
   std::vector<cuda::GroupNumbers> numbers;
   std::vector<int64_t> steps;
   std::vector<RootTask> tasks;
-  bool any_task = false;
+  std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step that the step finds
+  bool any_task = false;                       // of a block of any rank
+  int64_t first_task = -1;                     // the first block with one; -1: none
   bool any_refresh = false;
-  bool any_snapshots = false;
 
   // Roots that the engine computes while steps go on. They may be used as long as each state followed from the one
   // before by a step, with the same settings; else they are computed again when they are due.
@@ -57,6 +62,12 @@ struct OnDevice {
   const char* ahead_of = nullptr;  // the arena that they belong to
   bool uses_ahead = true;          // false once replays may move the state from one arena into another, unseen
   void ForgetAhead() { std::fill(ahead.begin(), ahead.end(), 0); }
+
+  // The state is written by something other than a step.
+  void StateChanges(bool counters_change) {
+    if (counters_change || has_snapshots) counters_of = nullptr;
+    ForgetAhead();
+  }
 
   // The host may have written an arena by itself.
   void Forget() {

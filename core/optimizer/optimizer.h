@@ -198,6 +198,7 @@ class Optimizer {
   Status GiveToDevice(bool captured, const Status& checked);
   Status TakeReport(int64_t ticket);
   Status Settle();
+  void TakeSnapshotSteps();
   bool KnowsCounters() const;
   Status FetchCounters();
   Status RaiseRefusal(const char* when);

@@ -86,37 +86,45 @@ Status Optimizer::PrepareForDevice(bool captured) {
 
 void Optimizer::ListTasks() {
   OnDevice& device = *device_;
+  const OnDevice::Asked& asked = device.asked;
   if (device.ahead_of != state_in_) device.ForgetAhead();
-  device.any_task = device.any_refresh = device.any_snapshots = false;
+  device.any_task = device.any_refresh = false;
+  device.first_task = -1;
   for (size_t g = 0; g < groups_.size(); ++g) groups_[g].schedule = MakeSchedule(groups_[g].settings, device.steps[g]);
   for (size_t b = 0; b < plan_->blocks.size(); ++b) {
     const Block& block = plan_->blocks[b];
     const auto g = static_cast<size_t>(block.group);
     RootTask& task = device.tasks[b];
+    int64_t& snapshot_step = device.snapshot_steps_before[b];
     task = RootTask::kNone;
-    if (!HasGradient(plan_->params[static_cast<size_t>(block.param)])) continue;
-    const int64_t t = device.steps[g];
-    task = shampoo::ScheduleOf(groups_[g].schedule, block.phase, block.is_preconditioned).task;
-    device.any_task = device.any_task || task != RootTask::kNone;
-    device.any_refresh = device.any_refresh || Refreshes(task);
-    if (task != RootTask::kFromSnapshot) continue;
-    device.any_snapshots = true;
-    const bool is_there = device.ahead[b] == t - groups_[g].settings.root_async;
-    if (is_there && device.uses_ahead) task = RootTask::kTakeOver;
+    snapshot_step = device.snapshot_steps[b];
+    // As the step that is not reported yet will leave it, if it is made.
+    if (asked.ticket != 0) snapshot_step = SnapshotStepAfter(asked.tasks[b], snapshot_step, asked.steps[g]);
+    if (!HasGradient(plan_->params[static_cast<size_t>(block.param)]) || !block.is_preconditioned) continue;
+    const GroupSchedule& schedule = groups_[g].schedule;
+    // All ranks are to refuse the same captures, and none knows the states of the others' blocks.
+    bool has_task = IsRegularTask(schedule, block.phase);
+    if (Owns(block)) {
+      task = RootTaskOf(schedule, block.phase, snapshot_step);
+      has_task = has_task || task != RootTask::kNone;
+      device.any_refresh = device.any_refresh || Refreshes(task);
+      const bool is_there = device.uses_ahead && device.ahead[b] == snapshot_step;
+      if (task == RootTask::kFromSnapshot && is_there) task = RootTask::kTakeOver;
+    }
+    if (has_task && device.first_task < 0) device.first_task = static_cast<int64_t>(b);
+    device.any_task = device.any_task || has_task;
   }
 }
 
 // At a step that has more to do than others.
 Status Optimizer::RefuseCapture() const {
   const OnDevice& device = *device_;
-  const auto found =
-      std::find_if(device.tasks.begin(), device.tasks.end(), [](RootTask task) { return task != RootTask::kNone; });
-  const Block& block = plan_->blocks[static_cast<size_t>(found - device.tasks.begin())];
+  const Block& block = plan_->blocks[static_cast<size_t>(device.first_task)];
   const auto g = static_cast<size_t>(block.group);
   const Settings& settings = groups_[g].settings;
   return WrongState("at step ", device.steps[g], " of group ", g, " inverse roots are ",
-                    Refreshes(*found) && *found != RootTask::kCompute ? "taken over" : "due",
-                    " (precondition_frequency ", settings.precondition_frequency,
+                    IsDue(groups_[g].schedule, block.phase) ? "due" : "taken over", " (precondition_frequency ",
+                    settings.precondition_frequency,
                     settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
                     settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
                     "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
@@ -146,7 +154,7 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   if (!checked.ok()) {
     std::fill(device.steps.begin(), device.steps.end(), 0);
     std::fill(device.tasks.begin(), device.tasks.end(), RootTask::kNone);
-    device.any_task = device.any_refresh = device.any_snapshots = false;
+    device.any_task = device.any_refresh = false;
   }
   device.own_failure = checked.Copy();
   args.stream = device.stream;
@@ -157,9 +165,9 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   args.state_out = state_out_;
   args.expected_step = device.steps.data();
   args.tasks = device.tasks.data();
+  args.snapshot_steps = device.snapshot_steps_before.data();
   args.any_task = device.any_task ? 1 : 0;
   args.any_refresh = device.any_refresh ? 1 : 0;
-  args.any_snapshots = device.any_snapshots ? 1 : 0;
   args.captured = captured ? 1 : 0;
   args.told = device.raised;
   args.failure = checked.code();
@@ -182,6 +190,7 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   asked.state_out = state_out_;
   asked.steps = device.steps;
   asked.tasks = device.tasks;
+  asked.any_task = device.any_task;
   asked.steps_before = device.report.steps;
   asked.skipped_before = device.report.skipped_steps;
   return {};

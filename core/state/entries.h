@@ -15,7 +15,7 @@ namespace shampoo {
 // The states of a block that have its shape, by their names; they lie over elements of the parameter.
 inline constexpr std::string_view kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
 
-// The step that the states snapshot.<dim> of a block are of.
+// Whose roots a block uses, and whether those of its states snapshot.<dim> are waiting to be used.
 inline constexpr std::string_view kSnapshotStep = "snapshot_step";
 
 // One named state of an optimizer (shampoo_state_entry of the public header).
@@ -34,7 +34,7 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Without it nothing is waiting for its roots: zeros.
+  // Without it nothing is waiting, and no roots are known to be in use: zeros.
   bool of_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
   // From its first to its last in the arena; a factor matrix and its root may share them.

@@ -6,6 +6,11 @@
 
 namespace shampoo {
 
+double FactorCorrection(const Settings& settings, int64_t t) {
+  if (!settings.use_bias_correction || settings.beta2 >= 1) return 1;
+  return 1 - std::pow(settings.beta2, static_cast<double>(t));
+}
+
 StepProgram MakeProgram(const Settings& settings, int64_t t) {
   const double steps = static_cast<double>(t);
   StepProgram program;
@@ -21,10 +26,7 @@ StepProgram MakeProgram(const Settings& settings, int64_t t) {
   program.moment_keep = settings.grafting_beta2;
   program.moment_add = settings.grafting_beta2 == 1 ? 1 : 1 - settings.grafting_beta2;
 
-  if (settings.use_bias_correction && settings.beta2 < 1) {
-    program.factor_correction = 1 - std::pow(settings.beta2, steps);
-    program.snapshot_correction = 1 - std::pow(settings.beta2, static_cast<double>(t - settings.root_async));
-  }
+  program.factor_correction = FactorCorrection(settings, t);
   program.settings = &settings;
 
   program.filter_keep = settings.beta1;

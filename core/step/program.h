@@ -27,8 +27,7 @@ struct StepProgram {
   double moment_add = 0;
 
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), where the block's schedule says so
-  double factor_correction = 1;
-  double snapshot_correction = 1;      // the factor_correction of step t - root_async
+  double factor_correction = 1;        // of step t; of a snapshot that of its own step
   const Settings* settings = nullptr;  // the group's: by which rules roots are computed
 
   // E <- filter_keep * E + (1 - filter_keep) * G and H = E / filter_correction; H = G if filter_keep is 0
@@ -57,6 +56,9 @@ struct StepProgram {
 // Added to |P| before it divides. The reference adds 1e-16. With a relative epsilon the scale of gradients is to have
 // no influence, and |P| falls as they grow: only a norm of zero is kept from dividing.
 constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
+
+// What divides the factor matrices of step t: 1 without a bias correction of them.
+double FactorCorrection(const Settings& settings, int64_t t);
 
 StepProgram MakeProgram(const Settings& settings, int64_t t);
 

@@ -6,8 +6,9 @@
 
 #include "core/config/settings.h"
 
-// Which steps refresh inverse roots, and what becomes of the gradient in each. Functions of the number of the step and
-// of keys alone, so that ranks, backends and resumed runs agree; host and device compile the same ones.
+// Which steps refresh inverse roots, and what becomes of the gradient in each. Functions of the number of the step, of
+// keys and, with root_async, of the block's own state, so that ranks, backends and resumed runs agree; host and device
+// compile the same ones.
 namespace shampoo {
 
 inline constexpr int64_t kStepLimit = int64_t{1} << 53;  // counters stay below it, and so are exact as doubles
@@ -25,7 +26,7 @@ enum class RootTask : unsigned char {
   kNone,
   kCompute,       // they are computed from the factor matrices as they are now
   kTakeSnapshot,  // the factor matrices are kept, to compute them later
-  kFromSnapshot,  // they are computed from what was kept root_async steps ago, and used from now on
+  kFromSnapshot,  // they are computed from what was kept root_async or more steps ago, and used from now on
   kTakeOver,      // the same, but that they have been computed since, on a device
 };
 
@@ -110,7 +111,7 @@ struct GroupSchedule {
   RefreshKeys keys;
   int64_t t = 0;
   Refresh last;           // at or before t
-  Refresh last_of_taken;  // at or before t - async, where roots may be used that were computed since
+  Refresh last_of_taken;  // at or before t - async, where a block that took part in each step since uses its roots
   int64_t first_interval = 1;
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
@@ -144,20 +145,61 @@ constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Whether the roots of a refresh are used only `async` steps after it. The first roots of a block have none before them
-// that steps could go on with, and no refresh may overtake the one before it.
+// Whether the roots of a refresh may be used `async` steps after it: no later than the next refresh.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
-  return keys.async > 0 && refresh.step != keys.start && refresh.interval > keys.async;
+  return keys.async > 0 && refresh.interval > keys.async;
 }
 
-constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase) {
+// Whether a block with this phase has the refresh at step t.
+constexpr bool IsRefreshedAt(const RefreshKeys& keys, int64_t phase, const Refresh& refresh, int64_t t) {
+  return refresh.step > 0 && t == refresh.step + SpreadOffset(keys, phase, refresh.interval);
+}
+
+// Whether the schedule has a refresh of a block at this step.
+constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
+  return IsRefreshedAt(group.keys, phase, group.last, group.t);
+}
+
+// Whether a block that takes part in every step has something to do for its roots at this one. All ranks come to the
+// same answer, whoever owns the block.
+constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
-  const auto is_at = [&](const Refresh& refresh, int64_t t) {
-    return refresh.step > 0 && t == refresh.step + SpreadOffset(keys, phase, refresh.interval);
-  };
-  if (is_at(group.last, group.t)) return IsDeferred(keys, group.last) ? RootTask::kTakeSnapshot : RootTask::kCompute;
-  const bool follows = is_at(group.last_of_taken, group.t - keys.async) && IsDeferred(keys, group.last_of_taken);
-  return follows ? RootTask::kFromSnapshot : RootTask::kNone;
+  const Refresh& taken = group.last_of_taken;
+  return IsDue(group, phase) || (IsDeferred(keys, taken) && IsRefreshedAt(keys, phase, taken, group.t - keys.async));
+}
+
+// What a block that takes part in this step does for its roots. snapshot_step: its state of that name before the step,
+// which is kept with root_async only (otherwise 0):
+//   0   the block has not used any roots yet
+//   s   the roots of the factor matrices of step s are waiting to be used
+//   -s  they are in use, and none are waiting
+// A refresh takes a snapshot, and the steps go on with the roots that they have, if there are any, if the schedule
+// leaves time for the new ones, and if no older ones are waiting. Otherwise its roots are used at once. A snapshot of
+// this very step is one that another rank's refusal has left there: the step is made again, and takes it anew.
+constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
+  const bool waits = snapshot_step > 0;
+  if (IsDue(group, phase)) {
+    const bool has_roots_alone = snapshot_step < 0 || snapshot_step == group.t;
+    const bool goes_on = has_roots_alone && IsDeferred(group.keys, group.last);
+    return goes_on ? RootTask::kTakeSnapshot : RootTask::kCompute;
+  }
+  return waits && group.t >= snapshot_step + group.keys.async ? RootTask::kFromSnapshot : RootTask::kNone;
+}
+
+// The state snapshot_step of a block after step t did this task.
+constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
+  switch (task) {
+    case RootTask::kTakeSnapshot:
+      return t;
+    case RootTask::kCompute:
+      return -t;
+    case RootTask::kFromSnapshot:
+    case RootTask::kTakeOver:
+      return -before;
+    case RootTask::kNone:
+      break;
+  }
+  return before;
 }
 
 constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
@@ -167,9 +209,10 @@ constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phas
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }
 
-// phase: of the block, with root_spread; otherwise 0.
-constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
-  return {is_preconditioned ? RootTaskOf(group, phase) : RootTask::kNone,
+// phase: of the block, with root_spread; otherwise 0. snapshot_step: see RootTaskOf.
+constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
+                                  int64_t snapshot_step) {
+  return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,
           DirectionRuleOf(group, phase, is_preconditioned)};
 }
 

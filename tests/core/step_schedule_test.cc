@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "core/step/schedule.h"
@@ -74,7 +75,8 @@ TEST_CASE("spread blocks are refreshed once in each interval of their group, in 
     std::vector<int64_t> refreshed;
     for (int64_t t = 1; t <= 600; ++t) {
       const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
-      if (RootTaskOf(group, phase) == RootTask::kCompute) refreshed.push_back(t);
+      if (RootTaskOf(group, phase, 0) == RootTask::kCompute) refreshed.push_back(t);
+      CHECK(IsDue(group, phase) == (!refreshed.empty() && refreshed.back() == t));
     }
     const std::vector<int64_t> of_group = RefreshesByRule(Grown(1, 20, 0.1), 600);
     REQUIRE(refreshed.size() >= of_group.size() - 1);
@@ -88,6 +90,7 @@ TEST_CASE("spread blocks are refreshed once in each interval of their group, in 
 TEST_CASE("with root_async the first refresh and those of short intervals are used at once, later ones deferred") {
   const RefreshKeys keys = Grown(1, 20, 0.1, false, 4);
   const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
+  int64_t snapshot_step = 0;
   for (int64_t t = 1; t <= 380; ++t) {
     const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
     const auto is_refresh = [&](int64_t step) { return std::binary_search(refreshes.begin(), refreshes.end(), step); };
@@ -98,8 +101,41 @@ TEST_CASE("with root_async the first refresh and those of short intervals are us
                               : follows       ? RootTask::kFromSnapshot
                                               : RootTask::kNone;
     CAPTURE(t);
-    CHECK(RootTaskOf(group, 0) == expected);
+    const RootTask task = RootTaskOf(group, 0, snapshot_step);
+    CHECK(task == expected);
+    CHECK(IsRegularTask(group, 0) == (expected != RootTask::kNone));
+    snapshot_step = SnapshotStepAfter(task, snapshot_step, t);
   }
+}
+
+// The tasks of a block in the steps at which it takes part, as "step task" in words.
+std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
+  std::string course;
+  int64_t snapshot_step = 0;
+  for (const int64_t t : steps) {
+    const GroupSchedule group = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
+    const RootTask task = RootTaskOf(group, 0, snapshot_step);
+    snapshot_step = SnapshotStepAfter(task, snapshot_step, t);
+    const char* const names[] = {"none", "compute", "take", "use", "take over"};
+    if (task != RootTask::kNone) course += std::to_string(t) + " " + names[static_cast<size_t>(task)] + ", ";
+  }
+  return course;
+}
+
+TEST_CASE("with root_async a block that misses steps goes by its own state") {
+  const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
+  CHECK(Course(keys, {5, 6, 7, 10, 11, 12, 15, 17}) == "5 compute, 10 take, 12 use, 15 take, 17 use, ");
+  // The first roots are used at once, whenever they come.
+  CHECK(Course(keys, {8, 10, 11, 12, 15, 17}) == "10 compute, 15 take, 17 use, ");
+  // The waiting roots are used at the first step after the delay.
+  CHECK(Course(keys, {5, 10, 11, 14, 15, 17}) == "5 compute, 10 take, 14 use, 15 take, 17 use, ");
+  // New ones do not wait where older ones still do.
+  CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
+  CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
+  // Steps that were refused by another rank after this block was stepped are made again.
+  CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
+  // A refresh that the block misses is made up by the next one alone.
+  CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }
 
 TEST_CASE("a block is preconditioned from its first refresh on, and never without factor matrices") {
@@ -109,12 +145,13 @@ TEST_CASE("a block is preconditioned from its first refresh on, and never withou
     CHECK(first == 30 + phase * 3 / 10);
     for (const int64_t t : {first - 1, first}) {
       const GroupSchedule adam = MakeGroupSchedule(keys, t, Grafting::kAdam, InitialInverse::kIdentity);
-      CHECK(ScheduleOf(adam, phase, true).rule == (t < first ? DirectionRule::kGraft : DirectionRule::kPrecondition));
-      CHECK(ScheduleOf(adam, phase, false).rule == DirectionRule::kGraft);
-      CHECK(ScheduleOf(adam, phase, false).task == RootTask::kNone);
+      CHECK(ScheduleOf(adam, phase, true, 0).rule ==
+            (t < first ? DirectionRule::kGraft : DirectionRule::kPrecondition));
+      CHECK(ScheduleOf(adam, phase, false, 0).rule == DirectionRule::kGraft);
+      CHECK(ScheduleOf(adam, phase, false, 0).task == RootTask::kNone);
     }
     const GroupSchedule none = MakeGroupSchedule(keys, first - 1, Grafting::kNone, InitialInverse::kZero);
-    CHECK(ScheduleOf(none, phase, true).rule == DirectionRule::kZero);
+    CHECK(ScheduleOf(none, phase, true, 0).rule == DirectionRule::kZero);
   }
 }
 

@@ -1430,8 +1430,10 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *
  *   "parameter/block/factor.k"       factor matrix F_k, symmetric, shape[k] x shape[k]
  *   "parameter/block/inverse.k"      inverse root X_k, symmetric, shape[k] x shape[k]
- *   "parameter/block/snapshot.k"     F_k as it was at snapshot_step, its roots to come, symmetric; with root_async
- *   "parameter/block/snapshot_step"  one I64: the step of the group that the snapshots are of, 0: none yet
+ *   "parameter/block/snapshot.k"     F_k as it was at a positive snapshot_step, symmetric; with root_async
+ *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
+ *                                    their roots are waiting to be used; -s: the roots of step s are in use, and none
+ *                                    are waiting; 0: the block has not used any roots yet
  *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one

@@ -43,6 +43,7 @@ class BlockStep {
     for (int k = 0; k < block_.factor_count(); ++k) UpdateFactorOf(k, g);
     if (item_.schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
     if (item_.schedule.refreshes()) RefreshRoots();
+    if (int64_t* const step = SnapshotStep()) *step = SnapshotStepAfter(item_.schedule.task, *step, program_.t);
     ApplyDirectionOf(g);
   }
 
@@ -93,6 +94,12 @@ class BlockStep {
     if (wanted) pair.LoadInverse();
   }
 
+  // nullptr: the block keeps no snapshots.
+  int64_t* SnapshotStep() const {
+    if (!block_.snapshot_step.present()) return nullptr;
+    return reinterpret_cast<int64_t*>(memory_.arena + block_.snapshot_step.offset);
+  }
+
   Real* SnapshotOf(int k) const {
     return reinterpret_cast<Real*>(memory_.arena + block_.snapshot[static_cast<size_t>(k)].offset);
   }
@@ -108,7 +115,6 @@ class BlockStep {
         }
       });
     }
-    *reinterpret_cast<int64_t*>(memory_.arena + block_.snapshot_step.offset) = program_.t;
   }
 
   void RefreshRoots() {
@@ -133,7 +139,8 @@ class BlockStep {
                             memory_.recovery, &scope};
     const SymmetricView<Real> factor =
         item_.schedule.task == RootTask::kFromSnapshot
-            ? SymmetricView<Real>{pair.d(), SnapshotOf(k), program_.snapshot_correction, pair.d()}
+            ? SymmetricView<Real>{pair.d(), SnapshotOf(k), FactorCorrection(*program_.settings, *SnapshotStep()),
+                                  pair.d()}
             : SymmetricView<Real>{pair.d(), pair.factor(), program_.factor_correction, pair.ld()};
     const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
     if (RefreshRoot(item_, k, factor, memory_.arena, memory, inverse)) pair.StoreInverse();

@@ -118,6 +118,10 @@ Status DeviceEngine::Take(int64_t ticket, StepReport* out) const {
   return StatusOfResult(table_->take(engine_, ticket, out));
 }
 
+Status DeviceEngine::ReadSnapshotSteps(const char* arena, void* stream) const {
+  return StatusOfResult(table_->read_snapshot_steps(engine_, arena, stream));
+}
+
 Status DeviceEngine::Download(void* host, const void* device, int64_t bytes, void* stream) const {
   return bytes == 0 ? Status() : StatusOfResult(table_->download(engine_, host, device, bytes, stream));
 }

@@ -35,6 +35,8 @@ class DeviceEngine {
   Status Step(const StepArgs& args, int64_t* ticket) const;
   Status Take(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
+  const int64_t* snapshot_steps() const { return table_->snapshot_steps(engine_); }
+  Status ReadSnapshotSteps(const char* arena, void* stream) const;
   // In the order of the stream, and waited for.
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;

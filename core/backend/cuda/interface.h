@@ -18,7 +18,7 @@
 namespace shampoo::cuda {
 
 // Raised whenever anything in this file, or in the structs of the plan that it hands over, changes.
-inline constexpr int32_t kInterface = 3;
+inline constexpr int32_t kInterface = 4;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // What a call of the plugin ends with. text lives until the thread's next call; nullptr where code is kOk.
@@ -102,12 +102,13 @@ struct StepArgs {
   const void* state_in;
   void* state_out;
   const int64_t* expected_step;  // by group: the number that the step has on the host; 0: the group is not active
-  // By block, as scheduled; kNone where it has no gradient. The device may find that there is no snapshot to go by.
+  // By block: kNone where it has no gradient, or another rank steps it. The device refuses the step if the state that
+  // it is given calls for another task.
   const RootTask* tasks;
-  int32_t any_task;
-  int32_t any_refresh;    // roots are used from this step on that were not before
-  int32_t any_snapshots;  // among them some from snapshots
-  int32_t captured;       // the stream is being captured into a graph: the number of the step is that of the replay
+  const int64_t* snapshot_steps;  // by block: the states of that name before the step
+  int32_t any_task;               // of any rank's blocks
+  int32_t any_refresh;            // roots are used from this step on that were not before
+  int32_t captured;  // the stream is being captured into a graph: the number of the step is that of the replay
   // So many refusals have been raised: a step that finds more of them is stale. The largest that any step was given
   // holds for replays of a captured one, too.
   int64_t told;
@@ -130,8 +131,10 @@ enum class Refusal : int32_t {
   kFactorTooLarge,     // factor `dim`
   kFactorNotFinite,    // in the state, factor `dim`; value: NaN or infinity
   kCounter,            // the group's step counter is value
-  kSchedule,           // the counter is value, and the step was prepared for another
-  kLearningRate,       // a bound number of the group is value
+  // The counter is value, and the step was prepared for another; or, where `block` is not -1, the block's state calls
+  // for another task than the step was prepared for.
+  kSchedule,
+  kLearningRate,  // a bound number of the group is value
   kGradientScale,
   kStale,      // an earlier step was refused, and that was not raised yet
   kOtherRank,  // `rank` refused, or differs: see `difference`
@@ -199,6 +202,10 @@ struct Table {
   Result (*take)(Engine* engine, int64_t ticket, StepReport* out);
   // By factor matrix, in the order of the plan: of steps that take() has waited for.
   const RootStatus* (*roots)(Engine* engine);
+  // By block of this rank with root_async, its state snapshot_step: as left by the steps that take() has waited for, or
+  // as found by read_snapshot_steps, which reads an arena in the order of the stream, and waits for it.
+  const int64_t* (*snapshot_steps)(Engine* engine);
+  Result (*read_snapshot_steps)(Engine* engine, const void* arena, void* stream);
   // Copies in the order of the stream, and waits for them.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);

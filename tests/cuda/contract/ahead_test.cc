@@ -111,6 +111,14 @@ TEST_CASE("blocks without a snapshot keep their roots, beside others that have o
       if (anew && t == 12) SetEpsilon(model);
     };
     CheckCourse(skipped, skips);
+    CheckCourse(
+        [&](uint64_t t, Model* model) {  // used at step 14
+          std::vector<double> bad = Sequence(3, model->elements(3));
+          bad[7] = NAN;
+          if (t == 13) model->SetGradient(3, bad);
+          if (anew && t == 14) SetEpsilon(model);
+        },
+        skips);
     CheckCourse([&](uint64_t t, Model* model) {
       if (t == 13) model->SetState("p3/0/snapshot_step", {anew ? 9.0 : 0.0});
     });

@@ -36,6 +36,7 @@ struct Engine {
   StepReport told{};     // what take() gives
   StepReport written{};  // what steps have written
   std::vector<RootStatus> roots;
+  std::vector<int64_t> snapshot_steps;
   int64_t told_refusals = 0;
   StepArgs captured{};
   std::vector<int64_t> captured_step;
@@ -65,6 +66,7 @@ Result Create(const EngineDesc* desc, Engine** out) {
   size_t factors = 0;
   for (int64_t b = 0; b < desc->plan.block_count; ++b) factors += static_cast<size_t>(desc->plan.blocks[b].order());
   engine->roots.resize(factors);
+  engine->snapshot_steps.resize(static_cast<size_t>(desc->plan.block_count));
   the_engine = engine;
   ++device.engines;
   *out = engine;
@@ -105,6 +107,7 @@ bool Refuse(Engine* engine, Refusal refusal, int32_t group, double value, int64_
   ++report.refusals;
   report.refusal = refusal;
   report.group = group;
+  report.block = -1;
   report.value = value;
   report.refused_ticket = ticket;
   return false;
@@ -200,6 +203,13 @@ void Run(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
   for (int32_t g = 0; g < plan.group_count; ++g) {
     if (args.expected_step[g] != 0) ++static_cast<int64_t*>(args.state_out)[g];
   }
+  for (int64_t b = 0; b < plan.block_count; ++b) {
+    const StateSlot& slot = plan.blocks[b].snapshot_step;
+    if (plan.owned[b] == 0 || !slot.present()) continue;
+    auto* const step = reinterpret_cast<int64_t*>(static_cast<char*>(args.state_out) + slot.offset);
+    *step = SnapshotStepAfter(args.tasks[b], *step, args.expected_step[plan.blocks[b].group]);
+    engine->snapshot_steps[static_cast<size_t>(b)] = *step;
+  }
   size_t first = 0;
   const bool fails = args.any_refresh != 0 && std::exchange(device.fails_roots, false);
   for (int64_t b = 0; b < plan.block_count; ++b) {
@@ -257,6 +267,20 @@ Result Take(Engine* engine, int64_t ticket, StepReport* out) {
 
 const RootStatus* Roots(Engine* engine) { return engine->roots.data(); }
 
+const int64_t* SnapshotSteps(Engine* engine) { return engine->snapshot_steps.data(); }
+
+Result ReadSnapshotSteps(Engine* engine, const void* arena, void* stream) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  device.stream = stream;
+  const PlanView& plan = engine->desc.plan;
+  for (int64_t b = 0; b < plan.block_count; ++b) {
+    const StateSlot& slot = plan.blocks[b].snapshot_step;
+    if (plan.owned[b] == 0 || !slot.present()) continue;
+    std::memcpy(&engine->snapshot_steps[static_cast<size_t>(b)], static_cast<const char*>(arena) + slot.offset, 8);
+  }
+  return Ok();
+}
+
 Result Download(Engine* engine, void* host, const void* from, int64_t bytes, void* stream) {
   {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -310,6 +334,8 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               IsCapturing,
                               Take,
                               Roots,
+                              SnapshotSteps,
+                              ReadSnapshotSteps,
                               Download,
                               Upload,
                               Staging};

@@ -27,15 +27,14 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
         t += interval if growth or k["root_spread"] else frequency - t % frequency
 
 
-def schedule(k: Keys, phase: int, steps: int) -> list[tuple[int, int]]:
-    """Return when a block computes roots: the step of its factor matrices, and the step from which they are used."""
-    found = []
-    for number, (t, interval) in enumerate(refreshes(k)):
+def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
+    """Return the steps at which the roots of a block are due, and whether there is time to use them later."""
+    found = {}
+    for t, interval in refreshes(k):
         if t > steps:
             return found
-        taken = t + (phase * interval // k["precondition_frequency"] if k["root_spread"] else 0)
-        is_deferred = number > 0 and interval > k["root_async"]
-        found.append((taken, taken + (k["root_async"] if is_deferred else 0)))
+        due = t + (phase * interval // k["precondition_frequency"] if k["root_spread"] else 0)
+        found[due] = 0 < k["root_async"] < interval
 
 
 def merged(shape: tuple[int, ...], k: Keys) -> list[int]:
@@ -78,19 +77,25 @@ class Block:
         self.factors = [np.zeros((n, n), weight.dtype) for n in dims]
         self.roots = [(k["initial_inverse"] == "identity") * np.eye(n, dtype=weight.dtype) for n in dims]
         self.filtered, self.moment, self.momentum = (np.zeros_like(weight) for _ in range(3))
-        self.snapshot: tuple[int, list[np.ndarray]] = (0, [])
-        self.schedule: list[tuple[int, int]] = []
+        self.has_roots = False
+        self.waiting: tuple[int, list[np.ndarray]] | None = None  # factor matrices whose roots are not used yet
+        self.schedule: dict[int, bool] = {}
 
     def refresh(self, t: int) -> None:
-        k = self.k
-        if t in [taken for taken, _ in self.schedule]:
-            self.snapshot = (t, list(self.factors))
-        for taken, used in self.schedule:
-            # Without a gradient at the step of the factor matrices the block keeps its roots.
-            if used == t and self.snapshot[0] == taken:
-                corrects = k["use_bias_correction"] and k["beta2"] < 1
-                c = 1 - k["beta2"] ** taken if corrects else 1.0
-                self.roots = [self.root(f / c, self.weight.ndim) for f in self.snapshot[1]]
+        """Take a snapshot where roots are due, and use those of the snapshot at once or when its time has come."""
+        if t in self.schedule:
+            goes_on = self.has_roots and self.waiting is None and self.schedule[t]
+            self.waiting = (t, list(self.factors))
+            if not goes_on:
+                self.use_waiting()
+        elif self.waiting is not None and t >= self.waiting[0] + self.k["root_async"]:
+            self.use_waiting()
+
+    def use_waiting(self) -> None:
+        k, (taken, factors) = self.k, self.waiting
+        c = 1 - k["beta2"] ** taken if k["use_bias_correction"] and k["beta2"] < 1 else 1.0
+        self.roots = [self.root(f / c, self.weight.ndim) for f in factors]
+        self.has_roots, self.waiting = True, None
 
     def graft(self, h: np.ndarray, t: int) -> np.ndarray:
         k = self.k
@@ -102,7 +107,7 @@ class Block:
 
     def direction(self, h: np.ndarray, t: int) -> np.ndarray:
         k, grafts = self.k, self.k["grafting"] != "none"
-        if not self.has_factors or t < self.schedule[0][0]:
+        if not self.has_factors or t < min(self.schedule, default=math.inf):
             return self.graft(h, t) if grafts else h * (k["initial_inverse"] == "identity")
         p = h
         for dim, root in enumerate(self.roots):

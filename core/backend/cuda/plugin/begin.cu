@@ -78,8 +78,7 @@ SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_
   const bool corrects = numbers.use_bias_correction != 0;
   const bool corrects_factors = corrects && numbers.beta2 < 1;
   scalars.factor_correction = corrects_factors ? 1 - pow(numbers.beta2, steps) : 1;
-  const double steps_of_snapshot = static_cast<double>(t - numbers.root_async);
-  scalars.snapshot_correction = corrects_factors ? 1 - pow(numbers.beta2, steps_of_snapshot) : 1;
+  scalars.corrects_factors = corrects_factors ? 1 : 0;
   scalars.filter_keep = numbers.beta1;
   scalars.filter_correction = corrects ? 1 - pow(numbers.beta1, steps) : 1;
   const bool corrects_moment = numbers.grafting == Grafting::kAdam && numbers.grafting_beta2 < 1;
@@ -160,12 +159,19 @@ struct TakeGroupsBody {
     const RefreshKeys keys = RefreshKeysOf(numbers[i]);
     if (keys.spread) return false;  // every step may be another
     const GroupSchedule schedule = MakeGroupSchedule(keys, t, numbers[i].grafting, numbers[i].initial_inverse);
-    return RootTaskOf(schedule, 0) == RootTask::kNone && (t >= keys.start) == (expected[i] >= keys.start);
+    // Whether snapshots are waiting is found by block (JudgeBlocks).
+    return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
 
+SHAMPOO_DEVICE inline void ReportSnapshotStepsTo(const Tables& tables, const Cta& cta, const char* arena) {
+  cta.ForEach(tables.block_count,
+              [&](int64_t b) { tables.reported_snapshot_steps[b] = SnapshotStepOf(tables.blocks[b], arena); });
+}
+
 struct EndStepBody {
   Tables tables;
+  int32_t has_tasks;
   int32_t refreshed;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
@@ -197,12 +203,22 @@ struct EndStepBody {
       Cta::FenceHost();
       *ended = number;
     });
+    if (made && has_tasks != 0 && tables.reported_snapshot_steps != nullptr) {
+      ReportSnapshotStepsTo(tables, cta, tables.state_out);
+    }
     cta.ForEach(refreshed != 0 ? tables.block_count : 0, [&](int64_t b) {
       const DeviceBlock& block = tables.blocks[b];
       if (block.owned == 0) return;
       for (int k = 0; k < block.factors; ++k) tables.told_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
     });
   }
+};
+
+struct ReportSnapshotStepsBody {
+  Tables tables;
+  const char* arena;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const { ReportSnapshotStepsTo(tables, cta, arena); }
 };
 
 constexpr int64_t kCopyWords = 4096;
@@ -270,8 +286,12 @@ cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNum
   return cudaSuccess;
 }
 
-cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool refreshed) {
-  return Launch(stream, 1, EndStepBody{tables, refreshed ? 1 : 0});
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed) {
+  return Launch(stream, 1, EndStepBody{tables, has_tasks ? 1 : 0, refreshed ? 1 : 0});
+}
+
+cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena) {
+  return Launch(stream, 1, ReportSnapshotStepsBody{tables, arena});
 }
 
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes) {

@@ -41,9 +41,11 @@ constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
 // One CTA's judgement of one block.
 class Judgement {
  public:
-  SHAMPOO_DEVICE Judgement(const Tables& tables, const Cta& cta, int64_t b)
+  SHAMPOO_DEVICE Judgement(const Tables& tables, const Cta& cta, int64_t b, bool has_tasks)
       : tables_(tables),
         cta_(cta),
+        index_(b),
+        has_tasks_(has_tasks),
         block_(tables.blocks[b]),
         group_(tables.groups[block_.group]),
         buffers_(tables.buffers[block_.param]),
@@ -53,13 +55,20 @@ class Judgement {
 
   SHAMPOO_DEVICE void Run() {
     const bool takes_part = buffers_.grad != nullptr && group_.active != 0 && tables_.state->refused == 0;
+    const RootSchedule schedule = takes_part ? ScheduleFor(group_, block_, tables_.state_in) : RootSchedule{};
+    const RootTask prepared = PreparedTask(schedule.task);
     cta_.Once([&] {
       work_ = BlockWork{};
       work_.go = takes_part ? 1 : 0;
-      if (takes_part) work_.rule = RuleFor(group_, block_);
+      work_.rule = schedule.rule;
+      work_.task = prepared;
+      work_.divisor = schedule.task == RootTask::kFromSnapshot ? SnapshotCorrection() : group_.factor_correction;
     });
     if (!takes_part) return;
-    const RootTask task = ScheduledTask(group_, block_);
+    const RootTask task = schedule.task;
+    if ((prepared == RootTask::kTakeOver ? RootTask::kFromSnapshot : prepared) != task) {
+      return Refuse(Refusal::kSchedule, 0, 0, static_cast<double>(group_.t - 1), true);
+    }
     const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
     if (block_.owned != 0 && reads_factors) CheckFactors();
     if (work_.refusal != Refusal::kNone) return;
@@ -67,6 +76,18 @@ class Judgement {
   }
 
  private:
+  // What the host has launched for the roots of the block, which it knows to be `own` without root_async.
+  SHAMPOO_DEVICE RootTask PreparedTask(RootTask own) const {
+    if (block_.owned == 0 || !block_.snapshot_step.present()) return own;
+    return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
+  }
+
+  // As FactorCorrection (core/step), of the step of the snapshot.
+  SHAMPOO_DEVICE double SnapshotCorrection() const {
+    if (group_.corrects_factors == 0) return 1;
+    return 1 - pow(group_.factor_keep, static_cast<double>(SnapshotStepOf(block_, tables_.state_in)));
+  }
+
   // |G| is nowhere above it; NaN if a gradient, or a parameter that decays into it, is.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
@@ -227,6 +248,8 @@ class Judgement {
 
   const Tables& tables_;
   const Cta& cta_;
+  const int64_t index_;
+  const bool has_tasks_;
   const DeviceBlock& block_;
   const GroupScalars& group_;
   const Buffers& buffers_;
@@ -237,8 +260,9 @@ class Judgement {
 
 struct JudgeBlockBody {
   Tables tables;
+  int32_t has_tasks;
 
-  SHAMPOO_DEVICE void operator()(const Cta& cta) const { Judgement(tables, cta, cta.index()).Run(); }
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const { Judgement(tables, cta, cta.index(), has_tasks != 0).Run(); }
 };
 
 struct DecideBody {
@@ -250,8 +274,10 @@ struct DecideBody {
     const BlockWork* const work = tables.work;
     // In the order of the plan, so that the first offence is the one that is told.
     const int64_t refusing = cta.First(tables.block_count, [&](int64_t b) {
-      return work[b].refusal != Refusal::kNone &&
-             (work[b].refusal == Refusal::kFactorNotFinite || ChoiceFor(b) == OnNonFinite::kError);
+      const Refusal refusal = work[b].refusal;
+      if (refusal == Refusal::kNone) return false;
+      return refusal == Refusal::kFactorNotFinite || refusal == Refusal::kSchedule ||
+             ChoiceFor(b) == OnNonFinite::kError;
     });
     // What the owner of a block finds alone, in its state, it tells the other ranks in the exchange.
     const auto is_bad = [&](int64_t b) {
@@ -294,8 +320,8 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables) {
   return Launch(stream, tables.scan_tile_count, ScanBody{tables});
 }
 
-cudaError_t JudgeBlocks(cudaStream_t stream, const Tables& tables) {
-  const cudaError_t error = Launch(stream, tables.block_count, JudgeBlockBody{tables});
+cudaError_t JudgeBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks) {
+  const cudaError_t error = Launch(stream, tables.block_count, JudgeBlockBody{tables, has_tasks ? 1 : 0});
   return error != cudaSuccess ? error : Launch(stream, 1, DecideBody{tables});
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/backend/cuda/plugin/call.h"
 #include "core/backend/cuda/plugin/kernels.h"
+#include "core/base/round_up.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -114,8 +115,11 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
+  reported_snapshot_steps_at_ = RoundUp(
+      static_cast<int64_t>(sizeof(ToldReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), sizeof(int64_t));
+  const int64_t reported_steps = ahead_ ? plan_.block_count : 0;
   SHAMPOO_RETURN_IF_ERROR(
-      told_.Allocate(static_cast<int64_t>(sizeof(ToldReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus))));
+      told_.Allocate(reported_snapshot_steps_at_ + reported_steps * static_cast<int64_t>(sizeof(int64_t))));
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
@@ -148,6 +152,9 @@ void Engine::FindTables() {
   if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
   tables_.told = reinterpret_cast<ToldReport*>(told_.device());
   tables_.told_roots = reinterpret_cast<RootStatus*>(told_.device() + sizeof(ToldReport));
+  if (ahead_) {
+    tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(told_.device() + reported_snapshot_steps_at_);
+  }
   tables_.block_count = plan_.block_count;
   tables_.group_count = plan_.group_count;
 
@@ -167,6 +174,15 @@ Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
   SHAMPOO_CUDA_TRY(cudaMemsetAsync(arena, 0, static_cast<size_t>(plan_.state_bytes), stream));
   SHAMPOO_CUDA_TRY(InitializeFactors(stream, tables_, arena, 0, plan_.block_count, initial));
   return RecordWork(stream);
+}
+
+Status Engine::ReadSnapshotSteps(const char* arena, cudaStream_t stream) {
+  if (!ahead_) return {};
+  const DeviceScope scope(device_);
+  SHAMPOO_RETURN_IF_ERROR(scope.status());
+  SHAMPOO_CUDA_TRY(ReportSnapshotSteps(stream, tables_, arena));
+  SHAMPOO_CUDA_TRY(cudaStreamSynchronize(stream));
+  return {};
 }
 
 Status Engine::IsCapturing(cudaStream_t stream, int32_t* captured) {

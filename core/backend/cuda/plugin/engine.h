@@ -33,7 +33,11 @@ struct Engine {
   Status Staging(int64_t bytes, void** out);
 
   void* state() const { return state_; }
+  Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
   const RootStatus* roots() const { return reinterpret_cast<const RootStatus*>(told_.host() + sizeof(ToldReport)); }
+  const int64_t* snapshot_steps() const {
+    return reinterpret_cast<const int64_t*>(told_.host() + reported_snapshot_steps_at_);
+  }
 
  private:
   explicit Engine(const EngineDesc& desc);
@@ -78,6 +82,7 @@ struct Engine {
   std::unique_ptr<DeviceMemory> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory told_;
+  int64_t reported_snapshot_steps_at_ = 0;  // in it
   char* state_ = nullptr;
 
   Tables tables_{};

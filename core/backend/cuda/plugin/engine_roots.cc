@@ -24,9 +24,8 @@ struct Engine::RootPlace {
   void* matrices;
   const int32_t* const* flag_addresses;  // by root
   const int32_t* active;
-  RootStatus* statuses;                        // by root
-  double GroupScalars::*correction = nullptr;  // of the block's group
-  const double* divisors = nullptr;            // or, by block, where this is not nullptr
+  RootStatus* statuses;              // by root
+  const double* divisors = nullptr;  // by block; nullptr: those of its work
 };
 
 // Before the step's kernels: the roots of blocks that are copied over what was given before, or that take what came of
@@ -74,31 +73,35 @@ Status Engine::ComputeAhead(const StepArgs& args, int64_t ticket, const Tables& 
 
 Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Wave& wave) {
   char* const base = workspace_.data();
-  RootPlace place{.solver = roots_.get(),
-                  .handles = &HandlesOf(0),
-                  .workspace = base + layout_.root_workspace,
-                  .matrices = base + layout_.matrices,
-                  .flag_addresses = reinterpret_cast<const int32_t* const*>(base + layout_.flags),
-                  .active = &tables.state->go,
-                  .statuses = tables.roots,
-                  .correction = &GroupScalars::factor_correction};
+  const RootPlace place{.solver = roots_.get(),
+                        .handles = &HandlesOf(0),
+                        .workspace = base + layout_.root_workspace,
+                        .matrices = base + layout_.matrices,
+                        .flag_addresses = reinterpret_cast<const int32_t* const*>(base + layout_.flags),
+                        .active = &tables.state->go,
+                        .statuses = tables.roots};
   SHAMPOO_RETURN_IF_ERROR(ComputeRuns(args, RootTask::kCompute, wave, place));
-  place.correction = &GroupScalars::snapshot_correction;
   return ComputeRuns(args, RootTask::kFromSnapshot, wave, place);
 }
 
-// Blocks with this task, those of a class that lie together at once. They do, as items are sorted by phase.
+// Blocks with this task, those of a class that lie together at once, which items that are sorted by phase mostly do.
+// The matrices of a run have one divisor, and so are of one step.
 Status Engine::ComputeRuns(const StepArgs& args, RootTask task, const Wave& wave, const RootPlace& place) {
   for (const ShapeClass& of_shape : wave.classes) {
-    const auto has_task = [&](size_t i) { return HostTaskOf(args, wave.items[of_shape.first + i]) == task; };
+    const auto item_at = [&](size_t i) -> const WaveItem& { return wave.items[of_shape.first + i]; };
+    const auto step_of = [&](size_t i) {
+      return task == RootTask::kFromSnapshot ? args.snapshot_steps[item_at(i).block - plan_.blocks] : 0;
+    };
     for (size_t i = 0; i < of_shape.count;) {
-      size_t end = i;
-      while (end < of_shape.count && has_task(end)) ++end;
-      if (end > i) {
-        const RootRun run{&of_shape, static_cast<int64_t>(i), static_cast<int64_t>(end - i)};
-        SHAMPOO_RETURN_IF_ERROR(ComputeRun(args, wave, run, place));
+      if (HostTaskOf(args, item_at(i)) != task) {
+        ++i;
+        continue;
       }
-      i = end + 1;
+      size_t end = i + 1;
+      while (end < of_shape.count && HostTaskOf(args, item_at(end)) == task && step_of(end) == step_of(i)) ++end;
+      const RootRun run{&of_shape, static_cast<int64_t>(i), static_cast<int64_t>(end - i)};
+      SHAMPOO_RETURN_IF_ERROR(ComputeRun(args, wave, run, place));
+      i = end;
     }
   }
   return {};
@@ -121,8 +124,8 @@ Status Engine::ComputeRun(const StepArgs& args, const Wave& wave, const RootRun&
     batch.limit = std::min(LargestFinite(block.inverse[at].dtype), LargestFinite(wave.computation));
     batch.root = block.root;
     batch.matrices = static_cast<char*>(place.matrices) + item.matrix_at[at] * element;
-    batch.divisor = place.divisors != nullptr ? place.divisors + (&block - plan_.blocks)
-                                              : &(tables_.groups[block.group].*place.correction);
+    const int64_t b = &block - plan_.blocks;
+    batch.divisor = place.divisors != nullptr ? place.divisors + b : &tables_.work[b].divisor;
     batch.may_be_diagonal = place.flag_addresses + root;
     batch.active = place.active;
     batch.status = place.statuses + root;

@@ -52,11 +52,12 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
     buffers_are_set_ = true;
   }
-  if (ahead_ && args.any_snapshots != 0) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
+  const bool has_tasks = ahead_ && args.any_task != 0;
+  if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
   SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.told, args.failure));
   SHAMPOO_CUDA_TRY(TakeGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
-  SHAMPOO_CUDA_TRY(JudgeBlocks(stream, tables));
+  SHAMPOO_CUDA_TRY(JudgeBlocks(stream, tables, has_tasks));
   if (tables.state_in != tables.state_out) SHAMPOO_CUDA_TRY(CopyState(stream, tables, plan_.state_bytes));
   if (refreshes && layout_.root_count > 0) {
     auto* const flags = reinterpret_cast<const int32_t**>(workspace_.data() + layout_.flags);
@@ -70,7 +71,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     }
     if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
   }
-  SHAMPOO_CUDA_TRY(EndStep(stream, tables, refreshes));
+  SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
   // Last, so that nothing of the step comes behind it.
   return ahead_ ? ComputeAhead(args, ticket, tables) : Status();
 }

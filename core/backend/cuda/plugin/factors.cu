@@ -123,7 +123,7 @@ struct UpdateFactorBody {
     const Real keep = static_cast<Real>(group.factor_keep);
     const Real add = static_cast<Real>(group.factor_add);
     char* const factor = tables.state_out + slot.offset;
-    const RootTask task = ActualTask(tables, tile.block);
+    const RootTask task = tables.work[tile.block].task;
     const bool wanted = tables.work[tile.block].rule == DirectionRule::kPrecondition;
     const StateSlot& inverse_slot = block.inverse[tile.dim];
     const char* const inverse = tables.state_out + inverse_slot.offset;
@@ -165,17 +165,14 @@ struct StoreRootBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    // As the host has it: roots of a block without a snapshot are computed with the others, of whatever there is.
-    const bool scheduled = Refreshes(ScheduledTask(tables.groups[block.group], block));
-    if (!IsStepped(tables, tile.block) || !scheduled) return;
+    if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
     const MatrixPart part(tile, block.dims[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
-    const bool refreshes = Refreshes(ActualTask(tables, tile.block));
-    if (refreshes && status.failure == RootFailure::kNone) {
+    if (status.failure == RootFailure::kNone) {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) {
         const Real value = matrix[r * d + c];
         WriteAs(inverse, slot.dtype, KeptAt(slot.form, d, r, c), value);
@@ -187,13 +184,20 @@ struct StoreRootBody {
       });
       part.Mirror(cta, matrix);
     }
-    if (tile.row > 0 || !refreshes) return;
+    if (tile.row > 0) return;
     auto* const flags = reinterpret_cast<int32_t*>(tables.state_out + block.diagonal.offset);
     cta.Once([&] {
       if (status.diagonal_input == 0) flags[tile.dim] = 0;
     });
   }
 };
+
+SHAMPOO_DEVICE inline void NoteTask(const Tables& tables, int32_t b) {
+  const DeviceBlock& block = tables.blocks[b];
+  if (!block.snapshot_step.present()) return;
+  auto* const step = reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset);
+  *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
+}
 
 // A block that is not stepped has its numbers too, as others are computed with them.
 struct NoteSnapshotsBody {
@@ -205,12 +209,12 @@ struct NoteSnapshotsBody {
       const int32_t b = wave.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       const GroupScalars& group = tables.groups[block.group];
-      if (group.active == 0 || ScheduledTask(group, block) != RootTask::kTakeSnapshot) return;
+      if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
       tables.ahead_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;
       const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
       for (int k = 0; k < block.factors; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
-      *reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset) = group.t;
+      NoteTask(tables, b);
     });
   }
 };
@@ -226,13 +230,14 @@ struct MarkRootsBody {
       const int32_t b = wave.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       if (!IsStepped(tables, b)) return;
-      const RootTask task = ActualTask(tables, b);
+      const RootTask task = tables.work[b].task;
       if (!Refreshes(task)) return;
       for (int k = 0; k < block.factors; ++k) {
         RootStatus& status = tables.roots[block.root_at[k]];
         if (task == RootTask::kTakeOver) status = tables.ahead_roots[block.root_at[k]];
         status.ticket = ticket;
       }
+      NoteTask(tables, b);
     });
   }
 };

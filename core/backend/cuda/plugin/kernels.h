@@ -10,7 +10,7 @@ namespace shampoo::cuda {
 
 // begin.cu
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// By block.
+// By block. Only with root_async.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // told: refusals that have been raised. failure: why this rank's host cannot make the step.
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure);
@@ -18,8 +18,10 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
 // computation dtypes of its blocks.
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
                        const Dtype* narrowest, bool has_tasks);
-// Counters, the report, and what became of roots that were refreshed.
-cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool refreshed);
+// Counters, the report, and what became of roots that were refreshed. has_tasks: of blocks of this rank.
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
+// The states snapshot_step of an arena, to the host.
+cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena);
 // Every byte of the state, where it is to be written elsewhere.
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
@@ -30,8 +32,9 @@ cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* a
 
 // check.cu
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
-// Every block by itself, then all together: what is skipped, and whether the step is refused.
-cudaError_t JudgeBlocks(cudaStream_t stream, const Tables& tables);
+// Every block by itself, then all together: what is skipped, and whether the step is refused. has_tasks: SetTasks has
+// given the tasks of the step; otherwise a block with root_async has none.
+cudaError_t JudgeBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks);
 
 // factors.cu
 // G, dense, into the first buffer of the wave.
@@ -46,7 +49,7 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 // snapshot, where the block's roots are due (or what was computed of it ahead), else X where they are wanted. Snapshots
 // are taken.
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation);
-// What the roots of the wave's snapshots are computed with, and the step that they are of.
+// What the roots of the wave's snapshots are computed with, and that they are waiting.
 cudaError_t NoteSnapshots(cudaStream_t stream, const Tables& tables, const WaveTables& wave);
 // X and the flags of blocks whose roots were due, where they could be computed; else the matrix is the previous X.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,

@@ -106,6 +106,13 @@ const Table kTable = {
     .take = [](Engine* engine, int64_t ticket,
                StepReport* out) { return Guarded([&] { return engine->Take(ticket, out); }); },
     .roots = [](Engine* engine) { return engine->roots(); },
+    .snapshot_steps = [](Engine* engine) { return engine->snapshot_steps(); },
+    .read_snapshot_steps =
+        [](Engine* engine, const void* arena, void* stream) {
+          return Guarded([&] {
+            return engine->ReadSnapshotSteps(static_cast<const char*>(arena), static_cast<cudaStream_t>(stream));
+          });
+        },
     .download =
         [](Engine* engine, void* host, const void* device, int64_t bytes, void* stream) {
           return Guarded([&] {

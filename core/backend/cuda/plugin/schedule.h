@@ -6,23 +6,15 @@
 
 namespace shampoo::cuda {
 
-SHAMPOO_DEVICE inline RootTask ScheduledTask(const GroupScalars& group, const DeviceBlock& block) {
-  return ScheduleOf(group.schedule, block.phase, block.factors > 0).task;
+// The state snapshot_step of a block in an arena; 0 where there is none: without root_async, or on another rank.
+SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const char* arena) {
+  if (block.owned == 0 || !block.snapshot_step.present()) return 0;
+  return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);
 }
 
-// As Optimizer::ScheduleOf (core/optimizer): what is done for the roots of a block that is stepped. kNone where there
-// is no snapshot of the right step.
-SHAMPOO_DEVICE inline RootTask ActualTask(const Tables& tables, int32_t b) {
-  const DeviceBlock& block = tables.blocks[b];
-  const GroupScalars& group = tables.groups[block.group];
-  const RootTask task = ScheduledTask(group, block);
-  if (task != RootTask::kFromSnapshot) return task;
-  const int64_t taken = *reinterpret_cast<const int64_t*>(tables.state_out + block.snapshot_step.offset);
-  return taken == group.t - group.schedule.keys.async ? tables.tasks[b] : RootTask::kNone;
-}
-
-SHAMPOO_DEVICE inline DirectionRule RuleFor(const GroupScalars& group, const DeviceBlock& block) {
-  return ScheduleOf(group.schedule, block.phase, block.factors > 0).rule;
+// As Optimizer::ScheduleOf (core/optimizer). arena: the state before the step.
+SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const GroupScalars& group, const DeviceBlock& block, const char* arena) {
+  return ScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 
 }  // namespace shampoo::cuda

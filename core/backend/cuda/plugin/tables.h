@@ -51,13 +51,13 @@ struct DeviceParam {
 // One step of one group with every scalar worked out, as StepProgram on the host.
 struct GroupScalars {
   double gradient_scale, coupled_decay, factor_keep, factor_add, moment_keep, moment_add, factor_correction;
-  double snapshot_correction;
   double filter_keep, filter_correction, moment_correction, grafting_epsilon, decoupled_decay, momentum, lr;
   double norm_guard;
   int64_t t;
   GroupSchedule schedule;
   int32_t active;
   int32_t nesterov;
+  int32_t corrects_factors;  // factor_correction is that of step t; snapshots have that of their own
   Grafting grafting;
   OnNonFinite on_nonfinite;
   Output output;
@@ -75,8 +75,10 @@ struct BlockWork {
   Refusal refusal;
   int32_t dim;
   int32_t state_at_fault;
+  RootTask task;  // of a block that is stepped
   int64_t element;
   double value;
+  double divisor;  // of the factor matrices whose roots the step computes
   int32_t go;      // its states are written
   int32_t stands;  // its direction cannot be used: parameter and momentum stay
   FitCheck check;
@@ -137,10 +139,11 @@ struct Tables {
   int64_t scan_tile_count;
   double* scanned;  // by tile: the largest magnitudes of gradient and parameter, one after the other
   // Of roots that are computed while steps go on; nullptr where no group has root_async.
-  double* ahead_divisors;   // by block
-  int32_t* ahead_flags;     // by root: may_be_diagonal
-  RootStatus* ahead_roots;  // by root
-  RootTask* tasks;          // by block: those from snapshots, as the host has them in this step
+  double* ahead_divisors;            // by block
+  int32_t* ahead_flags;              // by root: may_be_diagonal
+  RootStatus* ahead_roots;           // by root
+  RootTask* tasks;                   // by block: as the host has them in this step, where it has any
+  int64_t* reported_snapshot_steps;  // by block, in memory of the host
   // Several ranks; nullptr with one.
   char* gathered;
   int32_t exchange_params;

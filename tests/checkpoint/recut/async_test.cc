@@ -1,0 +1,132 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inverse roots that are used some steps after their factor matrices (root_async), of blocks that miss steps: a job of
+// another kind goes on from any step with the bits of one that never stopped.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/checkpoint/faults/files.h"
+#include "tests/distributed/grid.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr uint64_t kLast = 18;
+
+RankSpec Spec(const Keys& more) {
+  RankSpec spec;
+  spec.keys = Keys{{"max_preconditioner_dim", "4"},
+                   {"grafting", "adam"},
+                   {"momentum", "0.9"},
+                   {"beta2", "0.9"},
+                   {"start_preconditioning_step", "5"},
+                   {"precondition_frequency", "4"},
+                   {"root_async", "2"},
+                   {"shard_mode", "gather"}} +
+              more;
+  spec.params = {{"all", {9, 7}}, {"late", {6, 5}}, {"rare", {3, 5}}, {"gaps", {4, 4}}};
+  return spec;
+}
+
+bool HasGradient(size_t param, uint64_t t) {
+  if (param == 1) return t >= 6;                 // after the first refresh
+  if (param == 2) return t % 4 == 0;             // at refreshes alone
+  if (param == 3) return t != 10 && t % 7 != 0;  // not where the roots of step 8 would be used
+  return true;
+}
+
+struct Job {
+  int copies, shards;
+  Division division;
+};
+const std::vector<Job> kJobs = {{1, 1, Division::kFlat},
+                                {2, 1, Division::kFlat},
+                                {1, 3, Division::kFlat},
+                                {2, 2, Division::kRows},
+                                {1, 2, Division::kRows}};
+
+class Run {
+ public:
+  Run(const RankSpec& spec, const Job& job) : grid(spec, job.copies, Divide(spec.params, job.division, job.shards)) {
+    grid.SetPatience(std::chrono::seconds(20));
+    grid.Create();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  void Step(uint64_t t) {
+    grid.FillGradients(100 + t);
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      for (size_t p = 0; p < grid[rank].has_grad.size(); ++p) grid[rank].has_grad[p] = HasGradient(p, t);
+    }
+    grid.Step();
+    REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
+  }
+  void SetParams(const Tensors& whole) {
+    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, whole);
+  }
+  bool HasParams(const Tensors& whole) {
+    for (int rank = 0; rank < grid.world(); ++rank) {
+      if (!SameBits(grid[rank].w, PartOf(grid.spec(rank).params, whole))) return false;
+    }
+    return true;
+  }
+  Grid grid;
+};
+
+void CheckJobs(const Keys& more) {
+  const RankSpec spec = Spec(more);
+  Rank one(spec);
+  REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+  Fill(1, &one.w);
+  std::vector<Tensors> expected = {one.w};  // by step
+  for (uint64_t t = 1; t <= kLast; ++t) {
+    Fill(100 + t, &one.g);
+    for (size_t p = 0; p < one.has_grad.size(); ++p) one.has_grad[p] = HasGradient(p, t);
+    one.Step();
+    REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
+    expected.push_back(one.w);
+  }
+  for (size_t saver = 0; saver < kJobs.size(); ++saver) {
+    const Scratch scratch;
+    const auto directory = [&](uint64_t t) { return scratch / std::to_string(t); };
+    Run saved(spec, kJobs[saver]);
+    saved.grid.FillParams(1);
+    for (uint64_t t = 1; t <= kLast; ++t) {
+      saved.Step(t);
+      CAPTURE(saver);
+      CAPTURE(t);
+      CHECK(saved.HasParams(expected[t]));
+      saved.grid.Save(directory(t));
+      REQUIRE_MESSAGE(saved.grid.All(SHAMPOO_OK), saved.grid.Errors());
+    }
+    for (uint64_t from = 1; from < kLast; ++from) {
+      const size_t loader = (saver + 1 + from % (kJobs.size() - 1)) % kJobs.size();
+      Run resumed(spec, kJobs[loader]);
+      resumed.grid.Load(directory(from));
+      REQUIRE_MESSAGE(resumed.grid.All(SHAMPOO_OK), resumed.grid.Errors());
+      resumed.SetParams(expected[from]);
+      for (uint64_t t = from + 1; t <= kLast; ++t) {
+        resumed.Step(t);
+        CAPTURE(saver);
+        CAPTURE(loader);
+        CAPTURE(from);
+        CAPTURE(t);
+        CHECK(resumed.HasParams(expected[t]));
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks that miss steps go on from any step with root_async, on other ranks, with the bits of one") {
+  CheckJobs({});
+}
+
+TEST_CASE("the same with spread and growing intervals of refreshes") {
+  CheckJobs({{"root_spread", "true"}});
+  CheckJobs({{"refresh_growth", "0.5"}, {"root_spread", "true"}, {"start_preconditioning_step", "1"}});
+}
+
+}  // namespace
+}  // namespace shampoo_test

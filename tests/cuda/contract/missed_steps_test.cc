@@ -1,0 +1,325 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// root_async where blocks miss steps: each goes by its own state, which the device has.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/cuda/contract/pair.h"
+#include "tests/cuda/tools/device_ranks.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr uint64_t kLast = 22;
+
+// Roots are due at steps 5, 10, 15 and 20, and deferred by 3 where a block has some already.
+ModelSpec MissingSteps(const Keys& more = {}) {
+  Keys keys = {{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return FiveShapes(keys);
+}
+
+bool HasGradient(size_t p, uint64_t t) {
+  switch (p) {
+    case 0:
+      return t != 13;
+    case 1:
+      return t >= 6;
+    case 2:
+      return t % 5 == 0;
+    case 3:
+      return t != 10;
+    case 4:
+      return t < 13 || t > 15;
+    default:  // the shape of the first
+      return t < 11 || t > 17;
+  }
+}
+
+void Step(Model* model, uint64_t t) {
+  model->FillGradients(t);
+  for (size_t p = 0; p < model->params(); ++p) model->DropGradient(p, !HasGradient(p, t));
+  model->Step();
+}
+
+std::string KeyOf(size_t p, const char* state) { return "p" + std::to_string(p) + "/0/" + state; }
+double SnapshotStep(const Model& model, size_t p) { return model.State(KeyOf(p, "snapshot_step"))[0]; }
+
+TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from the same steps on") {
+  const Keys growing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "2"}, {"root_spread", "true"}};
+  for (const Keys& more : {Keys{}, Keys{{"root_spread", "true"}}, growing, Keys{{"root_method", "newton"}}}) {
+    for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
+      for (const int order : {DOUBLE_RANDOM, DOUBLE_AS_LATE_AS_POSSIBLE}) {
+        const Stage stage(order);
+        const TestStream stream;
+        Pair pair(MissingSteps(more), stream);
+        for (uint64_t t = 1; t <= kLast; ++t) {
+          pair.Each([&](Model& model) {
+            // What the device has computed meanwhile is of no use then.
+            if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
+            Step(&model, t);
+          });
+          CAPTURE(more.size());
+          CAPTURE(other_epsilon);
+          CAPTURE(t);
+          CHECK(pair.Apart() < 1e-3);
+          for (size_t p = 0; p < pair.host.params(); ++p) {
+            CHECK(SnapshotStep(pair.device, p) == SnapshotStep(pair.host, p));
+          }
+        }
+        CHECK(pair.DifferingCounters() == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("the device uses first roots at once, and waiting ones at the first step after the delay") {
+  const Stage stage;
+  const TestStream stream;
+  Model model(MissingSteps(), stream);
+  model.FillParams(1);
+  struct Change {
+    size_t p;
+    uint64_t t;
+    double snapshot_step;  // after step t, which is the only one of the two before and after that changes the roots
+  };
+  const Change changes[] = {{0, 14, -10}, {1, 10, -10}, {2, 5, -5},  {2, 15, -15},
+                            {3, 18, -15}, {4, 16, -10}, {5, 18, -10}};
+  std::vector<std::vector<std::vector<double>>> inverses(model.params());  // by parameter and step
+  const auto note = [&] {
+    for (size_t p = 0; p < model.params(); ++p) inverses[p].push_back(model.State(KeyOf(p, "inverse.0")));
+  };
+  note();
+  for (uint64_t t = 1; t <= kLast; ++t) {
+    Step(&model, t);
+    note();
+    for (const Change& change : changes) {
+      if (change.t == t) CHECK(SnapshotStep(model, change.p) == change.snapshot_step);
+    }
+  }
+  for (const Change& change : changes) {
+    CAPTURE(change.p);
+    CAPTURE(change.t);
+    const auto& of = inverses[change.p];
+    CHECK(of[change.t] != of[change.t - 1]);
+    CHECK(of[change.t - 1] == of[change.t - 2]);
+    CHECK(of[change.t + 1] == of[change.t]);
+  }
+}
+
+TEST_CASE("steps between arenas, and from a checkpoint of any step, have the bits of steps in place") {
+  const Stage stage;
+  const TestStream stream;
+  ModelSpec spec = MissingSteps();
+  Model plain(spec, stream);
+  Model moving(spec, stream);
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(moving.plan, 0, "state", &bytes));
+  const DeviceBytes arenas[] = {DeviceBytes(static_cast<size_t>(bytes)), DeviceBytes(static_cast<size_t>(bytes))};
+  spec.state = arenas[1].get();
+  spec.state_bytes = static_cast<size_t>(bytes);
+  { const Model fresh(spec, stream); }
+  spec.state = nullptr;
+  plain.FillParams(1);
+  moving.FillParams(1);
+  const auto path = [](uint64_t t) {
+    return (std::filesystem::temp_directory_path() /
+            ("shampoo_missed_" + std::to_string(getpid()) + "_" + std::to_string(t)))
+        .string();
+  };
+  std::vector<std::vector<std::vector<double>>> params(kLast + 1);
+  for (uint64_t t = 1; t <= kLast; ++t) {
+    CAPTURE(t);
+    Must(shampoo_optimizer_bind_state(moving.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
+    Step(&plain, t);
+    Step(&moving, t);
+    CHECK(BitsOf(moving) == BitsOf(plain));
+    std::filesystem::remove_all(path(t));
+    Must(shampoo_save(&plain.optimizer, 1, nullptr, path(t).c_str(), stream));
+    for (size_t p = 0; p < plain.params(); ++p) params[t].push_back(plain.ParamValues(p));
+  }
+  for (uint64_t from = 1; from < kLast; ++from) {
+    CAPTURE(from);
+    Model resumed(spec, stream);
+    Must(shampoo_load(&resumed.optimizer, 1, nullptr, path(from).c_str(), stream));
+    std::filesystem::remove_all(path(from));
+    for (size_t p = 0; p < resumed.params(); ++p) resumed.SetParam(p, params[from][p]);
+    for (uint64_t t = from + 1; t <= kLast; ++t) Step(&resumed, t);
+    CHECK(BitsOf(resumed) == BitsOf(plain));
+  }
+  std::filesystem::remove_all(path(kLast));
+}
+
+TEST_CASE("a step at which waiting roots would be used is neither captured nor replayed") {
+  const Stage stage;
+  const TestStream stream;
+  Model model(MissingSteps(), stream);
+  model.FillParams(1);
+  const auto fill = [&](uint64_t t, bool with_first) {
+    model.FillGradients(t);
+    model.DropGradient(0, !with_first);
+    model.Bind();
+  };
+  for (uint64_t t = 1; t <= 12; ++t) {
+    fill(t, true);
+    model.Step();
+  }
+  fill(13, false);  // the first block goes on waiting
+  model.Step();
+  const auto capture = [&](cudaGraphExec_t* exec) {
+    MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    const shampoo_status status = model.TryStep();
+    cudaGraph_t graph = nullptr;
+    MustCuda(cudaStreamEndCapture(stream, &graph));
+    if (exec != nullptr) MustCuda(cudaGraphInstantiate(exec, graph, 0));
+    MustCuda(cudaGraphDestroy(graph));
+    return status;
+  };
+  fill(14, true);
+  CHECK(capture(nullptr) == SHAMPOO_E_STATE);
+  CHECK(std::string(shampoo_last_error()).find("at step 14 of group 0 inverse roots are taken over") !=
+        std::string::npos);
+  // Without that block, a step like others.
+  fill(14, false);
+  cudaGraphExec_t without = nullptr;
+  REQUIRE(capture(&without) == SHAMPOO_OK);
+  MustCuda(cudaGraphLaunch(without, stream));
+  CHECK(model.State("group.0/step")[0] == 14);
+  MustCuda(cudaGraphExecDestroy(without));
+  for (uint64_t t = 15; t <= 21; ++t) {
+    fill(t, t != 15);
+    model.Step();
+  }
+  CHECK(SnapshotStep(model, 0) == 20);
+  // With all blocks at step 22, which is captured and replayed, and then replayed at step 23, at which roots are used.
+  fill(22, true);
+  cudaGraphExec_t with = nullptr;
+  REQUIRE(capture(&with) == SHAMPOO_OK);
+  MustCuda(cudaGraphLaunch(with, stream));
+  CHECK(model.State("group.0/step")[0] == 22);
+  MustCuda(cudaGraphLaunch(with, stream));
+  CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_STATE);
+  CHECK(std::string(shampoo_last_error()).find("due or taken over") != std::string::npos);
+  CHECK(model.State("group.0/step")[0] == 22);
+  fill(23, false);
+  model.Step();
+  // Another captured step, at which the first block has waited for more than the delay.
+  fill(24, true);
+  CHECK(capture(nullptr) == SHAMPOO_E_STATE);
+  model.Step();
+  CHECK(SnapshotStep(model, 0) == -20);
+  MustCuda(cudaGraphExecDestroy(with));
+}
+
+TEST_CASE("a state whose snapshots are others than the host knows of is refused once") {
+  const Stage stage;
+  const TestStream stream;
+  ModelSpec spec = MissingSteps();
+  Model other(spec, stream);
+  int64_t bytes = 0;
+  Must(shampoo_plan_bytes(other.plan, 0, "state", &bytes));
+  const DeviceBytes arena(static_cast<size_t>(bytes));
+  const DeviceBytes others(static_cast<size_t>(bytes));
+  spec.state_bytes = static_cast<size_t>(bytes);
+  spec.state = arena.get();
+  Model model(spec, stream);
+  spec.state = others.get();
+  Model source(spec, stream);
+  for (Model* const one : {&model, &source}) {
+    one->FillParams(1);
+    for (uint64_t t = 1; t <= 12; ++t) {
+      one->FillGradients(one == &source ? 50 + t : t);
+      one->DropGradient(3, one == &source && t == 10);
+      one->Step();
+    }
+  }
+  MustCuda(cudaMemcpyAsync(arena.get(), others.get(), spec.state_bytes, cudaMemcpyDeviceToDevice, stream));
+  for (size_t p = 0; p < model.params(); ++p) model.SetParam(p, source.ParamValues(p));
+  model.FillGradients(13);
+  source.FillGradients(13);
+  model.Step();  // tells nothing yet
+  CHECK(model.TryStep() == SHAMPOO_E_STATE);
+  const std::string text = shampoo_last_error();
+  CAPTURE(text);
+  CHECK(text.find("\"p3/0/snapshot_step\" is not what the step before it left") != std::string::npos);
+  CHECK(text.find("shampoo_optimizer_bind_state") != std::string::npos);
+  CHECK(model.State("group.0/step")[0] == 12);
+  // The call after it reads the state, and uses no roots of the one before.
+  model.Step();
+  source.Step();
+  for (uint64_t t = 14; t <= kLast; ++t) {
+    for (Model* const one : {&model, &source}) {
+      one->FillGradients(t);
+      one->Step();
+    }
+  }
+  CHECK(BitsOf(model) == BitsOf(source));
+}
+
+TEST_CASE("a step that one rank refuses is made again on all, where snapshots are taken and where they are used") {
+  constexpr int kRanks = 3;
+  for (const uint64_t refused : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
+    CAPTURE(refused);
+    const Stage stage;
+    DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
+    ranks.FillParams(1);
+    for (uint64_t t = 1; t <= 19; ++t) {
+      ranks.FillGradients(t);
+      if (t == refused) {
+        std::vector<double> bad = Sequence(77, ranks[1].elements(3));
+        bad[2] = NAN;
+        ranks[1].SetGradient(3, bad);
+        ranks.Step();
+        CHECK(ranks.Unless(SHAMPOO_E_NUMERIC) == "");
+        ranks.FillGradients(t);
+      }
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+      CHECK(ranks.SameParams());
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (const std::string& key : ranks[rank].Keys()) {
+        if (key.ends_with("/snapshot_step")) CHECK(ranks[rank].State(key)[0] == -15);
+      }
+    }
+  }
+}
+
+TEST_CASE("blocks of several ranks that miss steps are those of one rank") {
+  constexpr int kRanks = 3;
+  for (const char* lag : {"0", "1"}) {
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec = MissingSteps({{"status_lag", lag}, {"comm_bucket_bytes", "128"}});
+    Model alone(spec, stream);
+    DeviceRanks ranks(spec, kRanks);
+    alone.FillParams(1);
+    ranks.FillParams(1);
+    for (uint64_t t = 1; t <= kLast; ++t) {
+      Step(&alone, t);
+      ranks.FillGradients(t);
+      for (int rank = 0; rank < kRanks; ++rank) {
+        for (size_t p = 0; p < alone.params(); ++p) ranks[rank].DropGradient(p, !HasGradient(p, t));
+      }
+      ranks.Step();
+      CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    }
+    ranks.Status();
+    CHECK(ranks.Unless(SHAMPOO_OK) == "");
+    const auto params = ranks.Params();
+    for (size_t i = 0; i < params.size(); ++i) {
+      CAPTURE(i);
+      CHECK(Distance(params[i], alone.ParamValues(i % alone.params())) < 1e-6);
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (const std::string& key : ranks[rank].Keys()) {
+        if (key.ends_with("/snapshot_step")) CHECK(ranks[rank].State(key) == alone.State(key));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
