@@ -11,6 +11,10 @@
 
 namespace shampoo {
 
+// The orders of matrices whose inverse square root in float32 is computed without eigenvectors.
+inline constexpr int64_t kLeastByResolvents = 8;
+inline constexpr int64_t kLargestByResolvents = 512;
+
 // Memory for roots of matrices up to n x n. The root itself is put together in it, so that the old inverse survives a
 // failure.
 template <typename Root>
@@ -21,10 +25,12 @@ struct RootWorkspace {
 
   // Elements of Root that a method needs.
   static int64_t Elements(RootMethod method, int64_t n) {
-    const int64_t eigen = n * n + blas::EigenWork(n);
+    const int64_t eigen = n * n + std::max(blas::EigenWork(n), ResolventWork(n));
     // A coupled iteration that fails is followed by an eigendecomposition.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }
+  // What a root without eigenvectors needs beyond the matrix itself (resolvent_root.cc).
+  static constexpr int64_t ResolventWork(int64_t n) { return n <= kLargestByResolvents ? 2 * n * n + 152 * n + 16 : 0; }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 
   // Vectors of n elements, 0 to 3.
