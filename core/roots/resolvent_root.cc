@@ -18,29 +18,34 @@
 namespace shampoo {
 namespace {
 
-// Columns of the sum that are computed at a time, and reflectors of a panel.
+// Columns of the sum that are computed at a time, and most reflectors of a panel.
 constexpr int64_t kWidth = ResolventSum::kColumns;
+// Reflectors of a panel: the work on a panel alone grows with its width, and products get faster.
+constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
 // Vectors for the check of the result, which are multiplied by Q with the generators.
 constexpr int64_t kProbes = 3;
 constexpr int64_t kMostStride = ZolotarevSum::kMostPoles + kProbes;
 // Of ResolventResult::root_error. 30 times what was seen at the largest condition.
 constexpr double kLargestRootError = 1e-5;
 
-constexpr int64_t ReductionWidth(int64_t n) { return n < 384 ? 16 : 32; }
+// Columns that LAPACK reduces before it updates the rest.
+constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 : 32; }
 
 // The parts of the memory behind the matrix.
 struct Memory {
-  float *v, *x;                      // n x n: reflectors, root
+  int64_t ld;                        // of v
+  float *v, *x;                      // n x ld: reflectors; n x n: root
   double *d, *e, *u, *y, *z;         // n each: T, and vectors
   double* inverses;                  // ResolventSum::Elements
   float *tau, *narrow_d, *narrow_e;  // n each
   float* generators;                 // n x kMostStride
-  float *panel, *products;           // kWidth x n each
+  float *panel, *products;           // kWidth x ld, kWidth x n
 
   Memory(int64_t n, float* memory) {
+    ld = RoundUp(n, int64_t{TridiagonalKernels::kRowMultiple});
     v = memory;
-    x = v + n * n;
-    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<uintptr_t>(x + n * n)));
+    x = v + n * ld;
+    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<uintptr_t>(x + n * n), uintptr_t{64}));
     const auto wide = [&next_wide](int64_t count) { return std::exchange(next_wide, next_wide + count); };
     d = wide(n);
     e = wide(n);
@@ -53,14 +58,38 @@ struct Memory {
     tau = narrow(n);
     narrow_d = narrow(n);
     narrow_e = narrow(n);
-    panel = narrow(kWidth * n);
+    panel = narrow(kWidth * ld);
     products = narrow(kWidth * n);
     generators = narrow(n * kMostStride);
   }
 
  private:
-  static uintptr_t RoundUp(uintptr_t address) { return (address + 63) / 64 * 64; }
+  template <typename Integer>
+  static Integer RoundUp(Integer value, Integer multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
 };
+
+// Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
+int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
+  const auto reduce = BestKernels().tridiagonal.reduce;
+  if (reduce == nullptr || by_lapack) memory->ld = n;
+  const int64_t ld = memory->ld;
+  for (int64_t i = 0; i < n; ++i) {
+    float* const row = memory->v + i * ld;
+    std::copy(a + i * n, a + i * n + i + 1, row);
+    std::fill(row + i + 1, row + ld, 0.0f);
+  }
+  if (reduce != nullptr && !by_lapack) {
+    reduce(memory->v, ld, n, memory->d, memory->e, memory->tau, memory->panel);
+    return 0;
+  }
+  const int info =
+      blas::Sytrd(n, memory->v, memory->narrow_d, memory->narrow_e, memory->tau, ReductionWidth(n), memory->panel);
+  std::copy(memory->narrow_d, memory->narrow_d + n, memory->d);
+  std::copy(memory->narrow_e, memory->narrow_e + n - 1, memory->e);
+  return info;
+}
 
 // X, and beside it the generators and probes, which Q multiplies from the left while X is multiplied from both sides.
 class Window {
@@ -102,17 +131,18 @@ class Window {
   void Apply(const ReflectorPanel<float>& panel) const {
     const int64_t k = panel.count;
     const int64_t c = panel.columns;
+    const int64_t ld = memory_.ld;
     float* const x = memory_.x;
     float* const w = memory_.products;
     // H X H^T = X - Y^T W - W^T Y with W = V X - S Y / 2, S = V X V^T.
     std::array<float, kWidth * kWidth> s;
-    blas::SymmLower(k, c, x, n_, panel.v, n_, w, n_);
-    blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, n_, s.data(), k);
-    blas::Gemm({false, false, -0.5f, 1}, k, c, k, s.data(), k, panel.y, n_, w, n_);
-    blas::Syr2k(c, k, -1, panel.y, n_, w, n_, x, n_);
+    blas::SymmLower(k, c, x, n_, panel.v, ld, w, n_);
+    blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, ld, s.data(), k);
+    blas::Gemm({false, false, -0.5f, 1}, k, c, k, s.data(), k, panel.y, ld, w, n_);
+    blas::Syr2k(c, k, -1, panel.y, ld, w, n_, x, n_);
     std::array<float, kWidth * kMostStride> products;
-    blas::Gemm(k, stride_, c, panel.v, n_, memory_.generators, stride_, products.data(), stride_);
-    blas::Gemm({true, false, -1, 1}, c, stride_, k, panel.y, n_, products.data(), stride_, memory_.generators, stride_);
+    blas::Gemm(k, stride_, c, panel.v, ld, memory_.generators, stride_, products.data(), stride_);
+    blas::Gemm({true, false, -1, 1}, c, stride_, k, panel.y, ld, products.data(), stride_, memory_.generators, stride_);
   }
 
  private:
@@ -164,19 +194,15 @@ bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n) {
          !spec.pseudo_inverse && !spec.eigenvectors && n >= kLeastByResolvents && n <= kLargestByResolvents;
 }
 
-ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace) {
+ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack) {
   ResolventResult result;
-  const Memory memory(n, workspace.Work(n));
+  Memory memory(n, workspace.Work(n));
   const float* const a = workspace.Matrix(n);
-  for (int64_t i = 0; i < n; ++i) std::copy(a + i * n, a + i * n + i + 1, memory.v + i * n);
-  const int64_t reduction = std::min(ReductionWidth(n), kWidth);
-  result.solver_info = blas::Sytrd(n, memory.v, memory.narrow_d, memory.narrow_e, memory.tau, reduction, memory.panel);
+  result.solver_info = Reduce(n, a, by_lapack, &memory);
   if (result.solver_info != 0) {
     result.suitable = true;
     return result;
   }
-  std::copy(memory.narrow_d, memory.narrow_d + n, memory.d);
-  std::copy(memory.narrow_e, memory.narrow_e + n - 1, memory.e);
   const Tridiagonal t{n, memory.d, memory.e};
   const EigenvalueBounds bounds = BoundEigenvalues(t);
   result.least = std::min(bounds.least, 0.0);
@@ -202,10 +228,10 @@ ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<flo
   MultiplyTridiagonal(t, shift, memory.z, memory.y);
   result.root_error = Distance(n, memory.y, memory.u);
 
-  for (int64_t first = 0; first < n - 1; first += kWidth) {
-    const int64_t count = std::min(kWidth, n - 1 - first);
-    const ReflectorPanel<float> panel{first, count, first + count, memory.v + (first + 1) * n, memory.panel};
-    PreparePanel(panel, n, memory.tau + first);
+  for (int64_t first = 0; first < n - 1; first += PanelWidth(n)) {
+    const int64_t count = std::min(PanelWidth(n), n - 1 - first);
+    const ReflectorPanel<float> panel{first, count, first + count, memory.v + (first + 1) * memory.ld, memory.panel};
+    PreparePanel(panel, memory.ld, memory.tau + first);
     window.Grow(first, count);
     window.Apply(panel);
   }

@@ -30,7 +30,8 @@ bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // The matrix is in workspace.Matrix(n) (lower triangle), and stays there. epsilon: added to its eigenvalues after they
 // have been raised until the least is not below 0.
-ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace);
+// by_lapack: reduces by LAPACK even if there is a faster kernel, for tests.
+ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 
 // As EigenRoot; *x is always the root of the scaled matrix, which the caller multiplies by 2^(-scale / 2). *suitable:
 // false if the root needs eigenvectors, for which the workspace still holds the matrix.

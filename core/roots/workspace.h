@@ -30,7 +30,9 @@ struct RootWorkspace {
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }
   // What a root without eigenvectors needs beyond the matrix itself (resolvent_root.cc).
-  static constexpr int64_t ResolventWork(int64_t n) { return n <= kLargestByResolvents ? 2 * n * n + 152 * n + 16 : 0; }
+  static constexpr int64_t ResolventWork(int64_t n) {
+    return n <= kLargestByResolvents ? 2 * n * n + 168 * n + 512 : 0;
+  }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 
   // Vectors of n elements, 0 to 3.
