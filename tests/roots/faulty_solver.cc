@@ -84,7 +84,7 @@ ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, doub
   if (!result.suitable || !roots_test::Faults().Find(spec.id, rung, &fault)) return result;
   if (fault == roots_test::Fault::kReported) result.solver_info = 3;
   if (fault == roots_test::Fault::kNan) result.x[n * n / 2] = std::numeric_limits<float>::quiet_NaN();
-  if (fault == roots_test::Fault::kGarbage) result.x[n * n / 2] *= 1.01f;
+  if (fault == roots_test::Fault::kGarbage) result.x[n * n / 2] += static_cast<float>(0.01 * result.largest_of_x);
   return result;
 }
 
