@@ -8,12 +8,9 @@
 #include "core/base/tiles.h"
 #include "core/blas/blas.h"
 #include "core/config/settings.h"
+#include "core/roots/resolvent_orders.h"
 
 namespace shampoo {
-
-// The orders of matrices whose inverse square root in float32 is computed without eigenvectors.
-inline constexpr int64_t kLeastByResolvents = 8;
-inline constexpr int64_t kLargestByResolvents = 512;
 
 // Memory for roots of matrices up to n x n. The root itself is put together in it, so that the old inverse survives a
 // failure.
@@ -31,7 +28,8 @@ struct RootWorkspace {
   }
   // What a root without eigenvectors needs beyond the matrix itself (resolvent_root.cc).
   static constexpr int64_t ResolventWork(int64_t n) {
-    return n <= kLargestByResolvents ? 2 * n * n + 168 * n + 512 : 0;
+    const int64_t largest = std::min(n, kLargestByResolvents);
+    return n < kLeastByResolvents ? 0 : 2 * largest * largest + 168 * largest + 512;
   }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 
