@@ -47,6 +47,16 @@ void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const 
               0.0, c, Int(ldc));
 }
 
+void SymmLower(int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c, int64_t ldc) {
+  cblas_ssymm(CblasRowMajor, CblasRight, CblasLower, Int(m), Int(n), 1.0f, x, Int(ldx), b, Int(ldb), 0.0f, c, Int(ldc));
+}
+
+void Syr2k(int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+           int64_t ldc) {
+  cblas_ssyr2k(CblasRowMajor, CblasLower, CblasTrans, Int(n), Int(k), alpha, a, Int(lda), b, Int(ldb), 1.0f, c,
+               Int(ldc));
+}
+
 void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y) {
   cblas_sgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, Int(n), Int(n), 1.0f, a, Int(n), x, 1, 0.0f, y, 1);
 }

@@ -36,6 +36,13 @@ void Symm(bool right, int64_t m, int64_t n, const float* x, int64_t ldx, const f
 void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const double* b, int64_t ldb, double* c,
           int64_t ldc);
 
+// C (m x n) <- B X, X symmetric, its lower triangle stored.
+void SymmLower(int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c, int64_t ldc);
+
+// C <- alpha (A^T B + B^T A) + C (A and B: k x n). Only the lower triangle of C (n x n) is read and written.
+void Syr2k(int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+           int64_t ldc);
+
 // C (m x n) <- A (m x k) B (k x n).
 template <typename Real>
 void Gemm(int64_t m, int64_t n, int64_t k, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c,

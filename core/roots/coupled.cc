@@ -6,13 +6,14 @@
 #include <cmath>
 #include <utility>
 
+#include "core/blas/symmetric_product.h"
 #include "core/roots/matrix.h"
 
 namespace shampoo {
 namespace {
 
 // All matrices of an iteration are polynomials of one symmetric matrix: symmetric, and they commute. So a square is a
-// SYRK, at half the price of a product, and a power goes into Y by squaring.
+// SYRK, of other products one triangle is computed, too, at half the price, and a power goes into Y by squaring.
 template <typename Root>
 class Iteration {
  public:
@@ -72,7 +73,7 @@ class Iteration {
     for (int64_t i = order - 3; i >= 0; --i) {
       // T <- T - T Y + b_i I
       std::copy(t_, t_ + n_ * n_, s_);
-      blas::Gemm({false, false, Root{-1}, Root{1}}, n_, n_, n_, t_, n_, y_, n_, s_, n_);
+      blas::SymmetricProduct(n_, Root{-1}, t_, y_, Root{1}, s_);
       std::swap(t_, s_);
       AddToDiagonal(t_, coefficient(i));
     }
@@ -84,7 +85,7 @@ class Iteration {
       for (int64_t i = 0; i < n_ * n_; ++i) x_[i] = static_cast<Root>(x_scalar_) * t_[i];
       x_is_scalar_ = false;
     } else {
-      blas::Gemm(n_, n_, n_, x_, n_, t_, n_, s_, n_);
+      blas::SymmetricProduct(n_, Root{1}, x_, t_, Root{0}, s_);
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
@@ -153,7 +154,7 @@ template <typename Root>
 void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare) {
   for (int64_t bits = power;; bits >>= 1) {
     if ((bits & 1) != 0) {
-      blas::Gemm(n, n, n, *t, n, *y, n, *spare, n);
+      blas::SymmetricProduct(n, Root{1}, *t, *y, Root{0}, *spare);
       std::swap(*y, *spare);
     }
     if (bits == 1) return;

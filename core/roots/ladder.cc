@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "core/roots/eigen.h"
 #include "core/roots/probe.h"
+#include "core/roots/resolvent_root.h"
 #include "core/roots/solver.h"
 
 namespace shampoo {
@@ -52,6 +54,16 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
     return attempt;
   }
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
+  if constexpr (std::is_same_v<Root, float>) {
+    bool suitable = false;
+    if (IsRootByResolvents(spec, rung, matrix.n)) {
+      attempt.outcome = ResolventRoot(spec, rung, matrix.n, scale, workspace, &attempt.x, &suitable);
+    }
+    if (suitable) {
+      attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
+      return attempt;
+    }
+  }
   attempt.outcome = EigenRoot(spec, rung, driver, matrix.n, scale, workspace, &attempt.x);
   return attempt;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/blas/mirror.h"
 #include "core/roots/root.h"
 
 namespace shampoo {
@@ -111,22 +112,6 @@ void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
     } else {
       const Real* const row = matrix.Row(i);
       for (int64_t j = 0; j <= i; ++j) target[j] = load(row[j]);
-    }
-  }
-}
-
-// The upper triangle as the lower.
-template <typename Root>
-void Mirror(int64_t n, Root* a) {
-  // In tiles, as the upper triangle is written down its columns.
-  constexpr int64_t kTile = 32;
-  for (int64_t row = 0; row < n; row += kTile) {
-    const int64_t row_end = row + kTile < n ? row + kTile : n;
-    for (int64_t column = 0; column <= row; column += kTile) {
-      const int64_t column_end = column + kTile < n ? column + kTile : n;
-      for (int64_t i = row; i < row_end; ++i) {
-        for (int64_t j = column; j < column_end && j < i; ++j) a[j * n + i] = a[i * n + j];
-      }
     }
   }
 }

@@ -7,9 +7,7 @@
 #include <limits>
 
 namespace shampoo {
-namespace {
 
-// Signs that look random, the same on every call.
 template <typename Root>
 void FillSigns(int64_t n, Root* v) {
   uint64_t state = 0x9e3779b97f4a7c15u;
@@ -21,7 +19,7 @@ void FillSigns(int64_t n, Root* v) {
 
 // No correct solver came near it on 20,000 difficult matrices (tests/roots/random_roots.cc).
 template <typename Root>
-double Tolerance(int64_t n) {
+double ProbeTolerance(int64_t n) {
   return 30 * std::sqrt(static_cast<double>(n)) * static_cast<double>(std::numeric_limits<Root>::epsilon());
 }
 
@@ -34,8 +32,6 @@ double Distance(int64_t n, const Root* a, const Root* b) {
   }
   return std::sqrt(sum / static_cast<double>(n));  // relative to |v|
 }
-
-}  // namespace
 
 template <typename Root>
 void EigenProbe<Root>::BeforeSolve(const Root* a) {
@@ -64,7 +60,7 @@ bool EigenProbe<Root>::Fits(const Root* q, const Root* l) const {
   const double error = Distance(n_, av, result);
   // Of order one by scaling, or all below it; what is smaller than the smallest normal number is lost by right.
   const double floor = static_cast<double>(std::numeric_limits<Root>::min());
-  return rising && lost <= Tolerance<Root>(n_) && error <= Tolerance<Root>(n_) * largest + floor;
+  return rising && lost <= ProbeTolerance<Root>(n_) && error <= ProbeTolerance<Root>(n_) * largest + floor;
 }
 
 template <typename Root>
@@ -84,6 +80,12 @@ double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, cons
   return Distance(n, from, v);
 }
 
+template void FillSigns<float>(int64_t, float*);
+template void FillSigns<double>(int64_t, double*);
+template double Distance<float>(int64_t, const float*, const float*);
+template double Distance<double>(int64_t, const double*, const double*);
+template double ProbeTolerance<float>(int64_t);
+template double ProbeTolerance<double>(int64_t);
 template class EigenProbe<float>;
 template class EigenProbe<double>;
 template double RootResidual<float>(int64_t, const float*, const float*, int64_t, const RootWorkspace<float>&);

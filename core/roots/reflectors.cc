@@ -10,33 +10,35 @@
 namespace shampoo {
 
 template <typename Root>
-void Reflectors<Root>::Prepare(Tiles* tiles) const {
-  ForEachTile(n_ >= kLeastTiled ? tiles : nullptr, Panels(), [this](int64_t i) { PreparePanel(PanelAt(i)); });
-}
-
-template <typename Root>
-void Reflectors<Root>::PreparePanel(const Panel& panel) const {
+void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau) {
   const int64_t k = panel.count;
-  const Root* const tau = tau_ + panel.first;
   for (int64_t i = 0; i < k; ++i) {
-    Root* const row = panel.v + i * n_;
+    Root* const row = panel.v + i * ld;
     row[panel.first + i] = Root{1};
     std::fill(row + panel.first + i + 1, row + panel.columns, Root{0});
-    std::copy(row, row + panel.columns, panel.y + i * n_);
+    std::copy(row, row + panel.columns, panel.y + i * ld);
   }
   // H(k-1) ... H(0) = I - V^T T V, T = D (I + U)^-1, D = diag(tau) and U the transpose of what is below the diagonal of
   // D V V^T. No division by a tau: it may be 0.
-  std::array<Root, kMostWidth * kMostWidth> inner;
-  blas::Syrk(false, k, panel.columns, Root{1}, panel.v, n_, Root{0}, inner.data(), k);
+  std::array<Root, Reflectors<Root>::kMostWidth * Reflectors<Root>::kMostWidth> inner;
+  blas::Syrk(false, k, panel.columns, Root{1}, panel.v, ld, Root{0}, inner.data(), k);
   for (int64_t i = 0; i < k; ++i) {
     Root* const row = inner.data() + i * k;
     for (int64_t j = 0; j < i; ++j) row[j] *= tau[i];
   }
-  blas::SolveUnitTransposed(k, panel.columns, inner.data(), panel.y, n_);
+  blas::SolveUnitTransposed(k, panel.columns, inner.data(), panel.y, ld);
   for (int64_t i = 0; i < k; ++i) {
-    Root* const row = panel.y + i * n_;
+    Root* const row = panel.y + i * ld;
     for (int64_t j = 0; j < panel.columns; ++j) row[j] *= tau[i];
   }
+}
+
+template <typename Root>
+void Reflectors<Root>::Prepare(Tiles* tiles) const {
+  ForEachTile(n_ >= kLeastTiled ? tiles : nullptr, Panels(), [this](int64_t i) {
+    const Panel panel = PanelAt(i);
+    PreparePanel(panel, n_, tau_ + panel.first);
+  });
 }
 
 template <typename Root>
@@ -59,6 +61,8 @@ void Reflectors<Root>::ApplyTo(int64_t rows, Root* z, Root* products) const {
   }
 }
 
+template void PreparePanel<float>(const ReflectorPanel<float>&, int64_t, const float*);
+template void PreparePanel<double>(const ReflectorPanel<double>&, int64_t, const double*);
 template class Reflectors<float>;
 template class Reflectors<double>;
 

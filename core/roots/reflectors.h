@@ -9,6 +9,17 @@
 
 namespace shampoo {
 
+// `count` reflectors from `first` on, which change the first `columns` elements of a vector: v and y have `count` rows.
+template <typename Root>
+struct ReflectorPanel {
+  int64_t first, count, columns;
+  Root *v, *y;
+};
+
+// Computes y, and writes what Sytrd implies into v. ld: of v and y; tau: of the first reflector of the panel.
+template <typename Root>
+void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
+
 // The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd leaves behind, gathered in panels of `width` reflectors:
 // the product of a panel is I - V^T Y, row i of V being the vector of reflector i and Y = T V with a triangular T
 // (Schreiber and Van Loan's compact WY form, T in the form of Puglisi that needs no recursion). Two matrix products
@@ -34,17 +45,13 @@ class Reflectors {
   void Apply(Root* z, Root* products, Tiles* tiles) const;
 
  private:
-  struct Panel {
-    int64_t first, count, columns;
-    Root *v, *y;
-  };
+  using Panel = ReflectorPanel<Root>;
   int64_t Panels() const { return (n_ - 1 + Width(n_) - 1) / Width(n_); }
   Panel PanelAt(int64_t i) const {
     const int64_t first = i * Width(n_);
     const int64_t count = std::min(Width(n_), n_ - 1 - first);
     return {first, count, first + count, v_ + (first + 1) * n_, y_ + first * n_};
   }
-  void PreparePanel(const Panel& panel) const;
   void ApplyTo(int64_t rows, Root* z, Root* products) const;
 
   int64_t n_;

@@ -60,6 +60,7 @@ struct RootSpec {
   double rank_atol = 0;
   bool clamp = true;             // method eigen: negative eigenvalues raise all of them until the least is 0
   bool may_be_diagonal = false;  // no element off the diagonal was ever different from 0
+  bool eigenvectors = false;     // method eigen: always computes them, for comparisons
   int64_t id = -1;               // of the factor matrix within its plan, for tests that make a certain one fail
 };
 

@@ -18,6 +18,11 @@ CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung, int64_t n, int scal
   return RunCoupled(spec, n, scale, workspace);
 }
 
+ResolventResult SolveResolvents(const RootSpec&, Rung, int64_t n, double epsilon,
+                                const RootWorkspace<float>& workspace) {
+  return RunResolvents(n, epsilon, workspace);
+}
+
 template int SolveEigen<float>(const RootSpec&, Rung, EigenDriver, int64_t, float*, float*,
                                const RootWorkspace<float>&);
 template int SolveEigen<double>(const RootSpec&, Rung, EigenDriver, int64_t, double*, double*,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/roots/coupled.h"
+#include "core/roots/resolvent_root.h"
 #include "core/roots/root.h"
 #include "core/roots/workspace.h"
 
@@ -20,5 +21,9 @@ int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, R
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace);
+
+// The inverse square root without eigenvectors.
+ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,
+                                const RootWorkspace<float>& workspace);
 
 }  // namespace shampoo

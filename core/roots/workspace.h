@@ -8,6 +8,7 @@
 #include "core/base/tiles.h"
 #include "core/blas/blas.h"
 #include "core/config/settings.h"
+#include "core/roots/resolvent_orders.h"
 
 namespace shampoo {
 
@@ -21,9 +22,14 @@ struct RootWorkspace {
 
   // Elements of Root that a method needs.
   static int64_t Elements(RootMethod method, int64_t n) {
-    const int64_t eigen = n * n + blas::EigenWork(n);
+    const int64_t eigen = n * n + std::max(blas::EigenWork(n), ResolventWork(n));
     // A coupled iteration that fails is followed by an eigendecomposition.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
+  }
+  // What a root without eigenvectors needs beyond the matrix itself (resolvent_root.cc).
+  static constexpr int64_t ResolventWork(int64_t n) {
+    const int64_t largest = std::min(n, kLargestByResolvents);
+    return n < kLeastByResolvents ? 0 : 2 * largest * largest + 168 * largest + 512;
   }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 

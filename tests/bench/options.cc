@@ -19,6 +19,7 @@ what
   --shapes 4096x1024,1024    parameters of these shapes instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
   --grid                     step time and memory by block size and frequency, as a table, to choose from
+  --roots                    time of one inverse square root by order, on one thread, beside products of its order
   --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or the --case given
 how (each list gives a row for every value)
   --threads 1,2              default: 1,2
@@ -53,6 +54,8 @@ void CheckTogether(const Options& options) {
   if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
     Fail("--grid needs --shapes, --shapes-file or one --case");
   }
+  if (options.mode == Mode::kRoots && (shapes || !options.cases.empty()))
+    Fail("--roots takes neither cases nor shapes");
   if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
   if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
@@ -71,8 +74,8 @@ Options ReadOptions(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       std::exit(0);
     }
-    if (name == "--grid" || name == "--simulate") {
-      options.mode = name == "--grid" ? Mode::kGrid : Mode::kSimulate;
+    if (name == "--grid" || name == "--simulate" || name == "--roots") {
+      options.mode = name == "--grid" ? Mode::kGrid : name == "--roots" ? Mode::kRoots : Mode::kSimulate;
       continue;
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";

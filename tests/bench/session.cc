@@ -65,7 +65,18 @@ void FillAtRandom(std::vector<float>* values) {
 
 }  // namespace
 
-Session::Session(const Case& of, const Settings& settings) : plan_(MakePlan(of, settings)) {
+bool TakesSquareRoots(const Settings& settings) {
+  for (const auto& [key, value] : settings.keys) {
+    for (const char* const other : {"preset", "inverse_root_override", "exponent_multiplier", "root_method",
+                                    "root_dtype", "root_rank_handling"}) {
+      if (key == other) return false;
+    }
+  }
+  return true;
+}
+
+Session::Session(const Case& of, const Settings& settings)
+    : plan_(MakePlan(of, settings)), square_roots_(TakesSquareRoots(settings)) {
   shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
   Try(shampoo_optimizer_create(&optimizer_, plan_, &device));
   BindBuffers(of);

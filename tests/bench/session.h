@@ -41,7 +41,7 @@ class Session {
   double TimeStep(bool with_roots);
   double Stat(const std::string& key) const;
 
-  StepWork work() const { return WorkOf(plan_, optimizer_); }
+  StepWork work() const { return WorkOf(plan_, optimizer_, square_roots_); }
   Memory memory() const;
 
  private:
@@ -54,8 +54,12 @@ class Session {
   std::vector<float> params_;
   std::vector<float> grads_;
   int64_t counter_entry_ = -1;
+  bool square_roots_;
   bool has_factors_ = false;  // not, if all parameters are vectors that follow the grafting method alone
 };
+
+// Whether all roots are inverse square roots in float32 by the default method: no key says otherwise.
+bool TakesSquareRoots(const Settings& settings);
 
 // The blocks of a case; nothing is allocated for them.
 std::vector<Dims> BlockShapes(const Case& of, const Settings& settings);

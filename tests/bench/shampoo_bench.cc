@@ -11,6 +11,7 @@
 #include "tests/bench/json_report.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
+#include "tests/bench/roots.h"
 #include "tests/bench/runner.h"
 #include "tests/bench/selection.h"
 #include "tests/bench/simulate.h"
@@ -74,6 +75,9 @@ void Run(const Options& options) {
     case Mode::kRows:
     case Mode::kGrid:
       return MeasureRows(options);
+    case Mode::kRoots:
+      PrintLibrary(false);
+      return MeasureRoots(options.min_runs);
     case Mode::kSimulate: {
       const Machines machines = MeasureMachines({1});
       PrintLibrary(false);

@@ -118,7 +118,7 @@ double SecondsOfFlops(const Case& of, const Settings& settings, const StepWork& 
     double flops = 0;
     for (const int64_t dim : block) {
       const auto d = static_cast<double>(dim);
-      flops += 3 * d * elements + kRootFlops * d * d * d / static_cast<double>(frequency);
+      flops += 3 * d * elements + RootFlops(d, TakesSquareRoots(settings)) / static_cast<double>(frequency);
     }
     seconds += flops / rates->Of(*std::max_element(block.begin(), block.end()));
   }

@@ -12,7 +12,6 @@
 namespace bench {
 namespace {
 
-constexpr double kRootFlops = 10;  // 9 for the eigendecomposition, 1 to 2 to put the root together, per d^3
 constexpr double kElementwiseFlops = 20;
 constexpr double kElementBytes = 4;  // of parameters, gradients and what lies between the parts
 
@@ -40,12 +39,12 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
 }
 
 // orders: of the factor matrices of a block, and so its dims.
-void AddFactors(const std::vector<double>& orders, StepWork* work) {
+void AddFactors(const std::vector<double>& orders, bool square_roots, StepWork* work) {
   double n = 1;
   for (const double d : orders) n *= d;
   for (const double d : orders) {
     work->factor_update.flops += d * n;
-    work->roots.flops += kRootFlops * d * d * d;
+    work->roots.flops += RootFlops(d, square_roots);
     work->preconditioning.flops += 2 * d * n;
   }
   work->factor_update.bytes += kElementBytes * n;
@@ -68,7 +67,7 @@ void AddState(const shampoo_state_entry& entry, StepWork* work) {
 
 }  // namespace
 
-StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer) {
+StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots) {
   StepWork work;
   int64_t count = 0;
   Try(shampoo_plan_block_count(plan, &count));
@@ -88,7 +87,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer) {
       orders_of[std::string(entry.key, name)].push_back(static_cast<double>(entry.shape[0]));
     }
   }
-  for (const auto& [block, orders] : orders_of) AddFactors(orders, &work);
+  for (const auto& [block, orders] : orders_of) AddFactors(orders, square_roots, &work);
   return work;
 }
 

@@ -17,7 +17,7 @@ struct Work {
 
 // One step with roots of all blocks. For a block of dims d_k with N elements:
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
-//   roots             sum 10 d_k^3           (about: it depends on the method; for information)
+//   roots             sum RootFlops(d_k)     (for information)
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written
 //   check             -                      gradient
@@ -34,7 +34,17 @@ struct StepWork {
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
-// plan: finished, of float32 parameters and gradients; optimizer: made from it.
-StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer);
+// Returns the flops of an inverse root of order d. By eigenvectors it is about 10 d^3: 9 for the eigendecomposition, 1
+// to put the root together. An inverse square root in float32 of order 8 to 512 needs no eigenvectors and takes 8/3 d^3
+// and terms in d^2: 4/3 for the reduction to tridiagonal form, 4/3 to multiply by the orthogonal matrix from both
+// sides.
+inline double RootFlops(double d, bool square_root) {
+  const double per_cube = square_root && d >= 8 && d <= 512 ? 8.0 / 3 : 10;
+  return per_cube * d * d * d;
+}
+
+// plan: finished, of float32 parameters and gradients; optimizer: made from it. square_roots: its roots are inverse
+// square roots in float32 by the default method.
+StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench

@@ -56,6 +56,11 @@ TEST_CASE("one large block, many blocks, and very many tiny ones are worth threa
 TEST_CASE("a step with roots costs the roots more") {
   const Block block = BlockOf({30, 20});
   CHECK(CostOfRoots(block) == 10.0 * (30 * 30 * 30 + 20 * 20 * 20));
+  Block square_root = BlockOf({30, 7});
+  square_root.root = 2;
+  CHECK(CostOfRoots(square_root) == 4.0 * 30 * 30 * 30 + 10.0 * 7 * 7 * 7);
+  square_root.root_dtype = Dtype::kF64;
+  CHECK(CostOfRoots(square_root) == 10.0 * (30 * 30 * 30 + 7 * 7 * 7));
   CHECK(StepCost(block) == CostOfOrdinaryStep(block) + CostOfRoots(block));
 }
 

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/blas/blas.h"
@@ -55,6 +56,18 @@ void CallAll(int64_t d, int64_t wide) {
   if (wide > d) return;  // the eigenproblem has been seen
   const int64_t k = std::min<int64_t>(d, 64);
   blas::SolveUnitTransposed(k, d, square.data(), c.data(), d);
+  if constexpr (std::is_same_v<Real, float>) {  // a root without eigenvectors
+    constexpr int64_t kPoles = 24;
+    constexpr int64_t kStride = kPoles + 3;
+    const int64_t width = std::min<int64_t>(d, 32);
+    std::vector<float> generators(static_cast<size_t>(std::max<int64_t>(d, 32) * kStride));
+    blas::SymmLower(width, d, square.data(), d, b.data(), d, c.data(), d);
+    blas::Syr2k(d, width, -1, b.data(), d, c.data(), d, square.data(), d);
+    blas::Gemm({false, true, 1, 0}, width, d, kPoles, generators.data(), kPoles, generators.data(), kStride, c.data(),
+               d);
+    blas::Gemm({true, false, -1, 1}, d, kStride, width, b.data(), d, std::vector<float>(32 * kStride).data(), kStride,
+               generators.data(), kStride);
+  }
   for (size_t i = 0; i < square.size(); ++i) square[i] = a[i];
   std::vector<Real> values(static_cast<size_t>(d));
   std::vector<Real> work(static_cast<size_t>(blas::EigenWork(d)));

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 
 patches=("$@")
 [ ${#patches[@]} -gt 0 ] || patches=(tests/mutations/*.patch)
-targets=(shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests)
+targets=(shampoo_core_tests shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests)
 tree=$PWD/build/mutations/tree
 log=$PWD/build/mutations/log
 applied=$PWD/build/mutations/applied.patch

@@ -166,6 +166,42 @@ TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row i
   }
 }
 
+TEST_CASE("an inverse square root without eigenvectors that fails is computed again in float64, and counted") {
+  const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
+  // Factors of order 9 and 12: 1 is only/0/factor.1.
+  const auto step = [&](Host* host) {
+    std::mt19937_64 random(8);
+    host->Fill(random);
+    host->FillGradients(random);
+    host->Step();
+  };
+  Faults().Clear();
+  Host sound(keys, {Param("only", {9, 12})});
+  step(&sound);
+  const Array expected = sound.Read("only/0/inverse.1");
+  CHECK(sound.Stat("root_retried") == 0);
+  for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
+    CAPTURE(static_cast<int>(fault));
+    Faults().Clear();
+    Faults().Add(1, Rung::kAsked, fault);
+    Host host(keys, {Param("only", {9, 12})});
+    Listener listener(1);
+    step(&host);
+    // One call: the solver without eigenvectors, and no eigendecomposition in float32 behind it.
+    CHECK(Faults().Calls(1, Rung::kAsked) == 1);
+    CHECK(host.Stat("root_retried") == 1);
+    CHECK(host.Stat("root_retried_float64") == 1);
+    const Array got = host.Read("only/0/inverse.1");
+    for (size_t i = 0; i < expected.size(); ++i) {
+      CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
+    }
+    const std::vector<std::string> messages = listener.Take();
+    REQUIRE(messages.size() == 1);
+    CHECK_MESSAGE(Has(messages[0], {"only/0/factor.1", "could not be computed at first"}), messages[0]);
+  }
+  Faults().Clear();
+}
+
 TEST_CASE("a tolerance of 0 reports the first failure, and one call that fails concerns one refresh") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
   // The third call: the refresh of step 3.

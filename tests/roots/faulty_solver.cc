@@ -77,6 +77,17 @@ CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int
   return result;
 }
 
+ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,
+                                const RootWorkspace<float>& workspace) {
+  ResolventResult result = RunResolvents(n, epsilon, workspace);
+  roots_test::Fault fault;
+  if (!result.suitable || !roots_test::Faults().Find(spec.id, rung, &fault)) return result;
+  if (fault == roots_test::Fault::kReported) result.solver_info = 3;
+  if (fault == roots_test::Fault::kNan) result.x[n * n / 2] = std::numeric_limits<float>::quiet_NaN();
+  if (fault == roots_test::Fault::kGarbage) result.x[n * n / 2] += static_cast<float>(0.01 * result.largest_of_x);
+  return result;
+}
+
 template int SolveEigen<float>(const RootSpec&, Rung, EigenDriver, int64_t, float*, float*,
                                const RootWorkspace<float>&);
 template int SolveEigen<double>(const RootSpec&, Rung, EigenDriver, int64_t, double*, double*,

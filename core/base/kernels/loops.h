@@ -5,6 +5,8 @@
 // unnamed namespace and nothing of the standard library is called: a function that the linker merged with one of
 // another file could bring instructions that a processor does not have.
 #include "core/base/kernels/kernels.h"
+#include "core/base/kernels/reduction_loops.h"
+#include "core/base/kernels/tridiagonal_loops.h"
 
 namespace shampoo {
 namespace {
@@ -186,7 +188,8 @@ constexpr Kernels MakeKernels(const char* name) {
           NarrowBf16,
           LargestPattern<uint16_t>,
           LargestPattern<uint32_t>,
-          LargestPattern<uint64_t>};
+          LargestPattern<uint64_t>,
+          {kReduce, CountBelow, InversePivots, AddSolution, GrowResolvents}};
 }
 
 }  // namespace

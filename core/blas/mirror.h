@@ -1,0 +1,25 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace shampoo {
+
+// The upper triangle as the lower.
+template <typename Root>
+void Mirror(int64_t n, Root* a) {
+  // In tiles, as the upper triangle is written down its columns.
+  constexpr int64_t kTile = 32;
+  for (int64_t row = 0; row < n; row += kTile) {
+    const int64_t row_end = row + kTile < n ? row + kTile : n;
+    for (int64_t column = 0; column <= row; column += kTile) {
+      const int64_t column_end = column + kTile < n ? column + kTile : n;
+      for (int64_t i = row; i < row_end; ++i) {
+        for (int64_t j = column; j < column_end && j < i; ++j) a[j * n + i] = a[i * n + j];
+      }
+    }
+  }
+}
+
+}  // namespace shampoo

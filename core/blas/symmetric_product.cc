@@ -1,0 +1,49 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/blas/symmetric_product.h"
+
+#include "core/blas/blas.h"
+#include "core/blas/mirror.h"
+
+namespace shampoo::blas {
+namespace {
+
+// Squares along the diagonal: what is above it there is computed for nothing. With smaller ones GEMM is slower.
+constexpr int64_t kProductLeaf = 48;
+// Up to this order a whole product takes no longer.
+constexpr int64_t kLargestWhole = 64;
+
+// Rows and columns [first, first + count) of C.
+template <typename Real>
+void LowerTriangle(int64_t n, int64_t first, int64_t count, Real alpha, const Real* a, const Real* b, Real beta,
+                   Real* c) {
+  const Product<Real> how{false, false, alpha, beta};
+  if (count > kProductLeaf) {
+    const int64_t half = (count / 2 + 15) / 16 * 16;
+    LowerTriangle(n, first, half, alpha, a, b, beta, c);
+    Gemm(how, count - half, half, n, a + (first + half) * n, n, b + first, n, c + (first + half) * n + first, n);
+    LowerTriangle(n, first + half, count - half, alpha, a, b, beta, c);
+    return;
+  }
+  Real square[kProductLeaf * kProductLeaf];
+  Gemm({false, false, alpha, Real{0}}, count, count, n, a + first * n, n, b + first, n, square, count);
+  for (int64_t i = 0; i < count; ++i) {
+    Real* const row = c + (first + i) * n + first;
+    const Real* const from = square + i * count;
+    for (int64_t j = 0; j <= i; ++j) row[j] = beta == 0 ? from[j] : beta * row[j] + from[j];
+  }
+}
+
+}  // namespace
+
+template <typename Real>
+void SymmetricProduct(int64_t n, Real alpha, const Real* a, const Real* b, Real beta, Real* c) {
+  if (n <= kLargestWhole) return Gemm({false, false, alpha, beta}, n, n, n, a, n, b, n, c, n);
+  LowerTriangle(n, 0, n, alpha, a, b, beta, c);
+  Mirror(n, c);
+}
+
+template void SymmetricProduct<float>(int64_t, float, const float*, const float*, float, float*);
+template void SymmetricProduct<double>(int64_t, double, const double*, const double*, double, double*);
+
+}  // namespace shampoo::blas

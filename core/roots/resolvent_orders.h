@@ -1,0 +1,13 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace shampoo {
+
+// The orders of matrices whose inverse square root in float32 is computed without eigenvectors.
+inline constexpr int64_t kLeastByResolvents = 8;
+inline constexpr int64_t kLargestByResolvents = 512;
+
+}  // namespace shampoo

@@ -1,0 +1,269 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/roots/resolvent_root.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "core/blas/blas.h"
+#include "core/blas/lapack_parts.h"
+#include "core/roots/matrix.h"
+#include "core/roots/probe.h"
+#include "core/roots/reflectors.h"
+#include "core/roots/resolvent.h"
+#include "core/roots/solver.h"
+
+namespace shampoo {
+namespace {
+
+// Columns of the sum that are computed at a time, and most reflectors of a panel.
+constexpr int64_t kWidth = ResolventSum::kColumns;
+// Reflectors of a panel: the work on a panel alone grows with its width, and products get faster.
+constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
+// Vectors for the check of the result, which are multiplied by Q with the generators.
+constexpr int64_t kProbes = 3;
+constexpr int64_t kMostStride = ZolotarevSum::kMostPoles + kProbes;
+// Of ResolventResult::root_error. 30 times what was seen at the largest condition.
+constexpr double kLargestRootError = 1e-5;
+
+// Columns that LAPACK reduces before it updates the rest.
+constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 : 32; }
+
+// The parts of the memory behind the matrix.
+struct Memory {
+  int64_t ld;                        // of v
+  float *v, *x;                      // n x ld: reflectors; n x n: root
+  double *d, *e, *u, *y, *z;         // n each: T, and vectors
+  double* inverses;                  // ResolventSum::Elements
+  float *tau, *narrow_d, *narrow_e;  // n each
+  float* generators;                 // n x kMostStride
+  float *panel, *products;           // kWidth x ld, kWidth x n
+
+  Memory(int64_t n, float* memory) {
+    ld = RoundUp(n, int64_t{TridiagonalKernels::kRowMultiple});
+    v = memory;
+    x = v + n * ld;
+    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<uintptr_t>(x + n * n), uintptr_t{64}));
+    const auto wide = [&next_wide](int64_t count) { return std::exchange(next_wide, next_wide + count); };
+    d = wide(n);
+    e = wide(n);
+    u = wide(n);
+    y = wide(n);
+    z = wide(n);
+    inverses = wide(ResolventSum::Elements(n));
+    auto* next = reinterpret_cast<float*>(next_wide);
+    const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
+    tau = narrow(n);
+    narrow_d = narrow(n);
+    narrow_e = narrow(n);
+    panel = narrow(kWidth * ld);
+    products = narrow(kWidth * n);
+    generators = narrow(n * kMostStride);
+  }
+
+ private:
+  template <typename Integer>
+  static Integer RoundUp(Integer value, Integer multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
+};
+
+// Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
+int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
+  const auto reduce = BestKernels().tridiagonal.reduce;
+  if (reduce == nullptr || by_lapack) memory->ld = n;
+  const int64_t ld = memory->ld;
+  for (int64_t i = 0; i < n; ++i) {
+    float* const row = memory->v + i * ld;
+    std::copy(a + i * n, a + i * n + i + 1, row);
+    std::fill(row + i + 1, row + ld, 0.0f);
+  }
+  if (reduce != nullptr && !by_lapack) {
+    reduce(memory->v, ld, n, memory->d, memory->e, memory->tau, memory->panel);
+    return 0;
+  }
+  const int info =
+      blas::Sytrd(n, memory->v, memory->narrow_d, memory->narrow_e, memory->tau, ReductionWidth(n), memory->panel);
+  std::copy(memory->narrow_d, memory->narrow_d + n, memory->d);
+  std::copy(memory->narrow_e, memory->narrow_e + n - 1, memory->e);
+  return info;
+}
+
+// X, and beside it the generators and probes, which Q multiplies from the left while X is multiplied from both sides.
+class Window {
+ public:
+  Window(int64_t n, const Memory& memory, ResolventSum* sum)
+      : n_(n), memory_(memory), sum_(sum), poles_(sum->poles()), stride_(poles_ + kProbes) {}
+
+  int64_t stride() const { return stride_; }
+  float* Probe(int64_t i) const { return memory_.generators + poles_ + i; }
+
+  // Adds rows and columns [first, first + count) of the sum.
+  void Grow(int64_t first, int64_t count) {
+    sum_->Grow(count, &block_);
+    const blas::Product<float> by_transposed{false, true, 1, 0};
+    if (first > 0) {
+      blas::Gemm(by_transposed, count, first, poles_, block_.factors.data(), poles_, memory_.generators, stride_,
+                 memory_.x + first * n_, n_);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const double* const from = block_.sums.data() + i * kWidth;
+      float* const to = memory_.x + (first + i) * n_ + first;
+      for (int64_t j = 0; j <= i; ++j) to[j] = static_cast<float>(from[j]);
+    }
+    std::array<float, ZolotarevSum::kMostPoles> growth;
+    for (size_t j = 0; j < growth.size(); ++j) growth[j] = static_cast<float>(block_.growth[j]);
+    for (int64_t i = 0; i < first; ++i) {
+      float* const row = memory_.generators + i * stride_;
+      for (int64_t j = 0; j < poles_; ++j) row[j] = Flushed(row[j] * growth[static_cast<size_t>(j)]);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      float* const row = memory_.generators + (first + i) * stride_;
+      for (int64_t j = 0; j < poles_; ++j) {
+        row[j] = Flushed(static_cast<float>(block_.generators[static_cast<size_t>(j * kWidth + i)]));
+      }
+    }
+  }
+
+  // X <- H X H^T, Z <- H Z, H = I - Y^T V the product of the panel.
+  void Apply(const ReflectorPanel<float>& panel) const {
+    const int64_t k = panel.count;
+    const int64_t c = panel.columns;
+    const int64_t ld = memory_.ld;
+    float* const x = memory_.x;
+    float* const w = memory_.products;
+    // H X H^T = X - Y^T W - W^T Y with W = V X - S Y / 2, S = V X V^T.
+    std::array<float, kWidth * kWidth> s;
+    blas::SymmLower(k, c, x, n_, panel.v, ld, w, n_);
+    blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, ld, s.data(), k);
+    blas::Gemm({false, false, -0.5f, 1}, k, c, k, s.data(), k, panel.y, ld, w, n_);
+    blas::Syr2k(c, k, -1, panel.y, ld, w, n_, x, n_);
+    std::array<float, kWidth * kMostStride> products;
+    blas::Gemm(k, stride_, c, panel.v, ld, memory_.generators, stride_, products.data(), stride_);
+    blas::Gemm({true, false, -1, 1}, c, stride_, k, panel.y, ld, products.data(), stride_, memory_.generators, stride_);
+  }
+
+ private:
+  // Products of denormal numbers are slow, and nothing of them is left in a sum with an element of order one.
+  static float Flushed(float value) { return std::fabs(value) < 1e-30f ? 0.0f : value; }
+
+  int64_t n_;
+  const Memory& memory_;
+  ResolventSum* sum_;
+  int64_t poles_;
+  int64_t stride_;
+  ResolventSum::Block block_;
+};
+
+// y <- (T + shift I) x
+void MultiplyTridiagonal(const Tridiagonal& t, double shift, const double* x, double* y) {
+  for (int64_t i = 0; i < t.n; ++i) {
+    double sum = (t.d[i] + shift) * x[i];
+    if (i > 0) sum += t.e[i - 1] * x[i - 1];
+    if (i + 1 < t.n) sum += t.e[i] * x[i + 1];
+    y[i] = sum;
+  }
+}
+
+// Whether A v = Q T u, X v = Q Y u and (T + shift I) Y Y u = u, all to rounding; false if anything is not finite.
+bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& workspace) {
+  float* const v = workspace.Vector(0, n);
+  float* const expected = workspace.Vector(1, n);
+  float* const product = workspace.Vector(2, n);
+  const auto gather = [&](const float* from, float* to) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * result.stride];
+  };
+  gather(result.v, v);
+  gather(result.av, expected);
+  blas::Symv(false, n, workspace.Matrix(n), n, v, product);
+  const double error_of_a = Distance(n, product, expected);
+  gather(result.xv, expected);
+  blas::Gemv(false, n, result.x, v, product);
+  const double error_of_x = Distance(n, product, expected);
+  const double tolerance = ProbeTolerance<float>(n);
+  return error_of_a <= tolerance * result.largest_of_a && error_of_x <= tolerance * result.largest_of_x &&
+         result.root_error <= kLargestRootError;
+}
+
+}  // namespace
+
+bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n) {
+  return spec.method == RootMethod::kEigen && rung == Rung::kAsked && spec.exponent == -0.5 && spec.clamp &&
+         !spec.pseudo_inverse && !spec.eigenvectors && n >= kLeastByResolvents && n <= kLargestByResolvents;
+}
+
+ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack) {
+  ResolventResult result;
+  Memory memory(n, workspace.Work(n));
+  const float* const a = workspace.Matrix(n);
+  result.solver_info = Reduce(n, a, by_lapack, &memory);
+  if (result.solver_info != 0) {
+    result.suitable = true;
+    return result;
+  }
+  const Tridiagonal t{n, memory.d, memory.e};
+  const EigenvalueBounds bounds = BoundEigenvalues(t);
+  result.least = std::min(bounds.least, 0.0);
+  const double shift = epsilon - result.least;
+  if (!ResolventSum::IsSuitable(bounds, shift)) return result;
+  result.suitable = true;
+  result.largest_of_a = std::max(bounds.largest, -result.least);
+
+  ResolventSum sum(t, bounds, shift, memory.inverses);
+  result.largest_of_x = sum.largest();
+  Window window(n, memory, &sum);
+  FillSigns(n, memory.u);
+  auto* const scratch = reinterpret_cast<double*>(memory.panel);
+  const auto set_probe = [&](int64_t i, const double* values) {
+    for (int64_t row = 0; row < n; ++row) window.Probe(i)[row * window.stride()] = static_cast<float>(values[row]);
+  };
+  set_probe(0, memory.u);
+  MultiplyTridiagonal(t, 0, memory.u, memory.y);
+  set_probe(1, memory.y);
+  sum.Multiply(memory.u, scratch, memory.y);
+  set_probe(2, memory.y);
+  sum.Multiply(memory.y, scratch, memory.z);
+  MultiplyTridiagonal(t, shift, memory.z, memory.y);
+  result.root_error = Distance(n, memory.y, memory.u);
+
+  for (int64_t first = 0; first < n - 1; first += PanelWidth(n)) {
+    const int64_t count = std::min(PanelWidth(n), n - 1 - first);
+    const ReflectorPanel<float> panel{first, count, first + count, memory.v + (first + 1) * memory.ld, memory.panel};
+    PreparePanel(panel, memory.ld, memory.tau + first);
+    window.Grow(first, count);
+    window.Apply(panel);
+  }
+  window.Grow(n - 1, 1);  // the last column has no reflector
+  Mirror(n, memory.x);
+  result.x = memory.x;
+  result.stride = window.stride();
+  result.v = window.Probe(0);
+  result.av = window.Probe(1);
+  result.xv = window.Probe(2);
+  return result;
+}
+
+RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
+                          float** x, bool* suitable) {
+  RootOutcome outcome;
+  const ResolventResult result = SolveResolvents(spec, rung, n, std::ldexp(spec.epsilon, -scale), workspace);
+  *suitable = result.suitable;
+  if (!result.suitable) return outcome;
+  outcome.solver_info = result.solver_info;
+  if (result.solver_info != 0) {
+    outcome.failure = RootFailure::kSolver;
+    return outcome;
+  }
+  outcome.epsilon = spec.epsilon;
+  outcome.shift = spec.epsilon - std::ldexp(result.least, scale);
+  if (!Fits(n, result, workspace)) {
+    outcome.failure = RootFailure::kWrong;
+    return outcome;
+  }
+  *x = result.x;
+  return outcome;
+}
+
+}  // namespace shampoo

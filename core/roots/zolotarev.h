@@ -1,0 +1,28 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "core/base/kernels/kernels.h"
+
+namespace shampoo {
+
+// x^(-1/2) as a sum of weights[j] / (x + poles[j]) over j < count, for 1 <= x <= 2^q: Zolotarev's rational
+// approximation, whose relative error is at most kError. Source: Hale, Higham and Trefethen, Computing A^alpha, log(A),
+// and related matrix functions by contour integrals (2008), method 3.
+struct ZolotarevSum {
+  static constexpr int kLargestCondition = 27;  // the largest q
+  static constexpr int kMostPoles = TridiagonalKernels::kMostPoles;
+  // Two thirds of the unit roundoff of float32.
+  static constexpr double kError = 4e-8;
+
+  int count = 0;
+  std::array<double, kMostPoles> poles{};
+  std::array<double, kMostPoles> weights{};
+
+  // q: 1 to kLargestCondition. The sums are computed once, and live as long as the process.
+  static const ZolotarevSum& ForCondition(int q);
+};
+
+}  // namespace shampoo

@@ -1,0 +1,448 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/base/kernels/kernels.h"
+#include "core/blas/blas.h"
+#include "core/blas/scratch.h"
+#include "core/roots/ladder.h"
+#include "core/roots/matrix.h"
+#include "core/roots/resolvent.h"
+#include "core/roots/resolvent_root.h"
+#include "core/roots/zolotarev.h"
+
+namespace shampoo {
+namespace {
+
+using Doubles = std::vector<double>;
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+struct BlasMemory {
+  BlasMemory() { REQUIRE(blas::Scratch::Create({}, &scratch).ok()); }
+  blas::Scratch scratch;
+  blas::ScratchUse use{&scratch};
+};
+
+struct OwnedTridiagonal {
+  Doubles d, e;
+  Tridiagonal view() const { return {static_cast<int64_t>(d.size()), d.data(), e.data()}; }
+  Doubles Dense() const {
+    const auto n = static_cast<int64_t>(d.size());
+    Doubles dense(At(n * n));
+    for (int64_t i = 0; i < n; ++i) dense[At(i * n + i)] = d[At(i)];
+    for (int64_t i = 0; i + 1 < n; ++i) dense[At(i * n + i + 1)] = dense[At((i + 1) * n + i)] = e[At(i)];
+    return dense;
+  }
+};
+
+// Positive definite; about one of `gap` elements beside the diagonal is 0.
+OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
+  std::mt19937_64 random(At(n));
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  OwnedTridiagonal t{Doubles(At(n)), Doubles(At(n))};
+  for (int64_t i = 0; i < n; ++i) {
+    t.e[At(i)] = i + 1 < n && random() % static_cast<uint64_t>(gap) != 0 ? uniform(random) : 0;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    t.d[At(i)] = std::fabs(t.e[At(i)]) + (i > 0 ? std::fabs(t.e[At(i - 1)]) : 0) + floor * (1.5 + uniform(random));
+  }
+  return t;
+}
+
+struct EigenPairs {
+  Doubles q, l;  // row i of q belongs to l[i]
+};
+
+EigenPairs SolveDense(int64_t n, const Doubles& a) {
+  EigenPairs pairs{a, Doubles(At(n))};
+  Doubles work(At(blas::EigenWork(n)));
+  REQUIRE(blas::Syev(n, pairs.q.data(), pairs.l.data(), work.data()) == 0);
+  return pairs;
+}
+
+// f(A) of a symmetric matrix.
+Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& f) {
+  const EigenPairs pairs = SolveDense(n, a);
+  Doubles result(At(n * n));
+  for (int64_t k = 0; k < n; ++k) {
+    const double value = f(pairs.l[At(k)]);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) result[At(i * n + j)] += value * pairs.q[At(k * n + i)] * pairs.q[At(k * n + j)];
+    }
+  }
+  return result;
+}
+
+double LargestOf(const Doubles& a) {
+  double largest = 0;
+  for (const double element : a) largest = std::max(largest, std::fabs(element));
+  return largest;
+}
+
+// Puts together what the blocks of a sum add, as a root does.
+Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
+  Doubles y(At(n * n)), generators(At(n * sum->poles()));
+  const int64_t poles = sum->poles();
+  ResolventSum::Block block;
+  for (int64_t first = 0; first < n; first += width) {
+    const int64_t count = std::min(width, n - first);
+    sum->Grow(count, &block);
+    for (int64_t m = 0; m < count; ++m) {
+      for (int64_t i = 0; i < first; ++i) {
+        double element = 0;
+        for (int64_t j = 0; j < poles; ++j) {
+          element += static_cast<double>(block.factors[At(m * poles + j)]) * generators[At(i * poles + j)];
+        }
+        y[At((first + m) * n + i)] = element;
+      }
+      for (int64_t i = 0; i <= m; ++i) {
+        y[At((first + m) * n + first + i)] = block.sums[At(m * ResolventSum::kColumns + i)];
+      }
+    }
+    for (int64_t j = 0; j < poles; ++j) {
+      for (int64_t i = 0; i < first; ++i) generators[At(i * poles + j)] *= block.growth[At(j)];
+      for (int64_t i = 0; i < count; ++i) {
+        generators[At((first + i) * poles + j)] = block.generators[At(j * ResolventSum::kColumns + i)];
+      }
+    }
+  }
+  Mirror(n, y.data());
+  return y;
+}
+
+void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
+  const Tridiagonal view = t.view();
+  const int64_t n = view.n;
+  CAPTURE(n);
+  CAPTURE(width);
+  const EigenvalueBounds bounds = BoundEigenvalues(view);
+  REQUIRE(ResolventSum::IsSuitable(bounds, shift));
+  Doubles memory(At(ResolventSum::Elements(n))), scratch(At(ResolventSum::ScratchElements(n)));
+  ResolventSum sum(view, bounds, shift, memory.data());
+  const Doubles expected = Apply(n, t.Dense(), [&](double l) { return 1 / std::sqrt(l + shift); });
+  const Doubles y = Assemble(n, &sum, width);
+  double error = 0;
+  for (size_t i = 0; i < y.size(); ++i) error = std::max(error, std::fabs(y[i] - expected[i]));
+  // Factors between blocks are rounded to float32.
+  CHECK(error <= 3e-7 * LargestOf(expected));
+  CHECK(sum.largest() * (1 + 1e-6) >= LargestOf(expected));
+
+  Doubles b(At(n)), product(At(n)), dense_product(At(n));
+  std::mt19937_64 random(1);
+  for (double& element : b) element = std::normal_distribution<double>()(random);
+  sum.Multiply(b.data(), scratch.data(), product.data());
+  blas::Gemv(false, n, expected.data(), b.data(), dense_product.data());
+  for (int64_t i = 0; i < n; ++i) {
+    CHECK(std::fabs(product[At(i)] - dense_product[At(i)]) <= 1e-7 * sum.largest() * 10 * LargestOf(b));
+  }
+}
+
+// Q diag(l) Q^T with Q a product of two random reflections.
+Doubles DrawSymmetric(const Doubles& l) {
+  const auto n = static_cast<int64_t>(l.size());
+  std::mt19937_64 random(At(n) + 7);
+  std::normal_distribution<double> normal;
+  Doubles a(At(n * n)), v(At(n)), av(At(n));
+  for (int64_t i = 0; i < n; ++i) a[At(i * n + i)] = l[At(i)];
+  for (int round = 0; round < 2; ++round) {
+    double square = 0;
+    for (double& element : v) {
+      element = normal(random);
+      square += element * element;
+    }
+    blas::Gemv(false, n, a.data(), v.data(), av.data());
+    double vav = 0;
+    for (int64_t i = 0; i < n; ++i) vav += v[At(i)] * av[At(i)];
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        const double cross = v[At(i)] * av[At(j)] + av[At(i)] * v[At(j)];
+        a[At(i * n + j)] += (4 * vav / square * v[At(i)] * v[At(j)] - 2 * cross) / square;
+      }
+    }
+  }
+  return a;
+}
+
+Doubles DrawSymmetricBy(int64_t n, const std::function<double(int64_t)>& l) {
+  Doubles values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(l(i));
+  return DrawSymmetric(values);
+}
+
+RootSpec SquareRoot(double relative_epsilon) {
+  RootSpec spec;
+  spec.exponent = -0.5;
+  spec.numerator = 2;
+  spec.relative_epsilon = relative_epsilon;
+  return spec;
+}
+
+struct ComputedRoot {
+  RootOutcome outcome;
+  Doubles x;
+};
+
+// The matrix stays in float64, so that a power of two does not bring elements of float32 out of its range.
+ComputedRoot Compute(const RootSpec& spec, int64_t n, const Doubles& a, Dtype dtype) {
+  std::vector<float> narrow(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)) + 8, -77.0f);
+  Doubles wide(At(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
+  std::vector<int32_t> ints(At(RootWorkspace<double>::Ints(n)));
+  RecoveryMemory recovery;
+  recovery.workspace = {wide.data(), ints.data()};
+  const RootMemory memory{dtype, dtype == Dtype::kF64 ? static_cast<void*>(wide.data()) : narrow.data(), ints.data(),
+                          &recovery};
+  ComputedRoot root{{}, Doubles(At(n * n))};
+  root.outcome = ComputeRoot(spec, SymmetricView<double>{n, a.data()}, memory, 1e300,
+                             SymmetricTarget<double>::Full(n, root.x.data()));
+  for (size_t i = narrow.size() - 8; i < narrow.size(); ++i) CHECK(narrow[i] == -77.0f);
+  return root;
+}
+
+bool TakesResolvents(const RootSpec& spec, int64_t n, const Doubles& a) {
+  std::vector<float> memory(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
+  const RootWorkspace<float> workspace{memory.data(), nullptr};
+  const MatrixFacts facts = Inspect(SymmetricView<double>{n, a.data()});
+  const double epsilon = spec.relative_epsilon > 0 ? spec.relative_epsilon * facts.mean_eigenvalue : spec.epsilon;
+  const int scale = ScaleExponent(facts.largest, epsilon);
+  LoadLower(SymmetricView<double>{n, a.data()}, scale, workspace.Matrix(n));
+  return IsRootByResolvents(spec, Rung::kAsked, n) && RunResolvents(n, std::ldexp(epsilon, -scale), workspace).suitable;
+}
+
+// `condition`: of A + epsilon I.
+void CheckRoot(const RootSpec& spec, const Doubles& given, double condition) {
+  const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(given.size()))));
+  CAPTURE(n);
+  Doubles a = given;
+  for (double& element : a) element = static_cast<double>(static_cast<float>(element));
+  CHECK(TakesResolvents(spec, n, a));
+  const ComputedRoot root = Compute(spec, n, a, Dtype::kF32);
+  const ComputedRoot exact = Compute(spec, n, a, Dtype::kF64);
+  REQUIRE(root.outcome.ok());
+  REQUIRE(exact.outcome.ok());
+  CHECK(root.outcome.rungs_used == 0);
+  CHECK(root.outcome.kind == RootKind::kEigen);
+  double error = 0;
+  bool symmetric = true;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      error = std::max(error, std::fabs(root.x[At(i * n + j)] - exact.x[At(i * n + j)]));
+      symmetric = symmetric && root.x[At(i * n + j)] == root.x[At(j * n + i)];
+    }
+  }
+  CHECK(symmetric);
+  const double unit = std::numeric_limits<float>::epsilon();
+  const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 4;
+  CHECK(error <= bound * LargestOf(exact.x));
+  CHECK(root.outcome.epsilon == exact.outcome.epsilon);
+  CHECK(std::fabs(root.outcome.shift - exact.outcome.shift) <=
+        4 * unit * std::sqrt(static_cast<double>(n)) * LargestOf(a));
+}
+
+}  // namespace
+
+TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for conditions from 2 to 1e8") {
+  for (int q = 1; q <= ZolotarevSum::kLargestCondition; ++q) {
+    CAPTURE(q);
+    const ZolotarevSum& sum = ZolotarevSum::ForCondition(q);
+    CHECK(sum.count <= ZolotarevSum::kMostPoles);
+    double largest = 0;
+    for (int i = 0; i <= 4000; ++i) {
+      const double x = std::exp2(q * i / 4000.0);
+      double value = 0;
+      for (size_t j = 0; j < At(sum.count); ++j) {
+        CHECK(sum.weights[j] > 0);
+        value += sum.weights[j] / (x + sum.poles[j]);
+      }
+      largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
+    }
+    CHECK(largest <= ZolotarevSum::kError);
+    // One pole less would not do: the sums are not longer than they need to be.
+    CHECK(largest >= ZolotarevSum::kError / 40);
+  }
+}
+
+TEST_CASE("bounds on eigenvalues hold, and are sharp where the least is negative") {
+  const BlasMemory inside;
+  for (const int64_t n : {1, 2, 3, 16, 33, 100}) {
+    for (const double shift : {0.0, 1e-7, 1e-3, 0.5, 5.0, -0.3, -20.0}) {
+      CAPTURE(n);
+      CAPTURE(shift);
+      OwnedTridiagonal t = DrawTridiagonal(n, 5, 0.01);
+      const Doubles before = SolveDense(n, t.Dense()).l;
+      for (double& element : t.d) element -= before[0] - shift;  // the least eigenvalue becomes `shift`
+      const Doubles l = SolveDense(n, t.Dense()).l;
+      const double norm = std::max(std::fabs(l.front()), std::fabs(l.back()));
+      const EigenvalueBounds bounds = BoundEigenvalues(t.view());
+      CHECK(bounds.largest >= l.back() - 1e-14 * norm);
+      CHECK(bounds.largest <= 3 * norm + 1e-300);
+      CHECK(bounds.least <= l.front() + 1e-14 * norm);
+      if (shift < 0) CHECK(bounds.least >= l.front() - 4e-12 * norm);
+      if (shift > 0) CHECK(bounds.least >= std::min(l.front() / 4.1, 0x1p-30 * norm));
+    }
+  }
+}
+
+TEST_CASE("a sum of tridiagonal inverses is the inverse square root, however its columns are divided") {
+  const BlasMemory inside;
+  for (const int64_t n : {1, 2, 3, 31, 32, 33, 64, 100}) {
+    for (const int64_t width : {1, 7, 32}) {
+      CheckSum(DrawTridiagonal(n, 1000, 0.5), 0, width);
+      CheckSum(DrawTridiagonal(n, 3, 1e-3), 1e-5, width);
+      CheckSum(DrawTridiagonal(n, 1, 1e-3), 1e-2, width);  // a diagonal matrix
+    }
+  }
+}
+
+TEST_CASE("the one-pass reduction leaves the eigenvalues and gives back the matrix") {
+  const BlasMemory inside;
+  for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
+    const auto reduce = (*kernels)->tridiagonal.reduce;
+    if (reduce == nullptr) continue;
+    CAPTURE((*kernels)->name);
+    for (const int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 18, 31, 33, 64, 97}) {
+      for (const int kind : {0, 1, 2}) {
+        CAPTURE(n);
+        CAPTURE(kind);
+        Doubles a = DrawSymmetricBy(
+            n, [&](int64_t i) { return kind == 1 && i > 2 ? 0.0 : 1.0 / (1.0 + static_cast<double>(i)); });
+        if (kind == 2) a = OwnedTridiagonal{Doubles(At(n), 0.5), Doubles(At(n), 0.0)}.Dense();
+        const int64_t ld = (n + 15) / 16 * 16;
+        std::vector<float> v(At(n * ld)), tau(At(n)), work(At(4 * ld), std::numeric_limits<float>::quiet_NaN());
+        OwnedTridiagonal t{Doubles(At(n)), Doubles(At(n))};
+        for (int64_t i = 0; i < n; ++i) {
+          for (int64_t j = 0; j <= i; ++j) v[At(i * ld + j)] = static_cast<float>(a[At(i * n + j)]);
+        }
+        reduce(v.data(), ld, n, t.d.data(), t.e.data(), tau.data(), work.data());
+        // A = H(n-2) ... H(0) T H(0) ... H(n-2)
+        Doubles product = t.Dense();
+        for (int64_t i = 0; i + 1 < n; ++i) {
+          Doubles h(At(n));
+          for (int64_t j = 0; j < i; ++j) h[At(j)] = static_cast<double>(v[At((i + 1) * ld + j)]);
+          h[At(i)] = 1;
+          for (int side = 0; side < 2; ++side) {
+            for (int64_t row = 0; row < n; ++row) {
+              const auto element = [&](int64_t j) -> double& {
+                return product[At(side == 0 ? row * n + j : j * n + row)];
+              };
+              double dot = 0;
+              for (int64_t j = 0; j <= i; ++j) dot += element(j) * h[At(j)];
+              for (int64_t j = 0; j <= i; ++j) element(j) -= static_cast<double>(tau[At(i)]) * dot * h[At(j)];
+            }
+          }
+        }
+        double error = 0;
+        for (size_t i = 0; i < a.size(); ++i) error = std::max(error, std::fabs(product[i] - a[i]));
+        CHECK(error <= 4e-7 * std::sqrt(static_cast<double>(n)));
+      }
+    }
+  }
+}
+
+TEST_CASE("inverse square roots in float32 without eigenvectors are those of float64") {
+  const BlasMemory inside;
+  const RootSpec spec = SquareRoot(1e-5);
+  for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
+    const double order = static_cast<double>(n);
+    CheckRoot(spec, DrawSymmetricBy(n, [&](int64_t i) { return 1 + static_cast<double>(i) / order; }), 2);
+    CheckRoot(spec, DrawSymmetricBy(n, [](int64_t i) { return i % 3 == 0 ? 1.0 : 0.5; }), 2);
+    CheckRoot(spec, DrawSymmetricBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
+    CheckRoot(spec, DrawSymmetricBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / order); }),
+              2e4);
+    // Rank 3, a relative epsilon of 1e-3: the condition is 1000 n / 3, and a little more.
+    CheckRoot(SquareRoot(1e-3), DrawSymmetricBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * order);
+  }
+}
+
+TEST_CASE("inverse square roots of matrices of many blocks, and of negative eigenvalues") {
+  const BlasMemory inside;
+  for (const int64_t n : {8, 33, 96, 160}) {
+    // Two blocks, and rows that have nothing off the diagonal.
+    Doubles blocks = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        if (i != j && ((i < n / 2) != (j < n / 2) || i % 4 == 0 || j % 4 == 0)) blocks[At(i * n + j)] = 0;
+      }
+      blocks[At(i * n + i)] += 2;
+    }
+    CheckRoot(SquareRoot(1e-5), blocks, 10);
+    Doubles diagonal(At(n * n));  // not known to be diagonal
+    for (int64_t i = 0; i < n; ++i) diagonal[At(i * n + i)] = 1 + static_cast<double>(i % 7);
+    CheckRoot(SquareRoot(1e-5), diagonal, 7);
+    // The least is raised to 0, and epsilon is added.
+    RootSpec absolute = SquareRoot(0);
+    absolute.epsilon = 0.01;
+    CheckRoot(absolute, DrawSymmetricBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }), 330);
+    for (const double factor : {0x1p-120, 0x1p120}) {
+      Doubles scaled = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 9); });
+      for (double& element : scaled) element *= factor;
+      CheckRoot(SquareRoot(1e-5), scaled, 9);
+    }
+  }
+}
+
+TEST_CASE("inverse square roots by LAPACK's reduction and by the faster one agree") {
+  const BlasMemory inside;
+  for (const int64_t n : {8, 33, 100, 130}) {
+    CAPTURE(n);
+    const Doubles a = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 6); });
+    std::vector<float> roots[2];
+    for (const bool by_lapack : {false, true}) {
+      std::vector<float> memory(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
+      const RootWorkspace<float> workspace{memory.data(), nullptr};
+      LoadLower(SymmetricView<double>{n, a.data()}, 3, workspace.Matrix(n));
+      const ResolventResult result = RunResolvents(n, 1e-5, workspace, by_lapack);
+      REQUIRE(result.suitable);
+      REQUIRE(result.solver_info == 0);
+      CHECK(result.root_error <= 3e-7);
+      roots[by_lapack ? 1 : 0].assign(result.x, result.x + n * n);
+    }
+    for (size_t i = 0; i < roots[0].size(); ++i) CHECK(std::fabs(roots[0][i] - roots[1][i]) <= 2e-5);
+  }
+}
+
+TEST_CASE("matrices that differ by a power of four have inverse square roots of the same digits") {
+  const BlasMemory inside;
+  for (const int64_t n : {8, 40, 130}) {
+    Doubles a = DrawSymmetricBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); });
+    for (double& element : a) element = static_cast<double>(static_cast<float>(element));
+    const Doubles x = Compute(SquareRoot(1e-5), n, a, Dtype::kF32).x;
+    for (const int power : {-60, -7, 1, 30, 60}) {
+      CAPTURE(power);
+      Doubles scaled = a;
+      for (double& element : scaled) element = std::ldexp(element, 2 * power);
+      Doubles expected = x;
+      for (double& element : expected) element = std::ldexp(element, -power);
+      CHECK(Compute(SquareRoot(1e-5), n, scaled, Dtype::kF32).x == expected);
+    }
+  }
+}
+
+TEST_CASE("a condition beyond float32 and other roots take eigenvectors") {
+  const BlasMemory inside;
+  const int64_t n = 20;
+  const Doubles a = DrawSymmetricBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });
+  RootSpec spec = SquareRoot(0);
+  spec.epsilon = 1e-10;
+  CHECK(!TakesResolvents(spec, n, a));
+  spec.epsilon = 1e-6;
+  CHECK(TakesResolvents(spec, n, a));
+  CHECK(!IsRootByResolvents(spec, Rung::kFloat64, n));
+  CHECK(!IsRootByResolvents(spec, Rung::kAsked, kLeastByResolvents - 1));
+  CHECK(!IsRootByResolvents(spec, Rung::kAsked, kLargestByResolvents + 1));
+  RootSpec fourth = spec;
+  fourth.exponent = -0.25;
+  CHECK(!IsRootByResolvents(fourth, Rung::kAsked, n));
+  RootSpec pseudo = spec;
+  pseudo.pseudo_inverse = true;
+  CHECK(!IsRootByResolvents(pseudo, Rung::kAsked, n));
+}
+
+}  // namespace shampoo
