@@ -222,7 +222,7 @@ RootOutcome ComputeRoot(const RootSpec& asked, const SymmetricView<Real>& matrix
   first.failure = facts.failure;
   first.diagonal_input = facts.diagonal;
   if (!first.ok()) return first;
-  if (asked.relative_epsilon > 0 && facts.largest == 0) return WriteIdentity(x, matrix.n);
+  if (asked.relative_epsilon > 0 && facts.negligible) return WriteIdentity(x, matrix.n);
   const RootSpec spec = WithEpsilonOf(asked, facts);
   const bool wide = memory.root_dtype == Dtype::kF64;
   const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints, memory.tiles};

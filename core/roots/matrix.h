@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "core/blas/mirror.h"
 #include "core/roots/root.h"
@@ -40,6 +41,9 @@ struct MatrixFacts {
   RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0
   double largest = 0;                        // largest magnitude of an element of A
+  // No element, before the division, is a normal number of its type. A decaying factor matrix ends in such numbers,
+  // which rounding keeps from reaching 0, and no digit of which is right. As inputs of a root they count as zeros.
+  bool negligible = true;
   double mean_eigenvalue = 0;                // the trace divided by n
 };
 
@@ -68,6 +72,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
+  facts.negligible = !nan && std::fmax(off_diagonal, diagonal) < std::numeric_limits<Real>::min();
   facts.mean_eigenvalue = trace / divisor;
   if (nan) {
     facts.failure = RootFailure::kNanInput;

@@ -48,8 +48,8 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace) {
   const int64_t n = matrix.n;
   RootResiduals measured;
-  // The identity is the root of a factor matrix of zeros by definition.
-  if (spec.relative_epsilon > 0 && Inspect(matrix).largest == 0) return measured;
+  // The identity is the root of a negligible factor matrix by definition.
+  if (spec.relative_epsilon > 0 && Inspect(matrix).negligible) return measured;
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
   exact.id = -1;

@@ -969,9 +969,10 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     over all dims but k (of a matrix: G G^T and G^T G), and w is 1 if beta2 is 1, else 1 - beta2.
  *  3. Second moment of the grafting method (adagrad, rmsprop, adam): V <- b V + w G G elementwise, b "grafting_beta2".
  *  4. Inverse roots X_k: (F_k, bias-corrected, + e I) to the power -"exponent_multiplier" / root, root being
- *     "inverse_root_override" (2), or twice the order of the block where that is 0. The X_k of a factor of zeros is the
- *     identity with root_relative_epsilon. They are refreshed at step s; after a refresh at step t, with g above 0,
- *     next at step t + max(1, min(f, floor(g t))); with g 0 at all later steps that f divides.
+ *     "inverse_root_override" (2), or twice the order of the block where that is 0. With root_relative_epsilon the X_k of a
+ *     factor of zeros, or of subnormal numbers of "computation_dtype", is the identity. They are refreshed at step s;
+ *     after a refresh at step t, with g above 0, next at step t + max(1, min(f, floor(g t))); with g 0 at all later
+ *     steps that f divides.
  *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected where asked.
  *     D is the grafting method's direction: H for sgd, else H / (sqrt(V) + "grafting_epsilon") elementwise, where adam
  *     corrects the bias of V first. From s on, P is H contracted with X_k in every dim (of a matrix: X_0 H X_1); with
@@ -1658,7 +1659,7 @@ typedef struct shampoo_root_info {
  * count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
  * iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
  * epsilon, where it is used, is relative: max(epsilon * L, 1e-16) is added, L a bound on the largest eigenvalue. A
- * matrix of zeros has the identity as its root with root_relative_epsilon. This is what a step does with a factor
+ * matrix of zeros or subnormal numbers has the identity as its root with root_relative_epsilon. This is what a step does with a factor
  * matrix, its recovery included; but here the result of root_max_iterations is given as it is.
  *
  * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.

@@ -29,7 +29,7 @@ struct RootMember {
   int32_t diagonal;  // as in MatrixFacts
   int32_t shortcut;  // its root is that of the diagonal
   int32_t replaced;  // solvers see the identity
-  int32_t zero;      // with a relative epsilon: nothing but zeros, whose root is the identity
+  int32_t zero;      // with a relative epsilon: a negligible matrix, whose root is the identity
   int32_t iterations;
   int32_t converged;
   int32_t running;

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <cfloat>
+
 #include "core/backend/cuda/plugin/roots_rules.h"
 
 namespace shampoo::cuda {
@@ -59,7 +61,9 @@ struct BeginMemberBody {
     // As WithEpsilonOf (core/roots/ladder.cc).
     member.epsilon = spec.epsilon;
     if (is_relative) member.epsilon = finite ? spec.relative_epsilon * fmax(trace / *chunk.divisor, 0) : 0;
-    member.zero = is_relative && finite && largest == 0;
+    // As MatrixFacts::negligible (core/roots/matrix.h).
+    const double least = chunk.computation == Dtype::kF64 ? DBL_MIN : static_cast<double>(FLT_MIN);
+    member.zero = is_relative && finite && magnitude < least;
     double shift = member.epsilon;
     double of_matrix = finite ? largest : 1;
     if (spec.method == RootMethod::kEigen) {
