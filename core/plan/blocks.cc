@@ -28,8 +28,8 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-Status CheckBlock(const BlockView& view) {
-  for (int k = 0; k < view.shape.ndim; ++k) {
+Status CheckBlock(const BlockView& view, bool is_preconditioned) {
+  for (int k = 0; k < view.shape.ndim && is_preconditioned; ++k) {
     if (view.shape[k] > kLargestBlockDim) {
       return Invalid("a block of shape ", ShapeText(view.shape), " has a dim above ", kLargestBlockDim,
                      ", the largest that the eigensolver takes: set max_preconditioner_dim to at most ",
@@ -61,15 +61,16 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
     return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMostBlocks,
                    " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
   }
+  const bool is_preconditioned = IsPreconditioned(settings, tensor);
   for (const BlockView& view : SplitBlocks(merged, settings.max_preconditioner_dim)) {
-    SHAMPOO_RETURN_IF_ERROR(CheckBlock(view));
+    SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, is_preconditioned));
     Block block;
     block.shape = view.shape;
     block.stride = block.tensor_stride = view.stride;
     block.offset = block.tensor_offset = start + view.offset;
     block.global_offset = GlobalOffset(param.desc, block.offset);
     block.elements = view.shape.Product();
-    block.is_preconditioned = IsPreconditioned(settings, tensor);
+    block.is_preconditioned = is_preconditioned;
     blocks->push_back(block);
   }
   return {};

@@ -15,15 +15,16 @@ namespace shampoo {
 // of a Zen 4 does 70 of them in a nanosecond in blocks of order 64 and 128.
 
 // The states, calls and checks of a block of any size: 200 ns for one of 4 elements.
-inline constexpr double kCostOfBlock = 10000;
+inline constexpr int64_t kCostOfBlock = 10000;
 // Elementwise work on one element.
-inline constexpr double kCostOfElement = 20;
+inline constexpr int64_t kCostOfElement = 20;
+
+// Costs are whole numbers, so that all ranks assign blocks alike.
 
 // Returns the cost of a block in a step without roots.
-inline double CostOfOrdinaryStep(const Block& block) {
-  const auto elements = static_cast<double>(block.elements);
-  double cost = kCostOfBlock + kCostOfElement * elements;
-  for (int k = 0; k < block.factor_count(); ++k) cost += 3 * elements * static_cast<double>(block.shape[k]);
+inline int64_t CostOfOrdinaryStep(const Block& block) {
+  int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
+  for (int k = 0; k < block.factor_count(); ++k) cost += 3 * block.elements * block.shape[k];
   return cost;
 }
 
@@ -36,17 +37,19 @@ inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   return by_resolvents ? 4 : 10;
 }
 
-inline double CostOfRoots(const Block& block) {
-  double cost = 0;
+inline int64_t CostOfRoots(const Block& block) {
+  int64_t cost = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
-    const auto d = static_cast<double>(block.shape[k]);
-    cost += static_cast<double>(CostOfRootPerCube(block, block.shape[k])) * d * d * d;
+    const int64_t d = block.shape[k];
+    cost += CostOfRootPerCube(block, d) * d * d * d;
   }
   return cost;
 }
 
 // Returns the cost of a block in a step with roots: to hand out the longest work first.
-inline double StepCost(const Block& block) { return CostOfOrdinaryStep(block) + CostOfRoots(block); }
+inline double StepCost(const Block& block) {
+  return static_cast<double>(CostOfOrdinaryStep(block)) + static_cast<double>(CostOfRoots(block));
+}
 
 // Among blocks of at most this cost (a few microseconds) the order does not matter.
 inline constexpr double kCostOfSmallBlock = 100000;
@@ -67,15 +70,11 @@ inline int UsefulThreads(double cost, int most) {
 // The steps from the first on over which OwnerCost averages the cost of roots.
 inline constexpr int64_t kCostHorizon = 1000;
 
-// Returns the cost of a mean step: in whole numbers, so that all ranks assign blocks alike.
+// Returns the cost of a mean step.
 inline int64_t OwnerCost(const Block& block, const RefreshKeys& keys) {
   const int64_t refreshes = std::max<int64_t>(RefreshCount(keys, kCostHorizon), 1);
-  int64_t cost = 20 * block.elements;
-  for (int k = 0; k < block.factor_count(); ++k) {
-    const int64_t d = block.shape[k];
-    cost += 3 * block.elements * d + CostOfRootPerCube(block, d) * d * d * d * refreshes / kCostHorizon;
-  }
-  return cost;
+  return CostOfOrdinaryStep(block) +
+         CostOfRoots(block) * refreshes / kCostHorizon;  // below 2^62, as dims are below 2^15
 }
 
 }  // namespace shampoo

@@ -44,7 +44,7 @@ struct MatrixFacts {
   // No element, before the division, is a normal number of its type. A decaying factor matrix ends in such numbers,
   // which rounding keeps from reaching 0, and no digit of which is right. As inputs of a root they count as zeros.
   bool negligible = true;
-  double mean_eigenvalue = 0;                // the trace divided by n
+  double mean_eigenvalue = 0;  // the trace divided by n
 };
 
 template <typename Real>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/base/tiles.h"
 #include "core/blas/blas.h"
@@ -22,7 +23,9 @@ struct RootWorkspace {
 
   // Elements of Root that a method needs.
   static int64_t Elements(RootMethod method, int64_t n) {
-    const int64_t eigen = n * n + std::max(blas::EigenWork(n), ResolventWork(n));
+    // The recovery works in float64, and by eigenvectors.
+    const int64_t by_resolvents = std::is_same_v<Root, float> ? ResolventWork(n) : 0;
+    const int64_t eigen = n * n + std::max(blas::EigenWork(n), by_resolvents);
     // A coupled iteration that fails is followed by an eigendecomposition.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }

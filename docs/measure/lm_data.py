@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """The text and the model of language_model.py: the sources of Python's standard library and a byte-level GPT."""
-from typing import Tuple
+from typing import List, Tuple
 
 import torch
 from torch import nn

@@ -36,32 +36,32 @@ TEST_CASE("every thread of a step has enough work, and there are at most so many
 }
 
 TEST_CASE("ordinary steps of a small network are worth one thread, and its roots two") {
-  double ordinary = 0;
-  double roots = 0;
+  int64_t ordinary = 0;
+  int64_t roots = 0;
   for (const Block& block :
        {BlockOf({128, 64}), BlockOf({128}), BlockOf({64, 128}), BlockOf({64}), BlockOf({10, 64}), BlockOf({10})}) {
     ordinary += CostOfOrdinaryStep(block);
     roots += CostOfRoots(block);
   }
-  CHECK(UsefulThreads(ordinary, 2) == 1);
-  CHECK(UsefulThreads(ordinary + roots, 2) == 2);
+  CHECK(UsefulThreads(static_cast<double>(ordinary), 2) == 1);
+  CHECK(UsefulThreads(static_cast<double>(ordinary + roots), 2) == 2);
 }
 
 TEST_CASE("one large block, many blocks, and very many tiny ones are worth threads") {
-  CHECK(UsefulThreads(CostOfOrdinaryStep(BlockOf({512, 512})), 4) == 4);
-  CHECK(UsefulThreads(64 * CostOfOrdinaryStep(BlockOf({128, 128})), 4) == 4);
-  CHECK(UsefulThreads(100000 * CostOfOrdinaryStep(BlockOf({4})), 4) == 4);
+  CHECK(UsefulThreads(static_cast<double>(CostOfOrdinaryStep(BlockOf({512, 512}))), 4) == 4);
+  CHECK(UsefulThreads(static_cast<double>(64 * CostOfOrdinaryStep(BlockOf({128, 128}))), 4) == 4);
+  CHECK(UsefulThreads(static_cast<double>(100000 * CostOfOrdinaryStep(BlockOf({4}))), 4) == 4);
 }
 
 TEST_CASE("a step with roots costs the roots more") {
   const Block block = BlockOf({30, 20});
-  CHECK(CostOfRoots(block) == 10.0 * (30 * 30 * 30 + 20 * 20 * 20));
+  CHECK(CostOfRoots(block) == 10 * (30 * 30 * 30 + 20 * 20 * 20));
   Block square_root = BlockOf({30, 7});
   square_root.root = 2;
-  CHECK(CostOfRoots(square_root) == 4.0 * 30 * 30 * 30 + 10.0 * 7 * 7 * 7);
+  CHECK(CostOfRoots(square_root) == 4 * 30 * 30 * 30 + 10 * 7 * 7 * 7);
   square_root.root_dtype = Dtype::kF64;
-  CHECK(CostOfRoots(square_root) == 10.0 * (30 * 30 * 30 + 7 * 7 * 7));
-  CHECK(StepCost(block) == CostOfOrdinaryStep(block) + CostOfRoots(block));
+  CHECK(CostOfRoots(square_root) == 10 * (30 * 30 * 30 + 7 * 7 * 7));
+  CHECK(StepCost(block) == static_cast<double>(CostOfOrdinaryStep(block) + CostOfRoots(block)));
 }
 
 }  // namespace

@@ -82,6 +82,22 @@ TEST_CASE("what is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
+TEST_CASE("a vector that is not preconditioned may be longer than what the eigensolver takes") {
+  for (const bool is_preconditioned : {false, true}) {
+    Config config;
+    REQUIRE(config.SetText("precondition_1d", is_preconditioned ? "true" : "false").ok());
+    REQUIRE(config.SetInteger("max_preconditioner_dim", 90000).ok());
+    std::unique_ptr<Plan> plan;
+    REQUIRE(Plan::Create(config, {}, CpuWorkspaceBytes, &plan).ok());
+    ParamDesc desc;
+    desc.name = "v";
+    desc.shape = Shape::Of({90000});
+    int index = 0;
+    REQUIRE(plan->AddParam(desc, &index).ok());
+    CHECK(plan->Finish().ok() == !is_preconditioned);
+  }
+}
+
 TEST_CASE("which states exist follows from the settings") {
   auto count_of = [](const Config& config, const char* suffix) {
     const auto plan = PlanOf(config, 1);

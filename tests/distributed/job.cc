@@ -5,6 +5,8 @@
 #include <cstring>
 #include <random>
 
+#include "tests/preset.h"
+
 namespace shampoo_test {
 
 int64_t ParamSpec::Elements() const {
@@ -67,8 +69,7 @@ void Rank::Build(const RankSpec& spec) {
   const auto config_of = [this](const Keys& keys) {
     shampoo_config* config = nullptr;
     Try(shampoo_config_create(&config));
-    Try(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-    Try(shampoo_config_set_str(config, "initial_inverse", "identity"));
+    Try(SetPreset(config));
     for (const auto& [key, value] : keys) {
       if (!Try(shampoo_config_set_str(config, key.c_str(), value.c_str()))) break;
     }

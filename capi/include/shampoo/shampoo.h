@@ -969,10 +969,10 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     over all dims but k (of a matrix: G G^T and G^T G), and w is 1 if beta2 is 1, else 1 - beta2.
  *  3. Second moment of the grafting method (adagrad, rmsprop, adam): V <- b V + w G G elementwise, b "grafting_beta2".
  *  4. Inverse roots X_k: (F_k, bias-corrected, + e I) to the power -"exponent_multiplier" / root, root being
- *     "inverse_root_override" (2), or twice the order of the block where that is 0. With root_relative_epsilon the X_k of a
- *     factor of zeros, or of subnormal numbers of "computation_dtype", is the identity. They are refreshed at step s;
- *     after a refresh at step t, with g above 0, next at step t + max(1, min(f, floor(g t))); with g 0 at all later
- *     steps that f divides.
+ *     "inverse_root_override" (2), or twice the order of the block where that is 0. With root_relative_epsilon the
+ *     X_k of a factor of zeros, or of subnormal numbers of "computation_dtype", is the identity. They are refreshed at
+ *     step s; after a refresh at step t, with g above 0, next at step t + max(1, min(f, floor(g t))); with g 0 at all
+ *     later steps that f divides.
  *  5. Direction. H is the filtered gradient: the moving average of G with decay "beta1", bias-corrected where asked.
  *     D is the grafting method's direction: H for sgd, else H / (sqrt(V) + "grafting_epsilon") elementwise, where adam
  *     corrects the bias of V first. From s on, P is H contracted with X_k in every dim (of a matrix: X_0 H X_1); with
@@ -1235,8 +1235,9 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is that of the plan's own config.
  * @param key one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon",
  *     "root_relative_epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
- * @param value within the range of the key, and of the arithmetic of the group's blocks; epsilon above 0, but 0 with
- *     root_relative_epsilon or root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
+ * @param value within the range of the key, and of the arithmetic of the group's blocks; of
+ *     epsilon and root_relative_epsilon the one that the group was made with stays above 0 and the other one 0; both
+ *     are 0 with root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
  * @retval SHAMPOO_OK the value is set.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key is fixed once a plan is made, the value is out of
  *     range, or a pointer is NULL.
@@ -1659,8 +1660,8 @@ typedef struct shampoo_root_info {
  * count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
  * iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
  * epsilon, where it is used, is relative: max(epsilon * L, 1e-16) is added, L a bound on the largest eigenvalue. A
- * matrix of zeros or subnormal numbers has the identity as its root with root_relative_epsilon. This is what a step does with a factor
- * matrix, its recovery included; but here the result of root_max_iterations is given as it is.
+ * matrix of zeros or subnormal numbers has the identity as its root with root_relative_epsilon. This is what a step
+ * does with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
  *
  * Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
  *

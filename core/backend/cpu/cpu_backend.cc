@@ -27,7 +27,7 @@ void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
 double CostOfStretches(std::span<const Stretch> stretches) {
   double elements = 0;
   for (const Stretch& stretch : stretches) elements += static_cast<double>(stretch.elements);
-  return kCostOfElement * elements;
+  return static_cast<double>(kCostOfElement) * elements;
 }
 
 // Up to `enough`: of very many items only the first are looked at.
@@ -36,7 +36,7 @@ double CostOfItems(std::span<const StepItem> items, double enough) {
   for (const StepItem& item : items) {
     if (cost >= enough) break;
     if (item.stand) continue;
-    cost += CostOfOrdinaryStep(*item.block) + (item.schedule.refreshes() ? CostOfRoots(*item.block) : 0);
+    cost += item.schedule.refreshes() ? StepCost(*item.block) : static_cast<double>(CostOfOrdinaryStep(*item.block));
   }
   return cost;
 }
@@ -73,8 +73,8 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
 
 void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   const double elements = static_cast<double>(plan.state_bytes()) / sizeof(float);
-  executor_->ForEach(static_cast<int64_t>(plan.blocks.size()), ThreadsFor(kCostOfElement * elements),
-                     [&](int, int64_t i) {
+  executor_->ForEach(static_cast<int64_t>(plan.blocks.size()),
+                     ThreadsFor(static_cast<double>(kCostOfElement) * elements), [&](int, int64_t i) {
                        const Block& block = plan.blocks[static_cast<size_t>(i)];
                        if (!plan.Owns(block)) return;
                        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
@@ -140,7 +140,7 @@ void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible
   };
   double cost = 0;
   for (size_t i = 0; i < count; ++i) {
-    const double own = kCostOfElement * static_cast<double>(elements(i));
+    const double own = static_cast<double>(kCostOfElement * elements(i));
     if (ranges(i) > 1) {
       executor_->ForEach(ranges(i), ThreadsFor(own), [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
     } else {

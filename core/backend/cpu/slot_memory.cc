@@ -50,9 +50,12 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     const RootMethod method = groups[static_cast<size_t>(block->group)].root_method;
     for (int k = 0; k < block->factor_count(); ++k) {
       const int64_t d = block->shape[k];
-      const int64_t elements = RootWorkspace<double>::Elements(method, d);
-      root_bytes = std::max(root_bytes, elements * root);
-      if (block->root_dtype != Dtype::kF64) layout.recovery_elements = std::max(layout.recovery_elements, elements);
+      const int64_t in_f64 = RootWorkspace<double>::Elements(method, d);
+      const bool narrow = block->root_dtype != Dtype::kF64;
+      root_bytes = std::max(root_bytes, (narrow ? RootWorkspace<float>::Elements(method, d) : in_f64) * root);
+      // The recovery works in float64. It is rare: the system finds memory for its part of the scratch when it is
+      // needed.
+      if (narrow) layout.recovery_elements = std::max(layout.recovery_elements, in_f64);
       largest_factor = std::max(largest_factor, d);
       layout.scratch.Add(d, block->elements / d, SizeOf(block->computation));
       layout.scratch.Add(d, d, SizeOf(block->root_dtype));

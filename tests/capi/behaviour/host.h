@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/capi/behaviour/array.h"
+#include "tests/preset.h"
 
 namespace shampoo_test {
 
@@ -33,8 +34,7 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
 inline shampoo_config* MakeConfig(const Keys& keys) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
-  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  Must(shampoo_config_set_str(config, "initial_inverse", "identity"));
+  Must(SetPreset(config));
   for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   return config;
 }

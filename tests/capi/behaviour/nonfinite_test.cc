@@ -11,9 +11,14 @@ TEST_CASE("a block whose gradients were zero for long goes on when they return")
   // Its factor matrices decay to subnormal numbers, which rounding keeps from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
-    const Keys keys = {
-        {"epsilon", "0"},     {"root_relative_epsilon", "3e-4"}, {"refresh_growth", "0.1"},       {"beta2", "0.95"},
-        {"grafting", "adam"}, {"inverse_root_override", "2"},    {"precondition_frequency", "25"}};
+    const Keys keys = {{"epsilon", "0"},
+                       {"root_relative_epsilon", "3e-4"},
+                       {"refresh_growth", "0.1"},
+                       {"beta2", "0.95"},
+                       {"grafting", "adam"},
+                       {"inverse_root_override", "2"},
+                       {"precondition_frequency", "25"},
+                       {"use_merge_dims", "false"}};
     Host host(keys, {Param("w", {4, 4})});
     std::mt19937_64 random(5);
     host.Fill(random);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/convert.h"
+#include "tests/preset.h"
 
 namespace shampoo_test {
 namespace {
@@ -50,8 +51,7 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
 shampoo_plan* MakePlan(const ModelSpec& spec) {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
-  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  Must(shampoo_config_set_str(config, "initial_inverse", "identity"));
+  Must(SetPreset(config));
   for (const auto& [key, value] : spec.keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   place.threads = spec.threads;

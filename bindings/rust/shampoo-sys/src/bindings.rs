@@ -982,8 +982,9 @@ extern "C" {
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon",
     ///   "root_relative_epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
-    /// - `value` within the range of the key, and of the arithmetic of the group's blocks; epsilon above 0, but 0 with
-    ///   root_relative_epsilon or root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
+    /// - `value` within the range of the key, and of the arithmetic of the group's blocks; of
+    ///   epsilon and root_relative_epsilon the one that the group was made with stays above 0 and the other one 0; both
+    ///   are 0 with root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
     /// - returns `SHAMPOO_OK`: the value is set.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key is fixed once a plan is made, the value is out of
     ///   range, or a pointer is NULL.
@@ -1340,8 +1341,8 @@ extern "C" {
     /// count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
     /// iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
     /// epsilon, where it is used, is relative: max(epsilon \* L, 1e-16) is added, L a bound on the largest eigenvalue. A
-    /// matrix of zeros has the identity as its root with root_relative_epsilon. This is what a step does with a factor
-    /// matrix, its recovery included; but here the result of root_max_iterations is given as it is.
+    /// matrix of zeros or subnormal numbers has the identity as its root with root_relative_epsilon. This is what a step
+    /// does with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
     ///
     /// Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
     ///

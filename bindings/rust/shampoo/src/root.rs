@@ -40,7 +40,9 @@ pub struct RootInfo {
 
 /// Computes the inverse root of a symmetric matrix `a` of order `n`, row-major, of which the elements on and below the
 /// diagonal are read: `x = (a + e I) ^ (-exponent_multiplier * root.1 / root.0)`, so that `(4, 1)` is the
-/// inverse fourth root. The config's keys that begin with "root_", "epsilon" and "exponent_multiplier" are used.
+/// inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of `a` (its trace divided by `n`), or
+/// `epsilon` where that key is set instead. The config's keys that begin with "root_", "epsilon" and
+/// "exponent_multiplier" are used.
 ///
 /// ```
 /// let mut config = shampoo::Config::new()?;

@@ -92,8 +92,9 @@ public final class Shampoo {
   }
 
   /**
-   * Inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier * rootDen / rootNum), as a step computes
-   * it.
+   * Computes the inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier * rootDen / rootNum), as a step
+   * does. e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by the order), or epsilon where
+   * that key is set instead.
    *
    * @param config of which the keys that begin with "root_", "epsilon" and "exponent_multiplier" are read.
    * @param order of the matrix, 1..32750.
