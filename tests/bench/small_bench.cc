@@ -28,8 +28,8 @@ constexpr double kTimesFlops = 1.5;
 constexpr char kUsage[] =
     R"(shampoo_small_bench [options]: steps of small models on one thread, beside AdamW
   --shapes 64x10,100    parameters of these shapes as the only model, instead of the list
-  --set KEY=VALUE       any key of the library; may be repeated. Set beforehand: grafting adam, use_merge_dims false
-  --frequency N         precondition_frequency; default: 10
+  --set KEY=VALUE       any key of the library; may be repeated. Set beforehand: use_merge_dims false
+  --frequency N         precondition_frequency; default: 25
   --min-runs N          runs of which the shortest counts, at least; default: 50
   --many 10000,100000   instead: plan, create and step of so many tiny parameters
 )";
@@ -37,7 +37,7 @@ constexpr char kUsage[] =
 struct Options {
   std::string shapes;
   std::vector<std::pair<std::string, std::string>> keys;
-  int64_t frequency = 10;
+  int64_t frequency = 25;
   int min_runs = 50;
   std::vector<int64_t> many;
 };
