@@ -54,7 +54,7 @@ void CheckTogether(const Options& options) {
   if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
     Fail("--grid needs --shapes, --shapes-file or one --case");
   }
-  if (options.mode == Mode::kRoots && (shapes || !options.cases.empty()))
+  if (options.mode == Mode::kInverseRoots && (shapes || !options.cases.empty()))
     Fail("--roots takes neither cases nor shapes");
   if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
   if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
@@ -75,7 +75,7 @@ Options ReadOptions(int argc, char** argv) {
       std::exit(0);
     }
     if (name == "--grid" || name == "--simulate" || name == "--roots") {
-      options.mode = name == "--grid" ? Mode::kGrid : name == "--roots" ? Mode::kRoots : Mode::kSimulate;
+      options.mode = name == "--grid" ? Mode::kGrid : name == "--roots" ? Mode::kInverseRoots : Mode::kSimulate;
       continue;
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-enum class Mode { kRows, kGrid, kSimulate, kList, kRoots };
+enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots };
 
 // The command line. Empty lists: not given.
 struct Options {

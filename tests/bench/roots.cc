@@ -21,7 +21,7 @@
 namespace bench {
 namespace {
 
-using Floats = std::vector<float>;
+using FloatVector = std::vector<float>;
 
 double ThreadSeconds() {
   timespec time{};
@@ -36,11 +36,11 @@ double Median(std::vector<double>* values) {
 }
 
 // G G^T / n of an n x 2n matrix G of normal random numbers.
-Floats MakeFactor(int64_t n) {
+FloatVector RandomFactor(int64_t n) {
   std::mt19937_64 random(static_cast<uint64_t>(n));
   std::normal_distribution<float> normal;
-  Floats g(static_cast<size_t>(2 * n * n));
-  Floats a(static_cast<size_t>(n * n));
+  FloatVector g(static_cast<size_t>(2 * n * n));
+  FloatVector a(static_cast<size_t>(n * n));
   for (float& element : g) element = normal(random);
   shampoo::blas::Syrk(false, n, 2 * n, 1 / static_cast<float>(n), g.data(), 2 * n, 0.0f, a.data(), n);
   shampoo::Mirror(n, a.data());
@@ -53,9 +53,9 @@ struct Times {
 
 Times MeasureOrder(int64_t n, int min_runs) {
   using namespace shampoo;
-  const Floats a = MakeFactor(n);
-  Floats x(a.size());
-  Floats own(static_cast<size_t>(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
+  const FloatVector a = RandomFactor(n);
+  FloatVector x(a.size());
+  FloatVector own(static_cast<size_t>(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
   std::vector<double> wide(static_cast<size_t>(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
   std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<float>::Ints(n)));
   RecoveryMemory recovery;

@@ -75,7 +75,7 @@ void Run(const Options& options) {
     case Mode::kRows:
     case Mode::kGrid:
       return MeasureRows(options);
-    case Mode::kRoots:
+    case Mode::kInverseRoots:
       PrintLibrary(false);
       return MeasureRoots(options.min_runs);
     case Mode::kSimulate: {
