@@ -27,8 +27,8 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// The mean over the steps of the options.
-double RefreshesOfStep(const shampoo_config* config, const PlacementOptions& options) {
+// Returns the refreshes of a step, on average over the steps of the options.
+double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;
   keys.frequency = options.frequency;
@@ -74,7 +74,7 @@ ModelPlan::ModelPlan(const Case& of, int replicas, int shards, const std::string
     Try(shampoo_plan_add_param(plan, &param, nullptr));
   }
   Try(shampoo_plan_finish(plan));
-  refreshes_of_step_ = RefreshesOfStep(config, options);
+  refreshes_of_step_ = MeanRefreshes(config, options);
   shampoo_config_destroy(config);
 }
 
