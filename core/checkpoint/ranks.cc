@@ -135,6 +135,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
         int64_t length = 0;
         if (rest >= 0) std::memcpy(&length, told + sizeof header + at, 8);
         *own = CheckReceived({"length of a text", from, length}, 0, rest);
+        if (!own->ok()) break;
         try_to_take(from, told + sizeof header + at + 8, length);
         at += 8 + length;
       }

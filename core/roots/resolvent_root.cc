@@ -55,11 +55,11 @@ struct Memory {
     inverses = wide(ResolventSum::Elements(n));
     auto* next = reinterpret_cast<float*>(next_wide);
     const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
+    panel = narrow(kWidth * ld);  // first: it is also scratch memory for elements of float64
+    products = narrow(kWidth * n);
     tau = narrow(n);
     narrow_d = narrow(n);
     narrow_e = narrow(n);
-    panel = narrow(kWidth * ld);
-    products = narrow(kWidth * n);
     generators = narrow(n * kMostStride);
   }
 
