@@ -81,8 +81,8 @@ const Key kKeys[] = {
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether tensors with at most one dimension above 1 (biases, scales) get a factor matrix. false: they follow "
             "the grafting method alone, which takes no factor matrix; without a grafting method they are preconditioned. "
-            "With stack_dims each stacked tensor counts, with shard_mode local each piece that a rank holds, both "
-            "before dims are merged.",
+            "What counts are the dimensions before they are merged: of each stacked tensor with stack_dims, and of each "
+            "piece that a rank holds with shard_mode local.",
      .flag = &Settings::precondition_1d},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Steps between two refreshes of the inverse roots; early refreshes come sooner with refresh_growth. Factor "

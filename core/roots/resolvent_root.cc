@@ -114,7 +114,7 @@ class Window {
       for (int64_t j = 0; j <= i; ++j) to[j] = static_cast<float>(from[j]);
     }
     std::array<float, ZolotarevSum::kMostPoles> growth;
-    for (size_t j = 0; j < growth.size(); ++j) growth[j] = static_cast<float>(block_.growth[j]);
+    for (size_t j = 0; j < static_cast<size_t>(poles_); ++j) growth[j] = static_cast<float>(block_.growth[j]);
     for (int64_t i = 0; i < first; ++i) {
       float* const row = memory_.generators + i * stride_;
       for (int64_t j = 0; j < poles_; ++j) row[j] = Flushed(row[j] * growth[static_cast<size_t>(j)]);

@@ -174,16 +174,17 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 //   s   the roots of the factor matrices of step s are waiting to be used
 //   -s  they are in use, and none are waiting
 // A refresh takes a snapshot, and the steps go on with the roots that they have, if there are any, if the schedule
-// leaves time for the new ones, and if no older ones are waiting. Otherwise its roots are used at once. A snapshot of
-// this very step is one that another rank's refusal has left there: the step is made again, and takes it anew.
+// leaves time for the new ones, and if no older ones are waiting. Otherwise its roots are used at once. If the state is
+// of this very step, another rank has refused the step after this block made it. It is made again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
   const bool waits = snapshot_step > 0;
   if (IsDue(group, phase)) {
+    if (snapshot_step == -group.t) return RootTask::kCompute;
     const bool has_roots_alone = snapshot_step < 0 || snapshot_step == group.t;
     const bool goes_on = has_roots_alone && IsDeferred(group.keys, group.last);
     return goes_on ? RootTask::kTakeSnapshot : RootTask::kCompute;
   }
-  return waits && group.t >= snapshot_step + group.keys.async ? RootTask::kFromSnapshot : RootTask::kNone;
+  return waits && group.t - group.keys.async >= snapshot_step ? RootTask::kFromSnapshot : RootTask::kNone;
 }
 
 // The state snapshot_step of a block after step t did this task.

@@ -134,8 +134,16 @@ TEST_CASE("with root_async a block that misses steps goes by its own state") {
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
   // Steps that were refused by another rank after this block was stepped are made again.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
+  CHECK(Course(keys, {5, 5, 10, 15, 15, 20}) == "5 compute, 5 compute, 10 take, 15 compute, 15 compute, 20 take, ");
   // A refresh that the block misses is made up by the next one alone.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
+}
+
+TEST_CASE("a state of an impossible step is never used, and overflows nothing") {
+  const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
+  const GroupSchedule group = MakeGroupSchedule(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
+  CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);
+  CHECK(RootTaskOf(group, 0, INT64_MIN) == RootTask::kNone);
 }
 
 TEST_CASE("a block is preconditioned from its first refresh on, and never without factor matrices") {

@@ -1435,7 +1435,7 @@ shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* 
  *   "parameter/block/snapshot.k"     F_k as it was at a positive snapshot_step, symmetric; with root_async
  *   "parameter/block/snapshot_step"  one I64, with root_async. s > 0: the snapshots are of step s of the group, and
  *                                    their roots are waiting to be used; -s: the roots of step s are in use, and none
- *                                    are waiting; 0: the block has not used any roots yet
+ *                                    are waiting; 0: the block has not had a refresh yet
  *   "parameter/block/diagonal"       one I32 per dim: 1 while the factor has been diagonal at every refresh so far
  *   "parameter/block/filtered_grad"  moving average of the gradient, in the shape of the block; if beta1 is not 0
  *   "parameter/block/grafting"       second moment of the grafting method, in the shape of the block; if it has one
@@ -1630,7 +1630,7 @@ typedef struct shampoo_root_info {
   /** sizeof(shampoo_root_info); set by the _INIT macro. */
   size_t struct_size;
   /** What gave the root: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2
-   * eigendecomposition, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigendecomposition. */
+   * eigen, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigen. */
   int32_t method;
   /** Iterations of an iterative method; 0 with the others. */
   int32_t iterations;
@@ -1654,7 +1654,8 @@ typedef struct shampoo_root_info {
  * root_relative_epsilon times the mean eigenvalue of a (its trace divided by n), or epsilon where that key is set
  * instead.
  *
- * root_method eigen: by eigendecomposition; where the smallest eigenvalue is negative, all are raised until it is 0;
+ * root_method eigen: by eigendecomposition, or, for an inverse square root in float32 of an order of 8 to 512, by a
+ * rational approximation with the same error; where the smallest eigenvalue is negative, all are raised until it is 0;
  * then e is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
  * raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
  * count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton

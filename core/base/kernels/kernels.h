@@ -46,7 +46,7 @@ struct KernelsOf {
 };
 
 // What an inverse square root by shifted inverses of a tridiagonal matrix T computes of them (core/roots/resolvent.h).
-// d is the diagonal of T (n), e what is beside it (n - 1).
+// d is the diagonal of T (n elements), e the elements beside the diagonal (n - 1).
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
   static constexpr int kLanes = 8;  // a number of poles is a multiple of it
@@ -54,9 +54,10 @@ struct TridiagonalKernels {
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
 
-  // nullptr where blas::Sytrd is faster. A = Q T Q^T as that leaves it behind, n at least 1. a: lower triangle of n
-  // rows of ld elements, a multiple of kRowMultiple, with zeros above the diagonal up to the next multiple of
-  // kRowMultiple. work: 4 ld elements. No element may be so large that a product of two is not finite.
+  // Computes A = Q T Q^T, and leaves Q in the form of blas::Sytrd. nullptr where blas::Sytrd is faster. n is at
+  // least 1. a: lower triangle of n rows of ld elements, a multiple of kRowMultiple, with zeros above the diagonal up
+  // to the next multiple of kRowMultiple. work: 4 ld elements. No element may be so large that a product of two is not
+  // finite.
   void (*reduce)(float* a, int64_t ld, int64_t n, double* d, double* e, float* tau, float* work);
 
   // counts[l] <- the number of eigenvalues of T below shifts[l], l < kShifts. tiny: magnitude of a pivot that counts

@@ -435,7 +435,7 @@ pub struct shampoo_root_info {
     /// sizeof(shampoo_root_info); set by the \_INIT macro.
     pub struct_size: usize,
     /// What gave the root: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2
-    /// eigendecomposition, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigendecomposition.
+    /// eigen, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigen.
     pub method: i32,
     /// Iterations of an iterative method; 0 with the others.
     pub iterations: i32,
@@ -1335,7 +1335,8 @@ extern "C" {
     /// root_relative_epsilon times the mean eigenvalue of a (its trace divided by n), or epsilon where that key is set
     /// instead.
     ///
-    /// root_method eigen: by eigendecomposition; where the smallest eigenvalue is negative, all are raised until it is 0;
+    /// root_method eigen: by eigendecomposition, or, for an inverse square root in float32 of an order of 8 to 512, by a
+    /// rational approximation with the same error; where the smallest eigenvalue is negative, all are raised until it is 0;
     /// then e is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
     /// raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
     /// count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
