@@ -51,7 +51,8 @@ const Key kKeys[] = {
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Added to the eigenvalues of a factor matrix before its inverse root, as a multiple of their mean (the trace "
             "divided by the order, after bias correction): the scale of the loss has no influence. The inverse root of a "
-            "factor matrix of zeros, or of subnormal numbers of computation_dtype, is the identity. 0: epsilon is used. Setting both keys is an error.",
+            "factor matrix of zeros, or of subnormal numbers of computation_dtype, is the identity. 0: epsilon is used. Setting both "
+            "keys to numbers above 0 is an error when a plan is made.",
      .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Momentum on the direction, after preconditioning and grafting, without dampening. 0: none, and no state.",
