@@ -36,7 +36,8 @@ RefreshKeys Grown(int64_t start, int64_t frequency, double growth, bool spread =
 
 TEST_CASE("the last refresh, its interval and the count of refreshes follow the rule step by step") {
   constexpr int64_t kEnd = 700;
-  for (const double growth : {0.0, 0.003, 0.05, 0.1, 0.3, 1.0 / 3, 0.5, 1.0, 2.5, 100.0, 1e300}) {
+  // 0.044: the product with 500 is 22, and the rounded quotient 22 / 0.044 is above 500.
+  for (const double growth : {0.0, 0.003, 0.05, 0.1, 0.3, 1.0 / 3, 0.5, 1.0, 0.044, 2.5, 100.0, 1e300}) {
     for (const int64_t frequency : {1, 2, 3, 7, 10, 50, 1000}) {
       for (const int64_t start : {1, 2, 5, 33, 200}) {
         if (growth == 0 && start < frequency) continue;
