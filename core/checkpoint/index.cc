@@ -224,6 +224,10 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
+bool StoredBlock::HasFactors() const {
+  return Find("factor.0") != nullptr || Find("inverse.0") != nullptr || Find("diagonal") != nullptr;
+}
+
 std::string TensorName(const StoredBlock& block, std::string_view state) { return Cat(block.key, "/", state); }
 
 std::string TextOf(const StoredGroup& group) {

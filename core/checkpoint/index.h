@@ -59,6 +59,7 @@ struct StoredBlock {
   std::vector<StoredEntry> entries;
 
   const StoredEntry* Find(std::string_view state) const;  // nullptr: there is none
+  bool HasFactors() const;                                // it was saved with what only preconditioned blocks have
 };
 
 // "<key>/<state>"

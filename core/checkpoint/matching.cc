@@ -199,12 +199,6 @@ Status Matching::IndexBlocks(const CheckpointIndex& index) {
   return {};
 }
 
-// Whether the block was saved with anything that only preconditioned blocks have.
-static bool HasFactors(const StoredBlock& stored) {
-  return stored.Find("factor.0") != nullptr || stored.Find("inverse.0") != nullptr ||
-         stored.Find("diagonal") != nullptr;
-}
-
 Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer) {
   const PlanData& plan = optimizer->plan();
   std::vector<StatesOfBlock> blocks;
@@ -221,7 +215,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
     const int stored_param = stored_params_.find(param.desc.name)->second;
     const auto found = stored_blocks_.find({stored_param, place.first()});
     const bool is_there = found != stored_blocks_.end() && SamePlace(found->second->place, place);
-    const bool lacks_factors = is_there && block.is_preconditioned && !HasFactors(*found->second);
+    const bool lacks_factors = is_there && block.is_preconditioned && !found->second->HasFactors();
     if (is_there && !lacks_factors) {
       SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *found->second, false));
       direct_.push_back({optimizer, found->second, own.states});
@@ -251,7 +245,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& opti
   for (const std::string_view name : kElementwiseStates) count_unused(name);
   count_unused(kSnapshotStep);
   const Block& own_block = optimizer.plan().blocks[static_cast<size_t>(own.block)];
-  if (!own_block.is_preconditioned && HasFactors(stored)) ++unused_["factor matrix"];
+  if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   for (const StateEntry* state : own.states) {
     if (elementwise_alone && !state->elementwise()) continue;

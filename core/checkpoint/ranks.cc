@@ -106,7 +106,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
       std::string text;
       if (own->ok()) *own = Caught([&] { return text = make(next), Status(); });
       if (!own->ok()) {
-        next = count;  // nothing more to tell
+        next = count;  // no more texts
         break;
       }
       const auto length = static_cast<int64_t>(text.size());
@@ -121,8 +121,8 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer.data(), segment));
     more = false;
     for (int from = 0; from < world(); ++from) {
-      const char* const told = buffer.data() + segment * from;
-      std::memcpy(&header, told, sizeof header);
+      const char* const received = buffer.data() + segment * from;
+      std::memcpy(&header, received, sizeof header);
       // By these numbers ranks go on to another round, or not, and each round brings a text at least.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm_, {"number of texts that are left", from, header.left}, 0, most));
@@ -133,10 +133,10 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
       for (int64_t at = 0; own->ok() && at < header.bytes;) {
         const int64_t rest = header.bytes - at - 8;
         int64_t length = 0;
-        if (rest >= 0) std::memcpy(&length, told + sizeof header + at, 8);
+        if (rest >= 0) std::memcpy(&length, received + sizeof header + at, 8);
         *own = CheckReceived({"length of a text", from, length}, 0, rest);
         if (!own->ok()) break;
-        try_to_take(from, told + sizeof header + at + 8, length);
+        try_to_take(from, received + sizeof header + at + 8, length);
         at += 8 + length;
       }
     }

@@ -29,8 +29,8 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
 }
 
 Status CheckBlock(const BlockView& view, bool is_preconditioned) {
-  for (int k = 0; k < view.shape.ndim && is_preconditioned; ++k) {
-    if (view.shape[k] > kLargestBlockDim) {
+  for (int k = 0; k < view.shape.ndim; ++k) {
+    if (is_preconditioned && view.shape[k] > kLargestBlockDim) {
       return Invalid("a block of shape ", ShapeText(view.shape), " has a dim above ", kLargestBlockDim,
                      ", the largest that the eigensolver takes: set max_preconditioner_dim to at most ",
                      kLargestBlockDim);

@@ -69,7 +69,7 @@ TEST_CASE("impossible numbers in the header of an exchange are a failed communic
   }
 }
 
-TEST_CASE("a rank that is at another exchange, or steps another optimizer, is told as before") {
+TEST_CASE("a rank that is at another exchange, or steps another optimizer, is reported as such") {
   const PlanData plan = MakePlan();
   for (const int64_t place : {int64_t{0}, int64_t{1} << 32}) {
     MirrorComm comm;

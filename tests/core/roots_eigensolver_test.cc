@@ -15,39 +15,13 @@
 #include "core/blas/scratch.h"
 #include "core/roots/eigensolver.h"
 #include "core/roots/matrix.h"
+#include "tests/core/symmetric_matrices.h"
 
 namespace shampoo {
 namespace {
 
 using Matrix = std::vector<double>;
 size_t Size(int64_t n) { return static_cast<size_t>(n); }
-
-// Q diag(l) Q^T with Q a product of three random reflections.
-Matrix WithEigenvalues(const std::vector<double>& l) {
-  const auto n = static_cast<int64_t>(l.size());
-  std::mt19937_64 random(Size(n));
-  std::normal_distribution<double> normal;
-  Matrix a(Size(n * n));
-  for (int64_t i = 0; i < n; ++i) a[Size(i * n + i)] = l[Size(i)];
-  std::vector<double> v(Size(n)), av(Size(n));
-  for (int round = 0; round < 3; ++round) {
-    double square = 0;
-    for (double& element : v) {
-      element = normal(random);
-      square += element * element;
-    }
-    blas::Gemv(false, n, a.data(), v.data(), av.data());
-    double vav = 0;
-    for (int64_t i = 0; i < n; ++i) vav += v[Size(i)] * av[Size(i)];
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        const double cross = v[Size(i)] * av[Size(j)] + av[Size(i)] * v[Size(j)];
-        a[Size(i * n + j)] += (4 * vav / square * v[Size(i)] * v[Size(j)] - 2 * cross) / square;
-      }
-    }
-  }
-  return a;
-}
 
 // G G^T / n of an n x 2n matrix G of normal random numbers.
 Matrix Wishart(int64_t n) {
@@ -58,12 +32,6 @@ Matrix Wishart(int64_t n) {
   blas::Syrk(false, n, 2 * n, 1.0 / static_cast<double>(n), g.data(), 2 * n, 0.0, a.data(), n);
   Mirror(n, a.data());
   return a;
-}
-
-Matrix WithEigenvaluesBy(int64_t n, const std::function<double(int64_t)>& l) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(l(i));
-  return WithEigenvalues(values);
 }
 
 template <typename Root>

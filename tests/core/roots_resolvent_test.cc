@@ -18,6 +18,7 @@
 #include "core/roots/resolvent.h"
 #include "core/roots/resolvent_root.h"
 #include "core/roots/zolotarev.h"
+#include "tests/core/symmetric_matrices.h"
 
 namespace shampoo {
 namespace {
@@ -143,38 +144,6 @@ void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
   for (int64_t i = 0; i < n; ++i) {
     CHECK(std::fabs(product[At(i)] - dense_product[At(i)]) <= 1e-7 * sum.largest() * 10 * LargestOf(b));
   }
-}
-
-// Q diag(l) Q^T with Q a product of two random reflections.
-Doubles DrawSymmetric(const Doubles& l) {
-  const auto n = static_cast<int64_t>(l.size());
-  std::mt19937_64 random(At(n) + 7);
-  std::normal_distribution<double> normal;
-  Doubles a(At(n * n)), v(At(n)), av(At(n));
-  for (int64_t i = 0; i < n; ++i) a[At(i * n + i)] = l[At(i)];
-  for (int round = 0; round < 2; ++round) {
-    double square = 0;
-    for (double& element : v) {
-      element = normal(random);
-      square += element * element;
-    }
-    blas::Gemv(false, n, a.data(), v.data(), av.data());
-    double vav = 0;
-    for (int64_t i = 0; i < n; ++i) vav += v[At(i)] * av[At(i)];
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        const double cross = v[At(i)] * av[At(j)] + av[At(i)] * v[At(j)];
-        a[At(i * n + j)] += (4 * vav / square * v[At(i)] * v[At(j)] - 2 * cross) / square;
-      }
-    }
-  }
-  return a;
-}
-
-Doubles DrawSymmetricBy(int64_t n, const std::function<double(int64_t)>& l) {
-  Doubles values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(l(i));
-  return DrawSymmetric(values);
 }
 
 RootSpec SquareRoot(double relative_epsilon) {
@@ -313,7 +282,7 @@ TEST_CASE("the one-pass reduction leaves the eigenvalues and gives back the matr
       for (const int kind : {0, 1, 2}) {
         CAPTURE(n);
         CAPTURE(kind);
-        Doubles a = DrawSymmetricBy(
+        Doubles a = WithEigenvaluesBy(
             n, [&](int64_t i) { return kind == 1 && i > 2 ? 0.0 : 1.0 / (1.0 + static_cast<double>(i)); });
         if (kind == 2) a = OwnedTridiagonal{Doubles(At(n), 0.5), Doubles(At(n), 0.0)}.Dense();
         const int64_t ld = (n + 15) / 16 * 16;
@@ -353,13 +322,13 @@ TEST_CASE("inverse square roots in float32 without eigenvectors are those of flo
   const RootSpec spec = SquareRoot(1e-5);
   for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
     const double order = static_cast<double>(n);
-    CheckRoot(spec, DrawSymmetricBy(n, [&](int64_t i) { return 1 + static_cast<double>(i) / order; }), 2);
-    CheckRoot(spec, DrawSymmetricBy(n, [](int64_t i) { return i % 3 == 0 ? 1.0 : 0.5; }), 2);
-    CheckRoot(spec, DrawSymmetricBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
-    CheckRoot(spec, DrawSymmetricBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / order); }),
+    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return 1 + static_cast<double>(i) / order; }), 2);
+    CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return i % 3 == 0 ? 1.0 : 0.5; }), 2);
+    CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
+    CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / order); }),
               2e4);
     // Rank 3, a relative epsilon of 1e-3: the condition is 1000 n / 3, and a little more.
-    CheckRoot(SquareRoot(1e-3), DrawSymmetricBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * order);
+    CheckRoot(SquareRoot(1e-3), WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * order);
   }
 }
 
@@ -367,7 +336,7 @@ TEST_CASE("inverse square roots of matrices of many blocks, and of negative eige
   const BlasMemory inside;
   for (const int64_t n : {8, 33, 96, 160}) {
     // Two blocks, and rows that have nothing off the diagonal.
-    Doubles blocks = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
+    Doubles blocks = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         if (i != j && ((i < n / 2) != (j < n / 2) || i % 4 == 0 || j % 4 == 0)) blocks[At(i * n + j)] = 0;
@@ -381,9 +350,10 @@ TEST_CASE("inverse square roots of matrices of many blocks, and of negative eige
     // The least is raised to 0, and epsilon is added.
     RootSpec absolute = SquareRoot(0);
     absolute.epsilon = 0.01;
-    CheckRoot(absolute, DrawSymmetricBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }), 330);
+    CheckRoot(absolute, WithEigenvaluesBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }),
+              330);
     for (const double factor : {0x1p-120, 0x1p120}) {
-      Doubles scaled = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 9); });
+      Doubles scaled = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 9); });
       for (double& element : scaled) element *= factor;
       CheckRoot(SquareRoot(1e-5), scaled, 9);
     }
@@ -396,7 +366,7 @@ TEST_CASE("inverse square roots by LAPACK's reduction and by the faster one agre
     MESSAGE("this processor has no faster reduction: nothing is compared");
   for (const int64_t n : {8, 33, 100, 130}) {
     CAPTURE(n);
-    const Doubles a = DrawSymmetricBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 6); });
+    const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 6); });
     std::vector<float> roots[2];
     for (const bool by_lapack : {false, true}) {
       std::vector<float> memory(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
@@ -415,7 +385,7 @@ TEST_CASE("inverse square roots by LAPACK's reduction and by the faster one agre
 TEST_CASE("matrices that differ by a power of four have inverse square roots of the same digits") {
   const BlasMemory inside;
   for (const int64_t n : {8, 40, 130}) {
-    Doubles a = DrawSymmetricBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); });
+    Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); });
     for (double& element : a) element = static_cast<double>(static_cast<float>(element));
     const Doubles x = Compute(SquareRoot(1e-5), n, a, Dtype::kF32).x;
     for (const int power : {-60, -7, 1, 30, 60}) {
@@ -432,7 +402,7 @@ TEST_CASE("matrices that differ by a power of four have inverse square roots of 
 TEST_CASE("a condition beyond float32 and other roots take eigenvectors") {
   const BlasMemory inside;
   const int64_t n = 20;
-  const Doubles a = DrawSymmetricBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });
+  const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });
   RootSpec spec = SquareRoot(0);
   spec.epsilon = 1e-10;
   CHECK(!TakesResolvents(spec, n, a));

@@ -82,6 +82,21 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   };
 }
 
+// Steps every rank until it fails; once_more: the faulty one then steps again. All fail, and none by its patience.
+void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
+                     bool once_more = false) {
+  grid->SetAllToAll(number.kind.all_to_all);
+  Arm(grid, number, faulty, kCallsOfCreate + 1);
+  Start(grid, patience);
+  REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
+  OnEveryRank(grid->world(), [&](int rank) {
+    for (int t = 0; t < 5 && (*grid)[rank].status == SHAMPOO_OK; ++t) (*grid)[rank].Step();
+    if (once_more && rank == faulty) (*grid)[rank].Step();
+  });
+  CHECK_MESSAGE(grid->All(SHAMPOO_E_COMM), grid->Errors());
+  CHECK(grid->timeouts() == 0);
+}
+
 TEST_CASE("an impossible number in a step is a failed communicator, and ends the waiting of the others") {
   for (const Number& number : kNumbers) {
     for (const int faulty : {-1, 0, 2}) {
@@ -89,15 +104,7 @@ TEST_CASE("an impossible number in a step is a failed communicator, and ends the
       CAPTURE(number.value);
       CAPTURE(faulty);
       Grid grid(Spec(number.kind), number.kind.copies, number.kind.shards, true);
-      grid.SetAllToAll(number.kind.all_to_all);
-      Arm(&grid, number, faulty, kCallsOfCreate + 1);
-      Start(&grid, std::chrono::seconds(20));
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-      OnEveryRank(grid.world(), [&](int rank) {
-        for (int t = 0; t < 5 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
-      });
-      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-      CHECK(grid.timeouts() == 0);
+      StepUntilFailed(&grid, number, faulty, std::chrono::seconds(20));
       const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
       CHECK_MESSAGE(Has(error, std::string("received an impossible ") + number.what), error);
       CHECK_MESSAGE(Has(error, "same build of libshampoo"), error);
@@ -113,16 +120,7 @@ TEST_CASE("without an abort the others learn of an impossible number in the next
       CAPTURE(bucket);
       const int faulty = 1;
       Grid grid(Spec(number.kind, {{"comm_bucket_bytes", bucket}}), number.kind.copies, number.kind.shards);
-      grid.SetAllToAll(number.kind.all_to_all);
-      Arm(&grid, number, faulty, kCallsOfCreate + 1);
-      Start(&grid, std::chrono::seconds(5));
-      REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
-      OnEveryRank(grid.world(), [&](int rank) {
-        for (int t = 0; t < 5 && grid[rank].status == SHAMPOO_OK; ++t) grid[rank].Step();
-        if (rank == faulty) grid[rank].Step();
-      });
-      CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-      CHECK(grid.timeouts() == 0);
+      StepUntilFailed(&grid, number, faulty, std::chrono::seconds(5), true);
       for (int rank = 0; rank < grid.world(); ++rank) {
         if (rank != faulty) CHECK_MESSAGE(Has(grid[rank].error, "rank 1"), grid[rank].error);
       }

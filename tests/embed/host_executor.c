@@ -4,8 +4,8 @@
 // A host that brings its own threads: serial and backwards, one new thread per task, or fewer tasks than the plan has
 // threads. Results have the bits of the library's pool, no thread of the library starts, release is called once.
 #include <inttypes.h>
-#include <pthread.h>
 
+#include "tests/embed/own_threads.h"
 #include "tests/embed/process.h"
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
@@ -26,28 +26,9 @@ static void backwards(void* user, void (*task)(void* argument, int64_t i), void*
   while (count > 0) task(argument, --count);
 }
 
-typedef struct one_task {
-  void (*task)(void* argument, int64_t i);
-  void* argument;
-  int64_t i;
-} one_task;
-
-static void* run_one(void* given) {
-  const one_task* const one = given;
-  one->task(one->argument, one->i);
-  return NULL;
-}
-
 static void threads_of_the_host(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
-  pthread_t thread[16];
-  one_task tasks[16];
   note(user, count);
-  REQUIRE(count <= 16, "%lld tasks", (long long)count);
-  for (int64_t i = 0; i < count; ++i) {
-    tasks[i] = (one_task){task, argument, i};
-    REQUIRE(pthread_create(&thread[i], NULL, run_one, &tasks[i]) == 0, "no thread");
-  }
-  for (int64_t i = 0; i < count; ++i) pthread_join(thread[i], NULL);
+  run_on_own_threads(task, argument, count);
 }
 
 static void release(void* user) { ++((host*)user)->released; }

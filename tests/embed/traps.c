@@ -7,11 +7,11 @@
 #include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <shampoo/shampoo.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/embed/own_threads.h"
 #include "tests/embed/require.h"
 
 enum { ROWS = 150, COLUMNS = 40, ELEMENTS = ROWS * COLUMNS, STEPS = 4 };
@@ -56,30 +56,22 @@ static void leave(const char* call) {
   } while (0)
 #define CALL(call) CALL_GIVES(SHAMPOO_OK, call)
 
-typedef struct one_task {
+typedef struct trapping_task {
   void (*task)(void* argument, int64_t i);
   void* argument;
-  int64_t i;
-} one_task;
+} trapping_task;
 
-static void* run_one(void* given) {
-  const one_task* const one = given;
+static void run_trapping(void* user, int64_t i) {
+  const trapping_task* const one = user;
   enter();
-  one->task(one->argument, one->i);
+  one->task(one->argument, i);
   leave("a task of the library");
-  return NULL;
 }
 
 static void on_own_threads(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
-  pthread_t thread[8];
-  one_task tasks[8];
+  trapping_task trapping = {task, argument};
   (void)user;
-  REQUIRE(count <= 8, "%lld tasks", (long long)count);
-  for (int64_t i = 0; i < count; ++i) {
-    tasks[i] = (one_task){task, argument, i};
-    REQUIRE(pthread_create(&thread[i], NULL, run_one, &tasks[i]) == 0, "no thread");
-  }
-  for (int64_t i = 0; i < count; ++i) pthread_join(thread[i], NULL);
+  run_on_own_threads(run_trapping, &trapping, count);
 }
 
 static float numbers[2][ELEMENTS];  // parameter, gradient

@@ -159,7 +159,7 @@ TEST_CASE("each block uses its first roots at once, and later ones at its first 
   }
 }
 
-TEST_CASE("the state snapshot_step tells whose roots are in use, and whether others are waiting") {
+TEST_CASE("the state snapshot_step holds the step whose roots are in use, and whether others are waiting") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
   FillParams(&host);
   const std::map<uint64_t, int64_t> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};

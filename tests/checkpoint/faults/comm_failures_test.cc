@@ -106,7 +106,7 @@ void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   };
 }
 
-// Neither a code that is none nor memory that there is not, and where a number is to blame it is told what to look at.
+// No rank ends with an unknown status code or for lack of memory. An error about a number says what to look at.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
     const shampoo_status status = job->Status(rank);
