@@ -43,7 +43,8 @@ int64_t PageBytes() { return sysconf(_SC_PAGESIZE); }
 
 // Written once at create, so that no step meets a page fault.
 void Populate(void* base, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += PageBytes()) static_cast<volatile char*>(base)[at] = 0;
+  const int64_t page = PageBytes();
+  for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
 // More pages than there are up to the second panel of any kernel.
@@ -62,7 +63,7 @@ bool ReadResidency(void* base, Residency* resident) {
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
-  if (known.load(std::memory_order_relaxed) != 0) return known.load(std::memory_order_relaxed);
+  if (const int64_t at = known.load(std::memory_order_relaxed); at != 0) return at;
   Residency before;
   Residency after;
   constexpr int64_t kOrder = 16;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/blas/symmetric_product.h"
 
+#include "core/base/round_up.h"
 #include "core/blas/blas.h"
 #include "core/blas/mirror.h"
 
@@ -19,7 +20,7 @@ void LowerTriangle(int64_t n, int64_t first, int64_t count, Real alpha, const Re
                    Real* c) {
   const Product<Real> how{false, false, alpha, beta};
   if (count > kProductLeaf) {
-    const int64_t half = (count / 2 + 15) / 16 * 16;
+    const int64_t half = RoundUp(count / 2, 16);
     LowerTriangle(n, first, half, alpha, a, b, beta, c);
     Gemm(how, count - half, half, n, a + (first + half) * n, n, b + first, n, c + (first + half) * n + first, n);
     LowerTriangle(n, first + half, count - half, alpha, a, b, beta, c);

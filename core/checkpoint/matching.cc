@@ -229,10 +229,8 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
   return Invalid("the checkpoint does not have ", other.size(), " of ", blocks.size(),
                  " blocks as they are cut here: ", Named(other),
                  ". Load it with max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as "
-                 "in the run that "
-                 "saved it; "
-                 "or set on_block_mismatch reset, with which these start with new factor matrices and keep all other "
-                 "states");
+                 "in the run that saved it; or set on_block_mismatch reset, with which these start with new factor "
+                 "matrices and keep all other states");
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,

@@ -22,4 +22,8 @@ Status RequireCode(Communicator* comm, int rank, int64_t number) {
                          static_cast<int64_t>(Code::kInternal));
 }
 
+Status RequireOptimizer(Communicator* comm, int rank, int64_t number) {
+  return RequireReceived(comm, {"number of an optimizer", rank, number}, 0, comm->numbers_taken() - 1);
+}
+
 }  // namespace shampoo

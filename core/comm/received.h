@@ -15,8 +15,7 @@ namespace shampoo {
 // The end of every text about such a number.
 inline constexpr char kCheckRanks[] =
     ". Check that all ranks run the same build of libshampoo, and that the communicator delivers what each rank sends "
-    "to "
-    "that rank's place";
+    "to that rank's place";
 
 // A number that a rank sent.
 struct Received {
@@ -32,5 +31,7 @@ Status CheckReceived(const Communicator& comm, const Received& received, int64_t
 Status RequireReceived(Communicator* comm, const Received& received, int64_t least, int64_t most);
 // For a Code.
 Status RequireCode(Communicator* comm, int rank, int64_t number);
+// For the number of an optimizer among those of the communicator.
+Status RequireOptimizer(Communicator* comm, int rank, int64_t number);
 
 }  // namespace shampoo

@@ -109,8 +109,7 @@ Status Exchange::GatherOnce(int64_t bucket, SegmentHeader own) {
 Status Exchange::RequirePlace(int rank) {
   const int64_t place = HeaderOf(rank).place;
   Communicator* const comm = comm_.get();
-  SHAMPOO_RETURN_IF_ERROR(
-      RequireReceived(comm, {"number of an optimizer", rank, place >> 32}, 0, comm->numbers_taken() - 1));
+  SHAMPOO_RETURN_IF_ERROR(RequireOptimizer(comm, rank, place >> 32));
   return RequireReceived(comm, {"number of an exchange", rank, place & 0xffffffff}, 0, kMostBlocks);
 }
 

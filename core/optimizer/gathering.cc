@@ -127,8 +127,7 @@ Status Gathering::ExchangePairs(const PairTraffic& traffic, const Head& head, ch
     Head told;
     std::memcpy(&told, recv + at, sizeof told);
     if (place.ok()) {
-      place = RequireReceived(comm_.get(), {"number of an optimizer", rank, told.place >> 32}, 0,
-                              comm_->numbers_taken() - 1);
+      place = RequireOptimizer(comm_.get(), rank, told.place >> 32);
     }
     if (told.place != head.place && stray < 0) stray = rank;
     if (code.ok() && stray < 0) code = RequireCode(comm_.get(), rank, told.code);

@@ -52,8 +52,8 @@ struct OnDevice {
   std::vector<int64_t> steps;
   std::vector<RootTask> tasks;
   std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step that the step finds
-  bool any_task = false;                       // of a block of any rank
-  int64_t first_task = -1;                     // the first block with one; -1: none
+  int64_t first_task = -1;                     // the first block with one, of any rank; -1: none
+  bool any_task() const { return first_task >= 0; }
   bool any_refresh = false;
 
   // Roots that the engine computes while steps go on. They may be used as long as each state followed from the one

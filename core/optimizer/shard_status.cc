@@ -70,8 +70,7 @@ Status ShardStatus::Agree(const Status& own, uint64_t scalars, Flags* flags, std
   SHAMPOO_RETURN_IF_ERROR(comm_->GatherInPlace(buffer_.data(), segment_bytes_));
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const int64_t number = HeadOf(rank).number;
-    SHAMPOO_RETURN_IF_ERROR(
-        RequireReceived(comm_.get(), {"number of an optimizer", rank, number}, 0, comm_->numbers_taken() - 1));
+    SHAMPOO_RETURN_IF_ERROR(RequireOptimizer(comm_.get(), rank, number));
     if (number == number_) continue;
     return comm_->FailTogether(CommFailed(
         "shard rank ", rank, " steps optimizer ", number, " where shard rank ", comm_->rank(), " steps ", number_,

@@ -80,7 +80,7 @@ Status Optimizer::PrepareForDevice(bool captured) {
     device.steps[g] = counter + 1;
   }
   ListTasks();
-  if (captured && device.any_task) return RefuseCapture();
+  if (captured && device.any_task()) return RefuseCapture();
   return {};
 }
 
@@ -88,7 +88,7 @@ void Optimizer::ListTasks() {
   OnDevice& device = *device_;
   const OnDevice::Asked& asked = device.asked;
   if (device.ahead_of != state_in_) device.ForgetAhead();
-  device.any_task = device.any_refresh = false;
+  device.any_refresh = false;
   device.first_task = -1;
   for (size_t g = 0; g < groups_.size(); ++g) groups_[g].schedule = MakeSchedule(groups_[g].settings, device.steps[g]);
   for (size_t b = 0; b < plan_->blocks.size(); ++b) {
@@ -112,7 +112,6 @@ void Optimizer::ListTasks() {
       if (task == RootTask::kFromSnapshot && is_there) task = RootTask::kTakeOver;
     }
     if (has_task && device.first_task < 0) device.first_task = static_cast<int64_t>(b);
-    device.any_task = device.any_task || has_task;
   }
 }
 
@@ -154,7 +153,8 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   if (!checked.ok()) {
     std::fill(device.steps.begin(), device.steps.end(), 0);
     std::fill(device.tasks.begin(), device.tasks.end(), RootTask::kNone);
-    device.any_task = device.any_refresh = false;
+    device.any_refresh = false;
+    device.first_task = -1;
   }
   device.own_failure = checked.Copy();
   args.stream = device.stream;
@@ -166,7 +166,7 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   args.expected_step = device.steps.data();
   args.tasks = device.tasks.data();
   args.snapshot_steps = device.snapshot_steps_before.data();
-  args.any_task = device.any_task ? 1 : 0;
+  args.any_task = device.any_task() ? 1 : 0;
   args.any_refresh = device.any_refresh ? 1 : 0;
   args.captured = captured ? 1 : 0;
   args.told = device.raised;
@@ -190,7 +190,7 @@ Status Optimizer::GiveToDevice(bool captured, const Status& checked) {
   asked.state_out = state_out_;
   asked.steps = device.steps;
   asked.tasks = device.tasks;
-  asked.any_task = device.any_task;
+  asked.any_task = device.any_task();
   asked.steps_before = device.report.steps;
   asked.skipped_before = device.report.skipped_steps;
   return {};

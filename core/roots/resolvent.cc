@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/round_up.h"
+
 namespace shampoo {
 namespace {
 
@@ -80,7 +82,7 @@ ResolventSum::ResolventSum(const Tridiagonal& t, const EigenvalueBounds& bounds,
   const ZolotarevSum& sum = ZolotarevSum::ForCondition(q);
   const double scale = std::sqrt(least);
   largest_ = 1 / scale;
-  poles_ = (sum.count + TridiagonalKernels::kLanes - 1) / TridiagonalKernels::kLanes * TridiagonalKernels::kLanes;
+  poles_ = RoundUp(sum.count, TridiagonalKernels::kLanes);
   std::array<double, ZolotarevSum::kMostPoles> shifts;
   for (int64_t j = 0; j < poles_; ++j) {
     const auto from = static_cast<size_t>(std::min<int64_t>(j, sum.count - 1));

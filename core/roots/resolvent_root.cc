@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/round_up.h"
 #include "core/blas/blas.h"
 #include "core/blas/lapack_parts.h"
 #include "core/roots/matrix.h"
@@ -42,10 +43,10 @@ struct Memory {
   float *panel, *products;           // kWidth x ld, kWidth x n
 
   Memory(int64_t n, float* memory) {
-    ld = RoundUp(n, int64_t{TridiagonalKernels::kRowMultiple});
+    ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
     v = memory;
     x = v + n * ld;
-    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<uintptr_t>(x + n * n), uintptr_t{64}));
+    auto* next_wide = reinterpret_cast<double*>(RoundUp(reinterpret_cast<intptr_t>(x + n * n), kAlignment));
     const auto wide = [&next_wide](int64_t count) { return std::exchange(next_wide, next_wide + count); };
     d = wide(n);
     e = wide(n);
@@ -63,12 +64,20 @@ struct Memory {
     generators = narrow(n * kMostStride);
   }
 
- private:
-  template <typename Integer>
-  static Integer RoundUp(Integer value, Integer multiple) {
-    return (value + multiple - 1) / multiple * multiple;
+  // Elements of float that all parts take.
+  static constexpr int64_t Elements(int64_t n) {
+    const int64_t ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
+    const int64_t wide = 5 * n + ResolventSum::Elements(n);
+    const int64_t narrow = kWidth * (ld + n) + 3 * n + n * kMostStride;
+    return n * (ld + n) + kAlignment / 4 + 2 * wide + narrow;
   }
+
+ private:
+  static constexpr int64_t kAlignment = 64;  // bytes, of the elements of float64
 };
+
+static_assert(Memory::Elements(kLeastByResolvents) <= RootWorkspace<float>::ResolventWork(kLeastByResolvents));
+static_assert(Memory::Elements(kLargestByResolvents) <= RootWorkspace<float>::ResolventWork(kLargestByResolvents));
 
 // Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
 int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "core/roots/resolvent_orders.h"
+
 namespace bench {
 
 // What a part of a step has to compute and to move at least: flops as a product of symmetric result is counted (one
@@ -39,7 +41,9 @@ struct StepWork {
 // and terms in d^2: 4/3 for the reduction to tridiagonal form, 4/3 to multiply by the orthogonal matrix from both
 // sides.
 inline double RootFlops(double d, bool square_root) {
-  const double per_cube = square_root && d >= 8 && d <= 512 ? 8.0 / 3 : 10;
+  const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kLeastByResolvents) &&
+                             d <= static_cast<double>(shampoo::kLargestByResolvents);
+  const double per_cube = by_resolvents ? 8.0 / 3 : 10;
   return per_cube * d * d * d;
 }
 

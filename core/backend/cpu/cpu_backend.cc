@@ -43,6 +43,12 @@ double CostOfItems(std::span<const StepItem> items, double enough) {
 
 }  // namespace
 
+template <typename Cost>
+int CpuBackend::ThreadsFor(const Cost& cost) const {
+  const int most = executor_->slots();
+  return chooses_threads_ && most > 1 ? UsefulThreads(cost(), most) : most;
+}
+
 Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
                           std::unique_ptr<Backend>* out) {
   std::unique_ptr<CpuBackend> backend(new CpuBackend);
@@ -74,7 +80,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
 void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   const double elements = static_cast<double>(plan.state_bytes()) / sizeof(float);
   executor_->ForEach(static_cast<int64_t>(plan.blocks.size()),
-                     ThreadsFor(static_cast<double>(kCostOfElement) * elements), [&](int, int64_t i) {
+                     ThreadsFor([&] { return static_cast<double>(kCostOfElement) * elements; }), [&](int, int64_t i) {
                        const Block& block = plan.blocks[static_cast<size_t>(i)];
                        if (!plan.Owns(block)) return;
                        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
@@ -94,12 +100,8 @@ void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, c
   }
 }
 
-int CpuBackend::ThreadsFor(double cost) const {
-  return chooses_threads_ ? UsefulThreads(cost, executor_->slots()) : executor_->slots();
-}
-
 void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* largest) {
-  const int threads = ThreadsFor(CostOfStretches(stretches));
+  const int threads = ThreadsFor([&] { return CostOfStretches(stretches); });
   executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
     const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kCheck);
     const Stretch& stretch = stretches[static_cast<size_t>(i)];
@@ -122,7 +124,7 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
 }
 
 void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
-  const int threads = ThreadsFor(CostOfStretches(stretches));
+  const int threads = ThreadsFor([&] { return CostOfStretches(stretches); });
   executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
     const Stretch& stretch = stretches[static_cast<size_t>(i)];
     hashes[i] = HashBytes(stretch.data, static_cast<size_t>(stretch.elements) * SizeOf(stretch.dtype), 0);
@@ -142,12 +144,13 @@ void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible
   for (size_t i = 0; i < count; ++i) {
     const double own = static_cast<double>(kCostOfElement * elements(i));
     if (ranges(i) > 1) {
-      executor_->ForEach(ranges(i), ThreadsFor(own), [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
+      executor_->ForEach(ranges(i), ThreadsFor([&] { return own; }),
+                         [&](int, int64_t part) { timed(i, PartAt(elements(i), part)); });
     } else {
       cost += own;
     }
   }
-  executor_->ForEach(static_cast<int64_t>(count), ThreadsFor(cost), [&](int, int64_t at) {
+  executor_->ForEach(static_cast<int64_t>(count), ThreadsFor([&] { return cost; }), [&](int, int64_t at) {
     const auto i = static_cast<size_t>(at);
     if (elements(i) > 0 && ranges(i) == 1) timed(i, {0, elements(i)});
   });
@@ -194,7 +197,7 @@ void CpuBackend::Step(std::span<const StepItem> items, char* arena) {
     const auto* const mine = static_cast<Call*>(argument);
     StepBlock(mine->items[static_cast<size_t>(i)], mine->memory, &worker);
   };
-  const int threads = ThreadsFor(CostOfItems(items, executor_->slots() * kCostOfThread));
+  const int threads = ThreadsFor([&] { return CostOfItems(items, executor_->slots() * kCostOfThread); });
   Team::Run(executor_.get(), static_cast<int64_t>(items.size()), std::min(layout_.item_slots, threads),
             std::min(layout_.slots, threads), step, &call,
             [this](int slot) { return blas::ScratchUse(&scratch_[static_cast<size_t>(slot)]); });

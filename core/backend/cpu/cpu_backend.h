@@ -40,8 +40,9 @@ class CpuBackend : public Backend {
 
  private:
   CpuBackend() = default;
-  // For work of this cost (core/plan/cost.h).
-  int ThreadsFor(double cost) const;
+  // Returns the number of threads for work of the cost that cost() gives (core/plan/cost.h), if there is a choice.
+  template <typename Cost>
+  int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>
   void ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work);
 
