@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the declarations of shampoo-sys from the public header, as SWIG reads it.
+"""Writes the declarations of libshampoo-sys from the public header, as SWIG reads it.
 
     generate.py --header shampoo.h --out bindings.rs [--check]
 

@@ -91,7 +91,7 @@
 }
 %typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
 
-/* An object with rank, world, all_gather(send, recv) and what else shampoo.comm.Communicator has; or the address of a
+/* An object with rank, world, all_gather(send, recv) and what else libshampoo.comm.Communicator has; or the address of a
  * struct that C has filled. */
 %typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
   if (!ShampooPyCommOps($input, &filled)) SWIG_fail;

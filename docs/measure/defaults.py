@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-import shampoo
+import libshampoo
 from defaults_problems import PROBLEMS, Params, Problem
 
 Step = Callable[[Params, float], None]
@@ -45,7 +45,7 @@ class AdamW:
 
 def library(keys: Dict[str, Any]) -> Callable[[Params], Step]:
     def make(params: Params) -> Step:
-        opt = shampoo.Optimizer(params, threads=1, **keys)
+        opt = libshampoo.Optimizer(params, threads=1, **keys)
 
         def step(grads: Params, rate: float) -> None:
             opt.lr = rate
@@ -66,7 +66,7 @@ def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], St
             began = time.perf_counter()
             try:
                 step_of(grads, rate * 0.5 * (1 + math.cos(math.pi * step / steps)))
-            except shampoo.Error:
+            except libshampoo.Error:
                 return math.inf, math.nan
             seconds += time.perf_counter() - began
         loss = problem.loss(params)

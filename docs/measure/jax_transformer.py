@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares shampoo.jax with optax.adamw on a character transformer whose layers are stacked, as lax.scan wants them.
+"""Compares libshampoo.jax with optax.adamw on a character transformer whose layers are stacked, as lax.scan wants them.
 
     python3 docs/measure/jax_transformer.py [--seeds 5] [--steps 300] [--set KEY=VALUE ...]
 
@@ -24,7 +24,7 @@ import optax
 
 import stdlib_text
 from defaults import best_power
-from shampoo.jax import shampoo
+from libshampoo.jax import shampoo
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 3, 64, 4, 48, 8
 Params = Dict[str, Any]

@@ -40,8 +40,8 @@ def make_soap(params: List[Any], rate: float, soap: str, **settings: Any) -> tor
 
 
 def make_library(params: List[Any], rate: float, **keys: Any) -> torch.optim.Optimizer:
-    import shampoo.torch  # imported here: the other methods need no build
-    return shampoo.torch.Shampoo(params, lr=rate, threads=torch.get_num_threads(), **keys)
+    import libshampoo.torch  # imported here: the other methods need no build
+    return libshampoo.torch.Shampoo(params, lr=rate, threads=torch.get_num_threads(), **keys)
 
 
 METHODS = {

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from shampoo.jax import shampoo
+from libshampoo.jax import shampoo
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))
 from digits import TRAIN, batches, load_digits, read_options  # noqa: E402

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
+import libshampoo
 import network
-import shampoo
 from adamw import AdamW
 from digits import TRAIN, batches, load_digits, read_options
 from report import Curve, report, show_progress
@@ -18,7 +18,7 @@ def main() -> None:
     images, labels = load_digits(options.data)
     nets = [network.make(options.seed), network.make(options.seed)]
     curves = [Curve("Shampoo"), Curve("AdamW")]
-    opt = shampoo.Optimizer(
+    opt = libshampoo.Optimizer(
         nets[0],
         lr=options.lr,
         weight_decay=options.weight_decay,

@@ -5,6 +5,6 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let folder = std::env::var("DEP_SHAMPOO_LIB_DIR").expect("shampoo-sys tells its folder");
+    let folder = std::env::var("DEP_SHAMPOO_LIB_DIR").expect("libshampoo-sys tells its folder");
     println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
 }

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from libshampoo.tinygrad import Shampoo
 from network import Network
-from shampoo.tinygrad import Shampoo
 from tinygrad import Context, Tensor, TinyJit, nn
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python_digits"))

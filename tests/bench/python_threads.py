@@ -13,7 +13,7 @@ import threading
 import time
 
 import numpy as np
-import shampoo
+import libshampoo
 
 
 def main() -> None:
@@ -26,14 +26,14 @@ def main() -> None:
     random = np.random.default_rng(1)
     grad = random.standard_normal((options.size, options.size)).astype(np.float32)
     opts = [
-        shampoo.Optimizer([np.zeros_like(grad)], lr=0.01, grafting="adam", threads=1, precondition_frequency=5)
+        libshampoo.Optimizer([np.zeros_like(grad)], lr=0.01, grafting="adam", threads=1, precondition_frequency=5)
         for _ in range(options.threads)
     ]
     for opt in opts:
         opt.bind(grads=[grad])
         opt.step()
 
-    def train(opt: shampoo.Optimizer) -> None:
+    def train(opt: libshampoo.Optimizer) -> None:
         for _ in range(options.steps):
             opt.step()
 

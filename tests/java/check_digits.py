@@ -56,15 +56,15 @@ def main() -> None:
         folder = Path(name)
         shutil.copytree(options.example, folder / "java_digits")
         here = folder / "java_digits"
-        shutil.copy(options.jar, here / "shampoo.jar")
+        shutil.copy(options.jar, here / "libshampoo.jar")
         shutil.copy(options.data, folder / "digits.bin")
 
         def run(*command: str) -> str:
             return subprocess.run(command, cwd=here, env={}, check=True, stdout=subprocess.PIPE, text=True).stdout
 
         sources = [str(path.relative_to(here)) for path in sorted(here.glob("src/*.java"))]
-        run(f"{options.jdk}/javac", "-Xlint:all", "-Werror", "-cp", "shampoo.jar", "-d", "classes", *sources)
-        java = (f"{options.jdk}/java", "-cp", "classes:shampoo.jar", "Train")
+        run(f"{options.jdk}/javac", "-Xlint:all", "-Werror", "-cp", "libshampoo.jar", "-d", "classes", *sources)
+        java = (f"{options.jdk}/java", "-cp", "classes:libshampoo.jar", "Train")
         told = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
         subprocess.run(
             [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv", "--svg", "",

@@ -35,12 +35,12 @@ static void* warn(void* unused) {
 
 static void* step(void* optimizer) { return (void*)(intptr_t)shampoo_optimizer_step(optimizer, NULL); }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_warn(JNIEnv* env, jclass type) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_warn(JNIEnv* env, jclass type) {
   (void)env, (void)type;
   return on_other_thread(warn, NULL);
 }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_step(JNIEnv* env, jclass type, jlong optimizer) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_step(JNIEnv* env, jclass type, jlong optimizer) {
   (void)env, (void)type;
   return on_other_thread(step, (void*)optimizer);
 }
@@ -61,7 +61,7 @@ static void release(void* user) {
   ++releases;
 }
 
-JNIEXPORT jlong JNICALL Java_org_shampoo_Foreign_ops(JNIEnv* env, jclass type) {
+JNIEXPORT jlong JNICALL Java_io_github_libshampoo_Foreign_ops(JNIEnv* env, jclass type) {
   static shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   (void)env, (void)type;
   ops.world = 2;
@@ -70,12 +70,12 @@ JNIEXPORT jlong JNICALL Java_org_shampoo_Foreign_ops(JNIEnv* env, jclass type) {
   return (jlong)&ops;
 }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_exchanges(JNIEnv* env, jclass type) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_exchanges(JNIEnv* env, jclass type) {
   (void)env, (void)type;
   return exchanges;
 }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Foreign_releases(JNIEnv* env, jclass type) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_releases(JNIEnv* env, jclass type) {
   (void)env, (void)type;
   return releases;
 }

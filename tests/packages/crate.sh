@@ -19,8 +19,8 @@ name = "program"
 version = "0.0.0"
 edition = "2021"
 [dependencies]
-shampoo = { path = "/packages/rust/shampoo" }
+libshampoo = { path = "/packages/rust/libshampoo" }
 T
 install /packages/libshampoo0_*.deb /packages/libshampoo-dev_*.deb cargo rustc gcc libc6-dev pkg-config
 inside 'cd /program && cargo run --quiet --offline'
-[ -s "$root/packages/rust/shampoo/LICENSE" ] || { echo 'the crate has no LICENSE'; exit 1; }
+[ -s "$root/packages/rust/libshampoo/LICENSE" ] || { echo 'the crate has no LICENSE'; exit 1; }

@@ -7,7 +7,7 @@ source "$(dirname "$0")/root.sh"
 make_root "$1"
 copy_root "$1"
 mkdir "$root/packages" "$root/program"
-cp "$2" "$root/packages/shampoo.jar"
+cp "$2" "$root/packages/libshampoo.jar"
 {
   code_of "$3/docs/java.md" java 1
   echo 'class Program { public static void main(String[] arguments) throws Exception {'
@@ -15,9 +15,9 @@ cp "$2" "$root/packages/shampoo.jar"
   echo 'System.out.println(w.get(0)); } }'
 } >"$root/program/Program.java"
 install openjdk-17-jdk-headless
-inside 'cd /program && javac -cp /packages/shampoo.jar Program.java && java -cp /packages/shampoo.jar:. Program'
+inside 'cd /program && javac -cp /packages/libshampoo.jar Program.java && java -cp /packages/libshampoo.jar:. Program'
 [ -z "$(find "$root/tmp" -name '*shampoo*')" ] || { echo 'what was unpacked is left behind'; exit 1; }
-inside 'cd /program && jar -tf /packages/shampoo.jar' >"$root/program/content"
+inside 'cd /program && jar -tf /packages/libshampoo.jar' >"$root/program/content"
 for file in LICENSE THIRD_PARTY_NOTICES; do
   grep -q "META-INF/$file" "$root/program/content" || { echo "the jar has no $file"; exit 1; }
 done

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import libshampoo
 import numpy as np
-import shampoo
 from recorded import keys_of
 from tools import read_safetensors
 
@@ -22,7 +22,7 @@ class Replay:
             {"params": [(f"p{p}", self.params[p]) for p in group["params"]], **keys_of(group)}
             for group in self.case["groups"]
         ]
-        self.opt = shampoo.Optimizer(groups, **options)
+        self.opt = libshampoo.Optimizer(groups, **options)
         self.steps = int(self.case["steps"])
 
     def step(self, t: int) -> dict[str, np.ndarray]:

@@ -7,16 +7,16 @@ import gc
 import weakref
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
-from shampoo import _native
+from libshampoo import _native
 from tools import OldDlpack, OnlyDlpack, bfloat16
 
 
 def test_nothing_is_copied() -> None:
     w, grad, out, copy = (np.ones((4, 3), np.float32) for _ in range(4))
-    opt = shampoo.Optimizer([w])
+    opt = libshampoo.Optimizer([w])
     opt.bind(grads=[OnlyDlpack(grad)], out=[out], copy=[OnlyDlpack(copy)])
     pointers = [view.pointer for (view,) in opt._buffers.views]
     assert pointers == [array.ctypes.data for array in (w, grad, out, copy)]
@@ -29,14 +29,14 @@ def test_dtypes(dtype: str, wrap: Any) -> None:
         pytest.skip("NumPy has no DLPack of bfloat16")
     kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
     w = np.ones((4, 3), kind)
-    opt = shampoo.Optimizer([wrap(w)], lr=0.5)
+    opt = libshampoo.Optimizer([wrap(w)], lr=0.5)
     opt.step([wrap(np.ones((4, 3), kind))])
     assert (w.astype(np.float32) < 1).all()
 
 
 def refused(match: str, array: Any, **options: Any) -> None:
     w = np.ones((4, 3), np.float32)
-    opt = shampoo.Optimizer({"layer.weight": w}, **options)
+    opt = libshampoo.Optimizer({"layer.weight": w}, **options)
     with pytest.raises(ValueError, match=match):
         opt.step({"layer.weight": array})
     assert (w == 1).all()
@@ -65,14 +65,14 @@ def test_strides_are_checked(wrap: Any) -> None:
         refused(who, np.broadcast_to(np.ones(3, np.float32), (4, 3)))
     # A dim of 1 has a stride that means nothing.
     w = np.ones((4, 1), np.float32)
-    shampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
+    libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
 
 
 def test_other_orders_and_devices_are_refused() -> None:
     refused("gradient of 'layer.weight': its bytes", np.ones((4, 3), ">f4"))
     refused("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
     refused("gradient of 'layer.weight': on a device of type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
-    opt = shampoo.Optimizer({"w": np.ones(3, np.float32)})
+    opt = libshampoo.Optimizer({"w": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="gradient of 'v'"):
         opt.step({"v": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="2 arrays, and there are 1"):
@@ -80,39 +80,39 @@ def test_other_orders_and_devices_are_refused() -> None:
     with pytest.raises(TypeError, match="gradient of 'w': list is no array"):
         opt.step({"w": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match='device "tpu"|device .tpu'):
-        shampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
+        libshampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
 
 
 def test_what_cannot_be_written_is_refused() -> None:
     frozen = np.ones(3, np.float32)
     frozen.setflags(write=False)
     with pytest.raises(ValueError, match="parameter 'w': read-only"):
-        shampoo.Optimizer({"w": frozen})
+        libshampoo.Optimizer({"w": frozen})
     of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
     with pytest.raises(ValueError, match="parameter 'w': read-only"):
-        shampoo.Optimizer({"w": of_jax(np.ones(3, np.float32))})
-    opt = shampoo.Optimizer({"w": np.ones(3, np.float32)})
+        libshampoo.Optimizer({"w": of_jax(np.ones(3, np.float32))})
+    opt = libshampoo.Optimizer({"w": np.ones(3, np.float32)})
     opt.step({"w": of_jax(np.ones(3, np.float32))})
     opt.step({"w": frozen})
     with pytest.raises(ValueError, match="output of 'w': read-only"):
         opt.bind(out={"w": frozen})
     with pytest.raises(ValueError, match="parameter 'v': it overlaps the parameter 'w'"):
         same = np.ones(3, np.float32)
-        shampoo.Optimizer({"w": same, "v": same})
+        libshampoo.Optimizer({"w": same, "v": same})
     with pytest.raises(ValueError, match="read-only"):
-        shampoo.Optimizer([np.float32(1)])
+        libshampoo.Optimizer([np.float32(1)])
 
 
 def test_updates_only_read_parameters() -> None:
     array, out = np.ones(3, np.float32), np.zeros(3, np.float32)
     of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
-    opt = shampoo.Optimizer({"w": of_jax(array)}, output="updates", lr=0.5)
+    opt = libshampoo.Optimizer({"w": of_jax(array)}, output="updates", lr=0.5)
     opt.bind(out=[out])
     opt.step([of_jax(np.ones(3, np.float32))])
     opt.bind(params=[of_jax(np.full(3, 2, np.float32))])
     opt.step()
     assert (array == 1).all() and (out < 0).all()
-    plain = shampoo.Optimizer({"w": array})
+    plain = libshampoo.Optimizer({"w": array})
     plain.bind(params=[of_jax(array)], out=[out])
     with pytest.raises(ValueError, match="parameter 'w': read-only"):
         plain.bind(out=None)
@@ -124,8 +124,8 @@ def test_updates_of_a_group_alone_are_refused() -> None:
         groups: list[dict[str, Any]] = [{"params": {"w": first}}, {"params": {"v": second}}]
         groups[group]["output"] = "updates"
         with pytest.raises(ValueError, match="key output: .* group 1 has"):
-            shampoo.Optimizer(groups)
-    both = shampoo.Optimizer([{"params": {"w": first}}, {"params": {"v": second}}], output="updates")
+            libshampoo.Optimizer(groups)
+    both = libshampoo.Optimizer([{"params": {"w": first}}, {"params": {"v": second}}], output="updates")
     both.step({"w": None, "v": None})
 
 
@@ -140,7 +140,7 @@ def test_tensors_that_are_trained() -> None:
             return OnlyDlpack(self.array)
 
     w = np.ones(3, np.float32)
-    shampoo.Optimizer([Trained(w)], lr=0.5).step([np.ones(3, np.float32)])
+    libshampoo.Optimizer([Trained(w)], lr=0.5).step([np.ones(3, np.float32)])
     assert (w < 1).all()
 
 
@@ -149,8 +149,8 @@ def test_what_is_written_overlaps_nothing() -> None:
     w, v = whole[:4], whole[4:8]
     for other in (whole[3:7], whole[0:4]):
         with pytest.raises(ValueError, match="overlaps the parameter '[wv]', and a step writes there"):
-            shampoo.Optimizer({"w": w, "v": other})
-    opt = shampoo.Optimizer({"w": w, "v": v})
+            libshampoo.Optimizer({"w": w, "v": other})
+    opt = libshampoo.Optimizer({"w": w, "v": v})
     opt.step({"v": whole[8:12], "w": whole[8:12]})  # which are only read
     for refused_call, message in (
         (lambda: opt.step({"v": whole[7:11]}), "gradient of 'v': it overlaps the parameter 'v'"),
@@ -170,7 +170,7 @@ def test_what_is_written_overlaps_nothing() -> None:
 
 def test_what_a_mapping_does_not_name_stays() -> None:
     w, v, other, out, copy = (np.ones(4, np.float32) for _ in range(5))
-    opt = shampoo.Optimizer({"w": w, "v": v}, lr=0.5)
+    opt = libshampoo.Optimizer({"w": w, "v": v}, lr=0.5)
     grads = [np.ones(4, np.float32)] * 2
     opt.bind(grads=grads, params={"w": other})
     opt.step()
@@ -183,7 +183,7 @@ def test_what_a_mapping_does_not_name_stays() -> None:
 
 def test_a_failing_bind_changes_nothing() -> None:
     w, grad = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
-    opt = shampoo.Optimizer([w])
+    opt = libshampoo.Optimizer([w])
     opt.bind(grads=[grad])
     before = opt._buffers.views
     with pytest.raises(ValueError):
@@ -195,7 +195,7 @@ def test_a_failing_bind_changes_nothing() -> None:
 def test_bound_arrays_are_kept_alive(wrap: Any) -> None:
     w, grad = np.ones(12, np.float32), np.full(12, 2, np.float32)
     kept = [weakref.ref(w), weakref.ref(grad)]
-    opt = shampoo.Optimizer([wrap(w)], lr=0.5, grafting="adam")
+    opt = libshampoo.Optimizer([wrap(w)], lr=0.5, grafting="adam")
     opt.bind(grads=[wrap(grad)])
     del w, grad
     gc.collect()
@@ -258,7 +258,7 @@ def test_the_stub_names_what_is_there() -> None:
     import re
     from pathlib import Path
 
-    stub = (Path(shampoo.__file__).parent / "_native.pyi").read_text()
+    stub = (Path(libshampoo.__file__).parent / "_native.pyi").read_text()
     names = set(re.findall(r"^(?:class|def) (\w+)|^(SHAMPOO_\w+)", stub, re.M))
     assert len(names) > 50
     for pair in names:

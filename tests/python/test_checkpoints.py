@@ -8,9 +8,9 @@ import struct
 import subprocess
 from pathlib import Path
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from replay import Replay
 from tools import DATA, from_environment, read_safetensors
 
@@ -74,7 +74,7 @@ def test_saved_in_python_loaded_in_c(path: Path, tmp_path: Path) -> None:
 def test_it_opens_with_safetensors(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     w = np.ones((8, 4), np.float32)
-    opt = shampoo.Optimizer({"w": w}, grafting="adam", use_merge_dims=False)
+    opt = libshampoo.Optimizer({"w": w}, grafting="adam", use_merge_dims=False)
     opt.step([np.full((8, 4), 2, np.float32)])
     opt.save(tmp_path)
     opened: dict[str, np.ndarray] = {}
@@ -87,12 +87,12 @@ def test_it_opens_with_safetensors(tmp_path: Path) -> None:
 
 
 def test_several_optimizers_are_one_checkpoint(tmp_path: Path) -> None:
-    opts = [shampoo.Optimizer({name: np.ones(4, np.float32)}) for name in ("one", "two")]
+    opts = [libshampoo.Optimizer({name: np.ones(4, np.float32)}) for name in ("one", "two")]
     for opt in opts:
         opt.step([np.ones(4, np.float32)])
-    shampoo.save(opts, tmp_path)
-    fresh = [shampoo.Optimizer({name: np.ones(4, np.float32)}) for name in ("one", "two")]
-    shampoo.load(fresh, tmp_path)
+    libshampoo.save(opts, tmp_path)
+    fresh = [libshampoo.Optimizer({name: np.ones(4, np.float32)}) for name in ("one", "two")]
+    libshampoo.load(fresh, tmp_path)
     assert all(opt.state_dict()["group.0/step"] == 1 for opt in fresh)
     with pytest.raises(ValueError):
         opts[0].load(tmp_path)

@@ -12,9 +12,9 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from test_threads import PATIENCE, Pair, in_threads
 
 
@@ -23,7 +23,7 @@ def model() -> list[np.ndarray]:
     return [random.standard_normal(shape).astype(np.float32) for shape in ((12, 8), (12,), (5, 12))]
 
 
-def steps(opt: shampoo.Optimizer, values: list[np.ndarray], whole: list[np.ndarray], cut: Any = None) -> None:
+def steps(opt: libshampoo.Optimizer, values: list[np.ndarray], whole: list[np.ndarray], cut: Any = None) -> None:
     for t in range(4):
         gradients = [np.sin(value + t).astype(np.float32) for value in whole]
         opt.step(gradients if cut is None else [cut(gradient) for gradient in gradients])
@@ -31,7 +31,7 @@ def steps(opt: shampoo.Optimizer, values: list[np.ndarray], whole: list[np.ndarr
 
 def trained(**options: Any) -> list[np.ndarray]:
     values = model()
-    steps(shampoo.Optimizer(values, lr=0.1, grafting="adam", max_preconditioner_dim=8, **options), values, model())
+    steps(libshampoo.Optimizer(values, lr=0.1, grafting="adam", max_preconditioner_dim=8, **options), values, model())
     return values
 
 
@@ -77,10 +77,10 @@ def test_gathered_shards_give_the_bits_of_one(kind: type[Pair]) -> None:
 
         parts = [cut(value) for value in model()]
         params = [
-            shampoo.Param(part, shape=value.shape, flat_offset=rank * -(-value.size // 2))
+            libshampoo.Param(part, shape=value.shape, flat_offset=rank * -(-value.size // 2))
             for part, value in zip(parts, model())
         ]
-        opt = shampoo.Optimizer(
+        opt = libshampoo.Optimizer(
             params, lr=0.1, grafting="adam", max_preconditioner_dim=8, shard_mode="gather", shard_comm=pair.rank(rank)
         )
         steps(opt, parts, model(), cut)
@@ -96,8 +96,8 @@ def test_an_exception_becomes_an_error_of_the_step() -> None:
     pair = Pair(threading.Barrier(1))
     ready = threading.Barrier(2)
 
-    class Fails(shampoo.Communicator):
-        def __init__(self, comm: shampoo.Communicator) -> None:
+    class Fails(libshampoo.Communicator):
+        def __init__(self, comm: libshampoo.Communicator) -> None:
             self.comm, self.rank, self.world, self.aborted = comm, comm.rank, comm.world, 0
 
         def all_gather(self, send: memoryview, recv: memoryview) -> None:
@@ -110,14 +110,14 @@ def test_an_exception_becomes_an_error_of_the_step() -> None:
 
     def run(rank: int) -> Any:
         comm = Fails(pair.rank(rank))
-        opts[rank] = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
+        opts[rank] = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
         ready.wait(PATIENCE)
         pair.stepping = True
-        with pytest.raises(shampoo.CommError, match="tear the job down") as error:
+        with pytest.raises(libshampoo.CommError, match="tear the job down") as error:
             opts[rank].step([np.ones(4, np.float32)])
         assert isinstance(error.value.__cause__, KeyError)
         assert comm.aborted == 1
-        with pytest.raises(shampoo.CommError) as again:
+        with pytest.raises(libshampoo.CommError) as again:
             opts[rank].step()
         assert again.value.__cause__ is None
         return True
@@ -126,13 +126,13 @@ def test_an_exception_becomes_an_error_of_the_step() -> None:
 
 
 def test_a_communicator_is_let_go() -> None:
-    class Alone(shampoo.Communicator):
+    class Alone(libshampoo.Communicator):
         def all_gather(self, send: memoryview, recv: memoryview) -> None:
             recv[:] = send
 
     comm, shards = Alone(), Alone()
     kept = [weakref.ref(comm), weakref.ref(shards)]
-    opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, shard_comm=shards)
+    opt = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, shard_comm=shards)
     opt.step([np.ones(4, np.float32)])
     del comm, shards
     gc.collect()
@@ -143,9 +143,9 @@ def test_a_communicator_is_let_go() -> None:
     comm = Alone()
     comm.world = 2
     kept = [weakref.ref(comm)]
-    with pytest.raises(shampoo.CommError):
+    with pytest.raises(libshampoo.CommError):
         comm.all_gather = lambda send, recv: 1 / 0  # type: ignore[assignment]
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
     comm.all_gather = None  # type: ignore[assignment, method-assign]
     del comm
     gc.collect()
@@ -159,8 +159,8 @@ def test_memory_of_an_exchange_ends_with_it() -> None:
         kept.extend((send, recv))
         raise RuntimeError("enough")
 
-    with pytest.raises(shampoo.CommError):
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=shampoo.CallableComm(keeps, 0, 2), threads=1)
+    with pytest.raises(libshampoo.CommError):
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=libshampoo.CallableComm(keeps, 0, 2), threads=1)
     for memory in kept:
         with pytest.raises(ValueError, match="released"):
             memory[0]
@@ -171,19 +171,19 @@ def test_memory_of_an_exchange_ends_with_it() -> None:
 def test_what_was_cut_of_an_exchange_fails_it(keep: Any, which: str) -> None:
     kept = []
 
-    class Keeps(shampoo.Communicator):
+    class Keeps(libshampoo.Communicator):
         def all_gather(self, send: memoryview, recv: memoryview) -> None:
             recv[:] = send
             kept.append(keep({"send": send, "recv": recv}[which]))
 
-    with pytest.raises(shampoo.CommError) as error:
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=Keeps()).step([np.ones(4, np.float32)])
+    with pytest.raises(libshampoo.CommError) as error:
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=Keeps()).step([np.ones(4, np.float32)])
     assert isinstance(error.value.__cause__, BufferError)
     assert str(error.value.__cause__).startswith(f"{which}: a slice or an array of this memory was kept")
 
 
 def test_a_communicator_may_have_any_other_attribute() -> None:
-    class Counts(shampoo.Communicator):
+    class Counts(libshampoo.Communicator):
         ops = 0
 
         def all_gather(self, send: memoryview, recv: memoryview) -> None:
@@ -191,13 +191,13 @@ def test_a_communicator_may_have_any_other_attribute() -> None:
             self.ops += 1
 
     comm = Counts()
-    shampoo.Optimizer([np.ones(4, np.float32)], comm=comm).step([np.ones(4, np.float32)])
+    libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm).step([np.ones(4, np.float32)])
     assert comm.ops > 0
 
 
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
 def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
-    class Fails(shampoo.Communicator):
+    class Fails(libshampoo.Communicator):
         world = 2
         aborted = 0
 
@@ -205,21 +205,21 @@ def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
             raise kind("here")
 
         def abort(self) -> None:
-            shampoo.plan({"w": (4, 4)})
+            libshampoo.plan({"w": (4, 4)})
             self.aborted += 1
 
     comm = Fails()
-    with pytest.raises(shampoo.CommError if kind is KeyError else kind) as error:
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
+    with pytest.raises(libshampoo.CommError if kind is KeyError else kind) as error:
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm)
     assert comm.aborted == 1
     assert isinstance(error.value.__cause__ if kind is KeyError else error.value, kind)
 
 
 def test_what_is_no_communicator_is_refused() -> None:
     with pytest.raises(TypeError, match="int is no communicator"):
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=3)
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=3)
     with pytest.raises(ValueError, match="rank"):
-        shampoo.Optimizer([np.ones(4, np.float32)], comm=shampoo.CallableComm(print, 2, 2))  # type: ignore[arg-type]
+        libshampoo.Optimizer([np.ones(4, np.float32)], comm=libshampoo.CallableComm(print, 2, 2))  # type: ignore[arg-type]
 
 
 MPI_PROGRAM = """
@@ -227,18 +227,18 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from mpi4py import MPI
-import shampoo
+import libshampoo
 from test_comm import model, same, steps, trained
 world = MPI.COMM_WORLD
 assert world.size == 2
 assert same(trained(comm=world), trained())
-shampoo.MpiComm.largest = 64  # of which each message is cut into many
+libshampoo.MpiComm.largest = 64  # of which each message is cut into many
 assert same(trained(comm=world), trained())
 values = model()
 half = -(-values[0].size // 2)
 part = values[0].reshape(-1)[world.rank * half:(world.rank + 1) * half].copy()
-param = shampoo.Param(part, shape=values[0].shape, flat_offset=world.rank * half)
-opt = shampoo.Optimizer([param], lr=0.1, grafting="adam", max_preconditioner_dim=8, shard_mode="gather",
+param = libshampoo.Param(part, shape=values[0].shape, flat_offset=world.rank * half)
+opt = libshampoo.Optimizer([param], lr=0.1, grafting="adam", max_preconditioner_dim=8, shard_mode="gather",
                         shard_comm=world)
 steps(opt, [part], values[:1], lambda g: g.reshape(-1)[world.rank * half:(world.rank + 1) * half].copy())
 whole = np.concatenate(world.allgather(part))

@@ -8,9 +8,9 @@ import gc
 import weakref
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from tools import from_environment
 
 #: With an epsilon that keeps the roots of both well conditioned.
@@ -88,14 +88,14 @@ class OnDevice:
 @pytest.fixture(scope="module")
 def cuda() -> Cuda:
     path = str(from_environment("SHAMPOO_CUDA_DOUBLE"))
-    shampoo.cuda.load(path)
-    assert shampoo.cuda.why_not() == ""
+    libshampoo.cuda.load(path)
+    assert libshampoo.cuda.why_not() == ""
     return Cuda(path)
 
 
 def on_cpu(w: np.ndarray, grad: np.ndarray) -> np.ndarray:
     w = w.copy()
-    opt = shampoo.Optimizer([w], **KEYS)
+    opt = libshampoo.Optimizer([w], **KEYS)
     for _ in range(3):
         opt.step([grad])
     return w
@@ -105,7 +105,7 @@ def test_steps_on_a_stream(cuda: Cuda) -> None:
     random = np.random.default_rng(1)
     w, grad = (random.standard_normal((6, 4)).astype(np.float32) for _ in range(2))
     param, gradient, stream = OnDevice(cuda, w), OnDevice(cuda, grad), cuda.stream()
-    opt = shampoo.Optimizer([param], **KEYS)
+    opt = libshampoo.Optimizer([param], **KEYS)
     assert "cuda:0" in repr(opt)
     assert opt._buffers.views[0][0].pointer == param.address.value
     for _ in range(3):
@@ -122,7 +122,7 @@ def test_steps_on_a_stream(cuda: Cuda) -> None:
 
 def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
     param = OnDevice(cuda, np.ones(4, np.float32))
-    opt = shampoo.Optimizer([param], lr=0.1)
+    opt = libshampoo.Optimizer([param], lr=0.1)
     gradients = [OnDevice(cuda, np.ones(4, np.float32)) for _ in range(3)]
     kept = [weakref.ref(gradient) for gradient in gradients]
     lives = []
@@ -143,7 +143,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
 
 
 def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
-    opt = shampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
+    opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     opt.step([OnDevice(cuda, np.full(4, np.nan, np.float32))])
     with pytest.raises(FloatingPointError, match='"w"') as error:
         opt.status()
@@ -152,7 +152,7 @@ def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
 
 
 def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
-    opt = shampoo.Optimizer([OnDevice(cuda, np.ones(4, np.float32))], lr=0.1)
+    opt = libshampoo.Optimizer([OnDevice(cuda, np.ones(4, np.float32))], lr=0.1)
     rate, stream = OnDevice(cuda, np.full(1, 0.5, np.float32)), cuda.stream()
     kept = weakref.ref(rate)
     opt.bind_scalar("lr", rate, stream=stream)
@@ -169,11 +169,11 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
 
 
 def test_arrays_of_another_device_are_refused(cuda: Cuda) -> None:
-    opt = shampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
+    opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     with pytest.raises(ValueError, match="gradient of 'w': on cpu:0, and the optimizer is on cuda:0"):
         opt.step([np.ones(4, np.float32)])
     with pytest.raises(ValueError, match="parameter 'w': on cpu:0"):
-        shampoo.Optimizer({"w": np.ones(4, np.float32)}, device="cuda")
-    other = shampoo.Optimizer({"w": np.ones(4, np.float32)})
+        libshampoo.Optimizer({"w": np.ones(4, np.float32)}, device="cuda")
+    other = libshampoo.Optimizer({"w": np.ones(4, np.float32)})
     with pytest.raises(ValueError, match="gradient of 'w': on cuda:0, and the optimizer is on cpu:0"):
         other.step([OnDevice(cuda, np.ones(4, np.float32))])

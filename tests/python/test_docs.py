@@ -10,14 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from tools import ROOT, from_environment
 
 #: All but those that need JAX, which are looked at with docs/jax.md.
 MODULES = sorted(
-    {path.stem for path in Path(shampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
+    {path.stem for path in Path(libshampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
 )
 
 
@@ -27,7 +27,7 @@ FRAMEWORKS = ("tinygrad", "torch")
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in FRAMEWORKS])
 def test_docstrings(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(f"shampoo.{name}")).failed == 0
+    assert doctest.testmod(importlib.import_module(f"libshampoo.{name}")).failed == 0
 
 
 def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     for folder in ("checkpoints", "other"):
         w1 = np.ones((4, 3), np.float32)
-        opt = shampoo.Optimizer({"W1": w1}, lr=0.1, grafting="adam")
+        opt = libshampoo.Optimizer({"W1": w1}, lr=0.1, grafting="adam")
         opt.step({"W1": w1.copy()})
         opt.save(folder)
     text = (ROOT / "docs" / "checkpoints.md").read_text()
@@ -72,14 +72,14 @@ def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_missing_framework_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, f"shampoo.{name}", raising=False)
-    with pytest.raises(ImportError, match=f"shampoo.{name} needs .*: pip install {name}"):
-        importlib.import_module(f"shampoo.{name}")
+    monkeypatch.delitem(sys.modules, f"libshampoo.{name}", raising=False)
+    with pytest.raises(ImportError, match=f"libshampoo.{name} needs .*: pip install {name}"):
+        importlib.import_module(f"libshampoo.{name}")
 
 
 def test_public_names_have_docstrings() -> None:
-    for name in shampoo.__all__:
-        thing = getattr(shampoo, name)
+    for name in libshampoo.__all__:
+        thing = getattr(libshampoo, name)
         assert name == "KEYS" or thing.__doc__, name
 
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo.jax: a step that is pure, compiled, in place where its state is donated, and that of the library."""
+"""libshampoo.jax: a step that is pure, compiled, in place where its state is donated, and that of the library."""
 from __future__ import annotations
 
 import gc
@@ -10,10 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import libshampoo
+import libshampoo.jax
 import numpy as np
 import pytest
-import shampoo
-import shampoo.jax
 
 KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 SHAPES = {"layer": {"w": (24, 17), "b": (17,)}, "scale": (), "empty": (0, 3)}
@@ -34,7 +34,7 @@ def same(left: Any, right: Any) -> bool:
 def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> list[list[np.ndarray]]:
     """Give the updates of each step by the class for NumPy."""
     leaves = [np.array(leaf) for leaf in jax.tree.leaves(params)]
-    opt = shampoo.Optimizer(leaves, output="updates", **{**KEYS, **keys})
+    opt = libshampoo.Optimizer(leaves, output="updates", **{**KEYS, **keys})
     out = [np.zeros_like(leaf) for leaf in leaves]
     opt.bind(out=out)
     updates = []
@@ -49,7 +49,7 @@ def in_numpy(params: Any, rates: list[float], grads: list[Any], **keys: Any) -> 
 
 def test_donation_steps_in_place() -> None:
     """No copy of the state: the arena stays where it is, and XLA has no memory for another."""
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
     state = tx.init(params)
     update = jax.jit(tx.update, donate_argnums=1).lower(params, state, params).compile()
@@ -65,7 +65,7 @@ def test_donation_steps_in_place() -> None:
 
 
 def test_a_step_is_pure() -> None:
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params, update = draw(1), jax.jit(tx.update)
     state = tx.init(params)
     for t in range(3):
@@ -80,7 +80,7 @@ def test_a_step_is_pure() -> None:
 
 
 def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = {"w": jnp.ones((2, 24, 17))}
     arenas = []
     for byte in (0, 255):
@@ -91,7 +91,7 @@ def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
 
 
 def test_another_learning_rate_does_not_compile_anew() -> None:
-    tx = shampoo.jax.shampoo(0.25, **KEYS)
+    tx = libshampoo.jax.shampoo(0.25, **KEYS)
     params, grads = draw(1), draw(2)
     update = jax.jit(tx.update)
     state = tx.init(params)
@@ -112,10 +112,10 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
     @jax.jit
     def step(rate: Any, grad: Any, state: Any, params: Any) -> Any:
         rate = rate if kind == "array" else (lambda count: 0.5 / 2**count) if kind == "schedule" else 7.0
-        updates, state = shampoo.jax.shampoo(rate, weight_decay=0.1, **KEYS).update(grad, state, params)
+        updates, state = libshampoo.jax.shampoo(rate, weight_decay=0.1, **KEYS).update(grad, state, params)
         return updates, state, jax.tree.map(jnp.add, params, updates)
 
-    state = shampoo.jax.shampoo(1.0, weight_decay=0.1, **KEYS).init(params)
+    state = libshampoo.jax.shampoo(1.0, weight_decay=0.1, **KEYS).init(params)
     for t, rate in enumerate(rates):
         if kind == "number":
             state = state._replace(learning_rate=jnp.float32(rate))
@@ -131,8 +131,8 @@ def test_subnormal_numbers_are_kept() -> None:
     grads = {"w": jnp.asarray(np.full((6, 5), 3e-40, np.float32))}
     keys = {"grafting": "sgd", "preset": "shampoo_2024"}
     (expected,) = in_numpy(params, [1.0], [grads], **keys)
-    updates, _ = jax.jit(shampoo.jax.shampoo(1.0, **{**KEYS, **keys}).update)(
-        grads, shampoo.jax.shampoo(1.0, **{**KEYS, **keys}).init(params), params
+    updates, _ = jax.jit(libshampoo.jax.shampoo(1.0, **{**KEYS, **keys}).update)(
+        grads, libshampoo.jax.shampoo(1.0, **{**KEYS, **keys}).init(params), params
     )
     assert np.asarray(updates["w"]).any()
     assert same(updates, expected)
@@ -140,16 +140,16 @@ def test_subnormal_numbers_are_kept() -> None:
 
 def test_dtypes() -> None:
     params, grads = draw(1, jnp.bfloat16), draw(2, jnp.float32)
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
     assert {leaf.dtype for leaf in jax.tree.leaves(updates)} == {jnp.dtype(jnp.float32)}
-    narrow = shampoo.jax.shampoo(0.1, update_dtype=jnp.bfloat16, **KEYS)
+    narrow = libshampoo.jax.shampoo(0.1, update_dtype=jnp.bfloat16, **KEYS)
     rounded, _ = jax.jit(narrow.update)(grads, narrow.init(params), params)
     assert same(rounded, jax.tree.map(lambda u: u.astype(jnp.bfloat16), updates))
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:
-    tx = shampoo.jax.shampoo(0.1, weight_decay=0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, weight_decay=0.1, **KEYS)
     params, grads = draw(1), draw(2)
     grads["layer"]["b"] = None
     update = jax.jit(tx.update)
@@ -163,13 +163,13 @@ def test_a_parameter_without_a_gradient_stays() -> None:
 
 def test_transformations_of_jax() -> None:
     keys = {**KEYS, "precondition_frequency": 1}  # the first step asks for blocks
-    tx = shampoo.jax.shampoo(0.1, **keys)
+    tx = libshampoo.jax.shampoo(0.1, **keys)
     params, grads = ({"w": jnp.stack([draw(s)["layer"]["w"] for s in seeds])} for seeds in ((1, 2), (3, 4)))
     alone = [({"w": grads["w"][k]}, {"w": params["w"][k]}) for k in range(2)]
     expected = [tx.update(grad, tx.init(param), param)[0]["w"] for grad, param in alone]
     updates, _ = jax.jit(jax.vmap(tx.update))(grads, jax.vmap(tx.init)(params), params)
     assert same(updates["w"], jnp.stack(expected))
-    stacked = shampoo.jax.shampoo(0.1, stack_dims=lambda name: 1 if "w" in name else 0, **keys)
+    stacked = libshampoo.jax.shampoo(0.1, stack_dims=lambda name: 1 if "w" in name else 0, **keys)
     updates, _ = stacked.update(grads, stacked.init(params), params)
     assert same(updates["w"], jnp.stack(expected))
 
@@ -186,7 +186,7 @@ def test_transformations_of_jax() -> None:
 
 
 def test_threads_step_at_once() -> None:
-    tx = shampoo.jax.shampoo(0.1, threads=2, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, threads=2, **KEYS)
     params = draw(1)
     update = jax.jit(tx.update).lower(params, tx.init(params), params).compile()
 
@@ -207,7 +207,7 @@ def test_threads_step_at_once() -> None:
 
 
 def test_an_executable_outlives_its_transformation() -> None:
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
     state = tx.init(params)
     expected = tx.update(params, state, params)
@@ -226,7 +226,7 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
 
     before, environment = results(), dict(os.environ)
     libraries = threadpoolctl.threadpool_info()
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     state = tx.init(a)
     for _ in range(3):
         _, state = tx.update(a, state, a)
@@ -236,11 +236,11 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
 
 
 def test_errors() -> None:
-    make, params = shampoo.jax.shampoo, draw(1)
+    make, params = libshampoo.jax.shampoo, draw(1)
     tx = make(0.1, **KEYS)
     state = tx.init(params)
     for refused, kind, words in [
-        (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] shampoo.KEYS has all"),
+        (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] libshampoo.KEYS has all"),
         (lambda: make(0.1, b1=0.9), TypeError, '"b1": it is beta1 here'),
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
         (lambda: make(0.1, output="params"), TypeError, "output"),
@@ -260,32 +260,32 @@ def test_errors() -> None:
 def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
     params = draw(1)
     shapes = jax.eval_shape(lambda: draw(1))
-    plan = shampoo.jax.plan(shapes, **KEYS)
+    plan = libshampoo.jax.plan(shapes, **KEYS)
     assert plan.names == [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
-    assert (plan.bytes("state"),) == shampoo.jax.shampoo(0.1, **KEYS).init(params).arena.shape
-    stacked = shampoo.jax.plan({"w": jnp.ones((3, 8, 4))}, stack_dims=1, use_merge_dims=False)
+    assert (plan.bytes("state"),) == libshampoo.jax.shampoo(0.1, **KEYS).init(params).arena.shape
+    stacked = libshampoo.jax.plan({"w": jnp.ones((3, 8, 4))}, stack_dims=1, use_merge_dims=False)
     assert [block.shape for block in stacked.blocks] == [(8, 4)] * 3
     for name in ("lr", "learning_rate"):
         with pytest.raises(TypeError, match="does not depend on the learning rate"):
-            shampoo.jax.plan(params, **{name: 1})
+            libshampoo.jax.plan(params, **{name: 1})
     with pytest.raises(TypeError, match="output"):
-        shampoo.jax.plan(params, output="params")
+        libshampoo.jax.plan(params, output="params")
 
 
 def test_failures_of_a_step_have_the_librarys_text() -> None:
     params = draw(1)
-    tx = shampoo.jax.shampoo(0.1, **KEYS)
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
     update, state = jax.jit(tx.update), tx.init(params)
     broken = draw(2)
     broken["layer"]["w"] = broken["layer"]["w"].at[1, 2].set(jnp.nan)
-    words = r"shampoo: the gradient of .*\['layer'\]\['w'\].* has NaN at element 19.*donated"
+    words = r"libshampoo: the gradient of .*\['layer'\]\['w'\].* has NaN at element 19.*donated"
     with pytest.raises(Exception, match=words):
         jax.block_until_ready(update(broken, state, params))
-    with pytest.raises(Exception, match=r"shampoo: .*lr.*donated"):
+    with pytest.raises(Exception, match=r"libshampoo: .*lr.*donated"):
         jax.block_until_ready(update(params, state._replace(learning_rate=jnp.float32(jnp.inf)), params))
     kept, _ = update(params, state, params)
-    assert same(kept, shampoo.jax.shampoo(0.1, **KEYS).update(params, state, params)[0])
-    skipping = shampoo.jax.shampoo(0.1, on_nonfinite="skip_step", **KEYS)
+    assert same(kept, libshampoo.jax.shampoo(0.1, **KEYS).update(params, state, params)[0])
+    skipping = libshampoo.jax.shampoo(0.1, on_nonfinite="skip_step", **KEYS)
     updates, after = jax.jit(skipping.update)(broken, skipping.init(params), params)
     assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(updates))
     assert same(after.arena, skipping.init(params).arena)

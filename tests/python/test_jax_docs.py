@@ -11,9 +11,9 @@ import re
 import sys
 from pathlib import Path
 
+import libshampoo.jax
+import libshampoo.xla_call
 import pytest
-import shampoo.jax
-import shampoo.xla_call
 from tools import ROOT
 
 PAGE = ROOT / "docs" / "jax.md"
@@ -46,7 +46,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_docstrings() -> None:
-    for module in (shampoo.jax, shampoo.xla_call):
+    for module in (libshampoo.jax, libshampoo.xla_call):
         assert doctest.testmod(module).failed == 0
-    for name in shampoo.jax.__all__:
-        assert getattr(shampoo.jax, name).__doc__, name
+    for name in libshampoo.jax.__all__:
+        assert getattr(libshampoo.jax, name).__doc__, name

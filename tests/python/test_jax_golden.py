@@ -15,7 +15,7 @@ from tools import from_environment, read_safetensors
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
-import shampoo.jax  # noqa: E402
+import libshampoo.jax  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ class Group:
     def __init__(self, group: dict[str, Any], data: dict[str, np.ndarray]) -> None:
         keys = keys_of(group)
         self.names = [str(p) for p in group["params"]]
-        self.tx = shampoo.jax.shampoo(keys.pop("lr"), threads=2, **keys)
+        self.tx = libshampoo.jax.shampoo(keys.pop("lr"), threads=2, **keys)
         self.params = {name: jax.numpy.asarray(data[f"init/{name}"]) for name in self.names}
         self.state = self.tx.init(self.params)
         self.update = jax.jit(self.tx.update, donate_argnums=1)

@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo.jax as a part of optax."""
+"""libshampoo.jax as a part of optax."""
 from __future__ import annotations
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import libshampoo.jax
 import numpy as np
 import optax
 import pytest
-import shampoo.jax
 
 KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 RANDOM = np.random.default_rng(1)
@@ -38,12 +38,13 @@ def same(left: Any, right: Any) -> bool:
 
 
 def test_in_a_chain() -> None:
-    clipped = train(optax.chain(optax.clip_by_global_norm(1e6), shampoo.jax.shampoo(0.1, **KEYS)))
-    assert same(clipped[0], train(shampoo.jax.shampoo(0.1, **KEYS))[0])
+    clipped = train(optax.chain(optax.clip_by_global_norm(1e6), libshampoo.jax.shampoo(0.1, **KEYS)))
+    assert same(clipped[0], train(libshampoo.jax.shampoo(0.1, **KEYS))[0])
 
 
 def test_groups() -> None:
-    groups = {"decay": shampoo.jax.shampoo(0.1, weight_decay=0.5, **KEYS), "rest": shampoo.jax.shampoo(0.1, **KEYS)}
+    make = libshampoo.jax.shampoo
+    groups = {"decay": make(0.1, weight_decay=0.5, **KEYS), "rest": make(0.1, **KEYS)}
     found, _, _ = train(optax.multi_transform(groups, {"w": "decay", "b": "rest"}))
     decayed, plain = (train(tx)[0] for tx in groups.values())
     assert same(found, {"w": decayed["w"], "b": plain["b"]}) and not same(decayed, plain)
@@ -51,19 +52,19 @@ def test_groups() -> None:
 
 def test_learning_rates() -> None:
     schedule = optax.linear_schedule(0.5, 0.0, 4)
-    scheduled = train(shampoo.jax.shampoo(schedule, **KEYS))
-    inject = optax.inject_hyperparams(lambda learning_rate: shampoo.jax.shampoo(learning_rate, **KEYS))
+    scheduled = train(libshampoo.jax.shampoo(schedule, **KEYS))
+    inject = optax.inject_hyperparams(lambda learning_rate: libshampoo.jax.shampoo(learning_rate, **KEYS))
     injected = train(inject(schedule))
     assert same(scheduled[0], injected[0])
     assert scheduled[2] == injected[2] == 1
-    frozen = train(optax.chain(shampoo.jax.shampoo(0.1, **KEYS)), learning_rate=jnp.float32(0))
+    frozen = train(optax.chain(libshampoo.jax.shampoo(0.1, **KEYS)), learning_rate=jnp.float32(0))
     assert same(frozen[0], PARAMS)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_gradients_of_several_steps(dtype: Any) -> None:
     params, grads = ({name: leaf.astype(dtype) for name, leaf in tree.items()} for tree in (PARAMS, GRADS))
-    tx = optax.MultiSteps(shampoo.jax.shampoo(0.1, **KEYS), 2)
+    tx = optax.MultiSteps(libshampoo.jax.shampoo(0.1, **KEYS), 2)
     state, update = tx.init(params), jax.jit(tx.update)
     for t in range(4):
         updates, state = update(grads, state, params)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo.jax in processes of its own: going on from a checkpoint, several devices, memory, a JAX that does not fit."""
+"""libshampoo.jax in processes of its own: resuming from a checkpoint, several devices, memory, an unsuitable JAX."""
 from __future__ import annotations
 
 import os
@@ -8,14 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libshampoo.xla_call
 import pytest
-import shampoo.xla_call
 
 START = """
 import gc, os, sys
 import jax, jax.numpy as jnp, numpy as np
-import shampoo, shampoo.jax
-tx = shampoo.jax.shampoo(0.1, grafting="adam", precondition_frequency=2, beta2=0.99)
+import libshampoo.jax
+tx = libshampoo.jax.shampoo(0.1, grafting="adam", precondition_frequency=2, beta2=0.99)
 draw = lambda seed: {"w": jnp.asarray(np.random.default_rng(seed).standard_normal((24, 17)), jnp.float32)}
 
 @jax.jit
@@ -47,7 +47,7 @@ np.savez(sys.argv[2], w=params["w"], **state._asdict())
     load = """
 kept = np.load(sys.argv[1])
 params = {"w": kept["w"]}
-state = shampoo.jax.ShampooState(kept["count"], kept["learning_rate"], kept["arena"])
+state = libshampoo.jax.ShampooState(kept["count"], kept["learning_rate"], kept["arena"])
 for t in range(4, 8):
     params, state = step(draw(t), state, params)
 expected = np.load(sys.argv[2])
@@ -96,7 +96,7 @@ params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)
 
 def live(k):
-    tx = shampoo.jax.shampoo(0.1, beta2=0.9 + k / 1000, **keys)
+    tx = libshampoo.jax.shampoo(0.1, beta2=0.9 + k / 1000, **keys)
     jax.block_until_ready(tx.update(params, tx.init(params), params))
 
 def resident():
@@ -107,7 +107,7 @@ live(0)
 before = resident()
 for k in range(1, 9):
     live(k)
-assert resident() - before < shampoo.plan(params, **keys).bytes("workspace"), (before, resident())
+assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"), (before, resident())
 """
     run(program, MALLOC_MMAP_THRESHOLD_="100000")  # so that the C library gives back what is freed
 
@@ -115,7 +115,7 @@ assert resident() - before < shampoo.plan(params, **keys).bytes("workspace"), (b
 @pytest.mark.parametrize(
     ("preparation", "words"),
     [
-        ("sys.modules['jax'] = None", 'shampoo.jax needs jax 0.5 or later: pip install "shampoo[jax]"'),
+        ("sys.modules['jax'] = None", 'libshampoo.jax needs jax 0.5 or later: pip install "libshampoo[jax]"'),
         ("import ctypes, jax; jax.ffi.include_dir = lambda: sys.argv[1]", "is 0.0: install a later jaxlib, or build"),
     ],
 )
@@ -123,15 +123,15 @@ def test_a_jax_that_does_not_fit(preparation: str, words: str, tmp_path: Path) -
     header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     header.parent.mkdir(parents=True)
     header.write_text("#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 0\n")
-    program = f"import sys\n{preparation}\nimport shampoo\nimport shampoo.jax"
+    program = f"import sys\n{preparation}\nimport libshampoo\nimport libshampoo.jax"
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "ImportError: shampoo.jax" in done.stderr and words in done.stderr
+    assert "ImportError: libshampoo.jax" in done.stderr and words in done.stderr
 
 
 def test_versions_of_the_interface() -> None:
-    shampoo.xla_call.check_version(1, 1)
-    shampoo.xla_call.check_version(1, 3)
+    libshampoo.xla_call.check_version(1, 1)
+    libshampoo.xla_call.check_version(1, 3)
     for compiled, running in ((3, 1), (1, 1001), (1001, 1)):
-        with pytest.raises(ImportError, match="shampoo.jax was compiled for"):
-            shampoo.xla_call.check_version(compiled, running)
+        with pytest.raises(ImportError, match="libshampoo.jax was compiled for"):
+            libshampoo.xla_call.check_version(compiled, running)

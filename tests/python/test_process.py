@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from tools import ROOT
 
 
@@ -24,7 +24,7 @@ def resident() -> int:
 
 
 def live_once(w: np.ndarray, grad: np.ndarray) -> None:
-    opt = shampoo.Optimizer({"w": w}, lr=0.1, grafting="adam", threads=1)
+    opt = libshampoo.Optimizer({"w": w}, lr=0.1, grafting="adam", threads=1)
     opt.step({"w": grad})
     opt.close()
 
@@ -56,8 +56,8 @@ random = np.random.default_rng(1)
 a = random.standard_normal((200, 200))
 before = threadpoolctl.threadpool_info()
 product, values = a @ a, np.linalg.eigvalsh(a + a.T)
-import shampoo
-opt = shampoo.Optimizer([w := random.standard_normal((96, 96)).astype(np.float32)], lr=0.1)
+import libshampoo
+opt = libshampoo.Optimizer([w := random.standard_normal((96, 96)).astype(np.float32)], lr=0.1)
 for _ in range(3):
     opt.step([w.copy()])
     assert (a @ a).tobytes() == product.tobytes()
@@ -93,16 +93,16 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", "import shampoo"], env=environment, check=True)  # its own comes first
+    subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)  # its own comes first
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
-    done = subprocess.run([sys.executable, "-c", "import shampoo"], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"ImportError: this module was compiled for libshampoo {shampoo.__version__}" in done.stderr
+    assert f"ImportError: this module was compiled for libshampoo {libshampoo.__version__}" in done.stderr
     assert "is 0.7.3" in done.stderr
 
 
 def test_the_module_knows_its_library() -> None:
-    assert json.loads(shampoo.build_info())["version"] == shampoo.__version__
+    assert json.loads(libshampoo.build_info())["version"] == libshampoo.__version__
 
 
 def make_nvidia(place: Path, name: str, version: int) -> Path:
@@ -129,10 +129,10 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
                       "int used(void) { return cublas_here() + cusolver_here(); }")  # fmt: skip
     subprocess.run(["cc", "-shared", "-fPIC", source, *libraries, "-o", plugin], check=True)
     program = "\n".join([
-        "import sys, shampoo",
+        "import sys, libshampoo",
         "sys.path[:0] = sys.argv[2:]",
-        "print(*shampoo.cuda.preload(shampoo.cuda.Path(sys.argv[1])), sep='\\n')",
-        "shampoo.cuda.load(sys.argv[1])",
+        "print(*libshampoo.cuda.preload(libshampoo.cuda.Path(sys.argv[1])), sep='\\n')",
+        "libshampoo.cuda.load(sys.argv[1])",
     ])  # fmt: skip
     lost = subprocess.run([sys.executable, "-c", program, plugin], capture_output=True, text=True)
     found = subprocess.run([sys.executable, "-c", program, plugin, site], capture_output=True, text=True)
@@ -143,7 +143,7 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
 
 
 def test_why_cuda_cannot_be_used() -> None:
-    text = shampoo.cuda.why_not()
+    text = libshampoo.cuda.why_not()
     if text:
         with pytest.raises(NotImplementedError):
-            shampoo.Optimizer([np.ones(3, np.float32)], device="cuda")
+            libshampoo.Optimizer([np.ones(3, np.float32)], device="cuda")

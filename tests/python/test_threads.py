@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 from tools import ROOT
 
 THREADS = 4
@@ -46,7 +46,7 @@ class Pair:
         self.slots: list[bytes] = [b"", b""]
         self.stepping = False
 
-    def rank(self, rank: int) -> shampoo.Communicator:
+    def rank(self, rank: int) -> libshampoo.Communicator:
         def all_gather(send: memoryview, recv: memoryview) -> None:
             if self.stepping:
                 self.meeting.wait(PATIENCE)
@@ -55,7 +55,7 @@ class Pair:
             recv[:] = b"".join(self.slots)
             self.own.wait(PATIENCE)
 
-        return shampoo.CallableComm(all_gather, rank, 2)
+        return libshampoo.CallableComm(all_gather, rank, 2)
 
 
 @pytest.fixture
@@ -76,15 +76,15 @@ def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
 
     def train(number: int) -> Any:
         w = np.ones((6, 4), np.float32)
-        comm = shampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
-        opt = shampoo.Optimizer([w], comm=comm, lr=0.1, threads=1)
+        comm = libshampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
+        opt = libshampoo.Optimizer([w], comm=comm, lr=0.1, threads=1)
         opt.step([np.full((6, 4), 2, np.float32)])
         return w
 
     trained = in_threads(train)
     assert all(isinstance(w, np.ndarray) for w in trained), trained
     alone = np.ones((6, 4), np.float32)
-    shampoo.Optimizer([alone], lr=0.1, threads=1).step([np.full((6, 4), 2, np.float32)])
+    libshampoo.Optimizer([alone], lr=0.1, threads=1).step([np.full((6, 4), 2, np.float32)])
     assert all(w.tobytes() == alone.tobytes() for w in trained)
 
 
@@ -92,8 +92,8 @@ def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> N
     seen: list[int] = []
 
     def run(number: int) -> Any:
-        comm = shampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
-        opt = shampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
+        comm = libshampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
+        opt = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
         if number == 3:
             while meeting.meeting_waits() < 3:  # they fail where they are left alone for too long
                 time.sleep(0.001)
@@ -109,7 +109,7 @@ def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
     found: list[str] = []
 
     class Asks(Pair):
-        def rank(self, rank: int) -> shampoo.Communicator:
+        def rank(self, rank: int) -> libshampoo.Communicator:
             comm = super().rank(rank)
             exchange = comm.all_gather
 
@@ -122,14 +122,14 @@ def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
                         found.append(str(error))
                 exchange(send, recv)
 
-            return shampoo.CallableComm(all_gather, rank, 2)
+            return libshampoo.CallableComm(all_gather, rank, 2)
 
     opts: list[Any] = [None, None]
     pair = Asks(threading.Barrier(2))
     ready = threading.Barrier(2)
 
     def run(number: int) -> Any:
-        opts[number] = shampoo.Optimizer([np.ones(4, np.float32)], comm=pair.rank(number), threads=1)
+        opts[number] = libshampoo.Optimizer([np.ones(4, np.float32)], comm=pair.rank(number), threads=1)
         ready.wait(PATIENCE)
         pair.stepping = True
         ready.wait(PATIENCE)
@@ -141,7 +141,7 @@ def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
 
 
 def test_a_forked_child_can_end() -> None:
-    opt = shampoo.Optimizer([np.ones((8, 8), np.float32)], threads=3)
+    opt = libshampoo.Optimizer([np.ones((8, 8), np.float32)], threads=3)
     opt.step([np.ones((8, 8), np.float32)])
     child = os.fork()
     if child == 0:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo.tinygrad: in the habits of tinygrad.nn.optim, and with the bits of shampoo.Optimizer on NumPy."""
+"""libshampoo.tinygrad: in the habits of tinygrad.nn.optim, and with the bits of libshampoo.Optimizer on NumPy."""
 from __future__ import annotations
 
 import doctest
@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 
 tinygrad = pytest.importorskip("tinygrad", reason="tinygrad is not installed: pip install tinygrad")
 if shutil.which("clang") is None:
     pytest.skip("tinygrad's device CPU compiles with clang, which is not installed", allow_module_level=True)
 
-import shampoo.tinygrad  # noqa: E402
-from shampoo.tinygrad import Shampoo  # noqa: E402
+import libshampoo.tinygrad  # noqa: E402
+from libshampoo.tinygrad import Shampoo  # noqa: E402
 from tinygrad import Context, Tensor, TinyJit, dtypes, nn  # noqa: E402
 
 KEYS: dict[str, Any] = {"grafting": "adam", "beta2": 0.99, "precondition_frequency": 2, "max_preconditioner_dim": 16}
@@ -42,7 +42,7 @@ class Net:
 
 
 def test_docstring() -> None:
-    assert doctest.testmod(shampoo.tinygrad).failed == 0
+    assert doctest.testmod(libshampoo.tinygrad).failed == 0
 
 
 def address(tensor: Any) -> int:
@@ -59,7 +59,7 @@ def test_bits_are_those_of_numpy(dtype: str) -> None:
     values = [random((20, 12), 1, dtype), random((20,), 2, dtype)]
     params = {"w": Tensor(values[0]), "b": Tensor(values[1])}
     opt = Shampoo(params, lr=0.125, weight_decay=0.1, **KEYS)
-    reference = shampoo.Optimizer(values, lr=0.125, weight_decay=0.1, **KEYS)
+    reference = libshampoo.Optimizer(values, lr=0.125, weight_decay=0.1, **KEYS)
     assert opt.optimizer.plan.names == ["w", "b"]
     for step in range(4):
         grads = [random(value.shape, 10 + step, dtype) for value in values]
@@ -73,11 +73,11 @@ def test_bits_are_those_of_numpy(dtype: str) -> None:
 def test_bfloat16() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     value, grad = random((4, 3), 1).astype(ml_dtypes.bfloat16), random((4, 3), 2).astype(ml_dtypes.bfloat16)
-    param = shampoo.tinygrad._to_tensor(value)
+    param = libshampoo.tinygrad._to_tensor(value)
     opt = Shampoo([param], lr=0.125)
-    param.grad = shampoo.tinygrad._to_tensor(grad)
+    param.grad = libshampoo.tinygrad._to_tensor(grad)
     opt.step()
-    shampoo.Optimizer([value], lr=0.125).step([grad])
+    libshampoo.Optimizer([value], lr=0.125).step([grad])
     assert bytes(param.uop.buffer.as_memoryview()) == value.tobytes()
 
 
@@ -86,13 +86,13 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = Shampoo(nn.state.get_state_dict(net), lr=0.1)
     places = [address(param) for param in opt.params]
     seen: list[list[list[int]]] = []
-    native = shampoo._native.shampoo_optimizer_bind
+    native = libshampoo._native.shampoo_optimizer_bind
 
     def watch(handle: Any, first: int, views: Any) -> None:
         seen.append([[0 if view is None else view.pointer for view in four] for four in views])
         native(handle, first, views)
 
-    monkeypatch.setattr(shampoo._native, "shampoo_optimizer_bind", watch)
+    monkeypatch.setattr(libshampoo._native, "shampoo_optimizer_bind", watch)
     net(Tensor.ones(3, 20)).square().sum().backward()
     opt.step()
     grads = [address(param.grad) for param in opt.params]
@@ -164,7 +164,7 @@ def test_a_step_in_a_jit_is_refused() -> None:
 
 def test_the_learning_rate_is_a_tensor() -> None:
     param, twin = Tensor.ones(4).contiguous(), np.ones(4, np.float32)
-    opt, other = Shampoo([param], lr=0.5), shampoo.Optimizer([twin], lr=0.5)
+    opt, other = Shampoo([param], lr=0.5), libshampoo.Optimizer([twin], lr=0.5)
     rates: list[Any] = [0.5, 0.25, 0.125, 0.0625]
     for number, rate in enumerate(rates):
         if number == 1:
@@ -205,7 +205,7 @@ def test_views_and_constants() -> None:
     zeros.grad = Tensor.ones(3, 4).contiguous().realize().T  # what is no array yet becomes one
     opt.step()
     twin = np.zeros((4, 3), np.float32)
-    shampoo.Optimizer([twin], lr=0.5).step([np.ones((4, 3), np.float32)])
+    libshampoo.Optimizer([twin], lr=0.5).step([np.ones((4, 3), np.float32)])
     assert zeros.numpy().tobytes() == twin.tobytes()
     buffers = [zeros, Tensor.ones(3).is_param_(False)]
     assert Shampoo(buffers).params == [zeros]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo.torch: in the habits of torch.optim, and with the bits of shampoo.Optimizer on NumPy."""
+"""libshampoo.torch: in the habits of torch.optim, and with the bits of libshampoo.Optimizer on NumPy."""
 from __future__ import annotations
 
 import copy
@@ -13,14 +13,14 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import libshampoo
 import numpy as np
 import pytest
-import shampoo
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
-import shampoo.torch  # noqa: E402
-from shampoo.torch import Shampoo  # noqa: E402
+import libshampoo.torch  # noqa: E402
+from libshampoo.torch import Shampoo  # noqa: E402
 
 KEYS: dict[str, Any] = {"grafting": "adam", "beta2": 0.99, "precondition_frequency": 2, "max_preconditioner_dim": 16}
 
@@ -41,7 +41,7 @@ def bits(model: Any) -> bytes:
 
 
 def test_docstring() -> None:
-    assert doctest.testmod(shampoo.torch).failed == 0
+    assert doctest.testmod(libshampoo.torch).failed == 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
@@ -49,10 +49,10 @@ def test_bits_are_those_of_numpy(dtype: str) -> None:
     if dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
     model = make(dtype=getattr(torch, dtype))
-    kind = shampoo.dtypes.numpy_dtype(shampoo.dtypes.CODES[shampoo.dtypes.LONG_NAMES[dtype]])
+    kind = libshampoo.dtypes.numpy_dtype(libshampoo.dtypes.CODES[libshampoo.dtypes.LONG_NAMES[dtype]])
     values = [param.detach().clone().view(torch.uint8).numpy().view(kind) for param in model.parameters()]
     opt = Shampoo(model.named_parameters(), lr=0.1, weight_decay=0.1, **KEYS)
-    reference = shampoo.Optimizer(values, lr=0.1, weight_decay=0.1, **KEYS)
+    reference = libshampoo.Optimizer(values, lr=0.1, weight_decay=0.1, **KEYS)
     for step in range(5):
         fill_grads(model, step)
         opt.step()
@@ -66,13 +66,13 @@ def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = Shampoo(model.parameters(), lr=0.1)
     fill_grads(model, 1)
     seen: list[list[list[int]]] = []
-    native = shampoo._native.shampoo_optimizer_bind
+    native = libshampoo._native.shampoo_optimizer_bind
 
     def watch(handle: Any, first: int, views: Any) -> None:
         seen.append([[0 if view is None else view.pointer for view in four] for four in views])
         native(handle, first, views)
 
-    monkeypatch.setattr(shampoo._native, "shampoo_optimizer_bind", watch)
+    monkeypatch.setattr(libshampoo._native, "shampoo_optimizer_bind", watch)
     opt.step()
     wanted = [[param.data_ptr(), param.grad.data_ptr(), param.data_ptr(), 0] for param in model.parameters()]
     assert seen[0] == wanted
@@ -118,7 +118,7 @@ def test_schedulers_and_param_groups() -> None:
     assert [(group["lr"], group["weight_decay"]) for group in opt.param_groups] == [(0.1, 0.0), (0.2, 0.5)]
     assert opt.param_groups[0]["grafting"] == "adam" and opt.defaults["momentum"] == 0.0
     scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
-    by_hand = shampoo.Optimizer(
+    by_hand = libshampoo.Optimizer(
         [{"params": [p.detach() for p in twin[0].parameters()], "lr": 0.1},
          {"params": [p.detach() for p in twin[2].parameters()], "weight_decay": 0.5}], lr=0.2, **KEYS,
     )  # fmt: skip
@@ -416,13 +416,13 @@ def test_pytorchs_own_blas_and_threads_are_left_alone() -> None:
 
 
 RANK = """
-import sys, torch, shampoo.torch
+import sys, torch, libshampoo.torch
 torch.set_num_threads(1)
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
 torch.manual_seed(0)
 model = torch.nn.Linear(20, 12)
-opt = shampoo.torch.Shampoo(model.parameters(), lr=0.1, grafting="adam", max_preconditioner_dim=8,
+opt = libshampoo.torch.Shampoo(model.parameters(), lr=0.1, grafting="adam", max_preconditioner_dim=8,
                             comm=torch.distributed.group.WORLD)
 assert {block.owner for block in opt.optimizer.plan.blocks} == {0, 1}
 for step in range(4):

@@ -53,7 +53,7 @@ def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
     if subprocess.run([python, "-c", "import numpy"], env=environment, capture_output=True).returncode != 0:
         run([*install, "numpy"])
-    where = run([python, "-c", "import shampoo; print(shampoo.__file__)"], env=environment, cwd=folder)
+    where = run([python, "-c", "import libshampoo; print(libshampoo.__file__)"], env=environment, cwd=folder)
     assert str(venv) in where
     shutil.copy(ROOT / "examples" / "c_mlp" / "data" / "digits.bin", folder)
     train(python, copy_example("python_digits", folder), environment)
@@ -106,11 +106,11 @@ def wheel_of_this_build(folder: Path) -> Path:
 def test_wheel_alone(tmp_path: Path) -> None:
     wheel = wheel_of_this_build(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
-    assert "shampoo/libshampoo.so.0" in names and "shampoo/py.typed" in names and "shampoo/_native.pyi" in names
+    assert {"libshampoo/libshampoo.so.0", "libshampoo/py.typed", "libshampoo/_native.pyi"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert any(name.endswith("licenses/THIRD_PARTY_NOTICES") for name in names)
     assert not [name for name in names if "nvidia" in name or "cublas" in name or "cusolver" in name]
-    handlers = [] if importlib.util.find_spec("jaxlib") is None else ["shampoo/_xla_handlers.so"]
+    handlers = [] if importlib.util.find_spec("jaxlib") is None else ["libshampoo/_xla_handlers.so"]
     assert len([name for name in names if ".so" in name]) == 2 + len(handlers) and set(handlers) <= set(names), names
     check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path, frameworks=False)

@@ -10,13 +10,13 @@ root = Path(sys.argv[1])
 header = root.joinpath("capi/include/shampoo/shampoo.h").read_text(encoding="utf-8")
 version = ".".join(re.search(rf"#define SHAMPOO_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 license_text = root.joinpath("LICENSE").read_bytes()
-for crate in ("shampoo-sys", "shampoo"):
+for crate in ("libshampoo-sys", "libshampoo"):
     folder = root / "bindings/rust" / crate
     manifest = folder.joinpath("Cargo.toml").read_text(encoding="utf-8")
     found = re.search(r'^version = "(.*)"', manifest, re.MULTILINE)[1]
     assert found == version, f"{folder}: version {found}, and the header has {version}"
     dependencies = manifest.partition("[dependencies]")[2].split("\n[")[0].strip()
-    expected = "" if crate == "shampoo-sys" else f'shampoo-sys = {{ path = "../shampoo-sys", version = "={version}" }}'
+    expected = "" if crate == "libshampoo-sys" else f'libshampoo-sys = {{ path = "../libshampoo-sys", version = "={version}" }}'
     assert dependencies == expected, f"{folder}: dependencies are {dependencies!r}, not {expected!r}"
     assert "dependencies]" not in manifest.replace("[dependencies]", ""), f"{folder}: dependencies of another kind"
     assert folder.joinpath("LICENSE").read_bytes() == license_text, f"{folder}: LICENSE is not that of the repository"

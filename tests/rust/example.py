@@ -31,7 +31,7 @@ home, packages, project = (options.out / name for name in ("home", "packages", "
 home.mkdir(parents=True)
 
 # The packages, as a registry would hand them out.
-for crate in ("shampoo-sys", "shampoo"):
+for crate in ("libshampoo-sys", "libshampoo"):
     command = [options.cargo, "package", "--quiet", "--no-verify", "--allow-dirty", "-p", crate]
     subprocess.run(command, cwd=options.root / "bindings/rust", check=True)
     (package,) = Path(os.environ["CARGO_TARGET_DIR"], "package").glob(f"{crate}-[0-9]*.crate")

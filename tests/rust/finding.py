@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""finding.py CARGO FOLDER: what a user is told where shampoo-sys does not find the library, or finds another version."""
+"""finding.py CARGO FOLDER: what a user is told where libshampoo-sys does not find the library, or finds another version."""
 import os
 import subprocess
 import sys
@@ -17,7 +17,7 @@ bare.update(CARGO_TARGET_DIR=str(folder / "target"), PKG_CONFIG_LIBDIR=str(empty
 
 
 def expect(words: list[str], **changes: str) -> None:
-    command = [cargo, "check", "--quiet", "--locked", "-p", "shampoo-sys"]
+    command = [cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys"]
     run = subprocess.run(command, env={**bare, **changes}, stderr=subprocess.PIPE, text=True)
     assert run.returncode != 0, f"{changes}: it has been found"
     missing = [word for word in ["libshampoo was not found", "PKG_CONFIG_PATH", *words] if word not in run.stderr]
@@ -29,4 +29,4 @@ expect(["shampoo"])
 expect(["/no/such/pkg-config"], PKG_CONFIG="/no/such/pkg-config")
 expect(["9.7.5", "this crate is for"], PKG_CONFIG_LIBDIR=str(other))
 # Documentation needs no library.
-subprocess.run([cargo, "check", "--quiet", "--locked", "-p", "shampoo-sys"], env={**bare, "DOCS_RS": "1"}, check=True)
+subprocess.run([cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys"], env={**bare, "DOCS_RS": "1"}, check=True)

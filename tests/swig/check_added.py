@@ -28,7 +28,7 @@ def generate_python(include: Path, out: Path) -> None:
 
 def generate_java(include: Path, out: Path) -> None:
     """As bindings/java/CMakeLists.txt does."""
-    run_swig(include, out, "cc", "-java", "-c++", "-package", "org.shampoo", "-module", "Raw", "-Wall")
+    run_swig(include, out, "cc", "-java", "-c++", "-package", "io.github.libshampoo", "-module", "Raw", "-Wall")
 
 
 def run_swig(include: Path, out: Path, suffix: str, *options: str) -> None:

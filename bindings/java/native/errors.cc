@@ -18,12 +18,13 @@ jclass FindClass(JNIEnv* env, const char* name) {
 
 // Each line is done only if the one before has left no exception.
 bool FindIds(JNIEnv* env) {
-  return (ids.exception = FindClass(env, "org/shampoo/ShampooException")) != nullptr &&
+  return (ids.exception = FindClass(env, "io/github/libshampoo/ShampooException")) != nullptr &&
          (ids.exception_of = env->GetStaticMethodID(
-              ids.exception, "of", "(I[BLjava/lang/Throwable;J)Lorg/shampoo/ShampooException;")) != nullptr &&
-         (ids.log = FindClass(env, "org/shampoo/LogCalls")) != nullptr &&
-         (ids.log_deliver = env->GetStaticMethodID(ids.log, "deliver", "(Lorg/shampoo/LogCallback;I[B)V")) != nullptr &&
-         (ids.comm = FindClass(env, "org/shampoo/CommCalls")) != nullptr &&
+              ids.exception, "of", "(I[BLjava/lang/Throwable;J)Lio/github/libshampoo/ShampooException;")) != nullptr &&
+         (ids.log = FindClass(env, "io/github/libshampoo/LogCalls")) != nullptr &&
+         (ids.log_deliver = env->GetStaticMethodID(ids.log, "deliver", "(Lio/github/libshampoo/LogCallback;I[B)V")) !=
+             nullptr &&
+         (ids.comm = FindClass(env, "io/github/libshampoo/CommCalls")) != nullptr &&
          (ids.comm_rank = env->GetMethodID(ids.comm, "rank", "()I")) != nullptr &&
          (ids.comm_world = env->GetMethodID(ids.comm, "world", "()I")) != nullptr &&
          (ids.comm_has_all_to_all = env->GetMethodID(ids.comm, "hasAllToAll", "()Z")) != nullptr &&
@@ -96,11 +97,11 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* /*reserved*/) {
   return JNI_VERSION_10;
 }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Library_headerVersion(JNIEnv* /*env*/, jclass /*type*/) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Library_headerVersion(JNIEnv* /*env*/, jclass /*type*/) {
   return SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
 }
 
-JNIEXPORT jint JNICALL Java_org_shampoo_Library_libraryVersion(JNIEnv* /*env*/, jclass /*type*/) {
+JNIEXPORT jint JNICALL Java_io_github_libshampoo_Library_libraryVersion(JNIEnv* /*env*/, jclass /*type*/) {
   return shampoo_version();
 }
 

@@ -81,11 +81,11 @@ bool ShampooJavaHandles::Read(JNIEnv* env, jlongArray handles) {
 
 extern "C" {
 
-JNIEXPORT jlong JNICALL Java_org_shampoo_RawJNI_address(JNIEnv* env, jclass /*type*/, jobject buffer) {
+JNIEXPORT jlong JNICALL Java_io_github_libshampoo_RawJNI_address(JNIEnv* env, jclass /*type*/, jobject buffer) {
   return reinterpret_cast<jlong>(env->GetDirectBufferAddress(buffer));
 }
 
-JNIEXPORT jlong JNICALL Java_org_shampoo_RawJNI_commFromAddress(JNIEnv* env, jclass /*type*/, jlong ops) {
+JNIEXPORT jlong JNICALL Java_io_github_libshampoo_RawJNI_commFromAddress(JNIEnv* env, jclass /*type*/, jlong ops) {
   shampoo_comm* comm = nullptr;
   ShampooJavaCheck(env, shampoo_comm_from_ops(&comm, reinterpret_cast<const shampoo_comm_ops*>(ops)), -1);
   return reinterpret_cast<jlong>(comm);

@@ -2,6 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /** Shampoo optimizers over direct buffers. */
-module org.shampoo {
-  exports org.shampoo;
+module io.github.libshampoo {
+  exports io.github.libshampoo;
 }

@@ -65,7 +65,7 @@ PyType_Slot memory_slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec memory_spec = {"shampoo._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
+PyType_Spec memory_spec = {"libshampoo._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
 
 // What a callback is shown: on a device an address, on the host a memoryview, which ends with the call.
 class Shown {

@@ -54,7 +54,7 @@ int ShampooPyCheck(shampoo_status status) {
   // Before anything else runs on this thread: the text lives until its next call of the library.
   PyObject* const text =
       PyUnicode_DecodeUTF8(shampoo_last_error(), static_cast<Py_ssize_t>(strlen(shampoo_last_error())), "replace");
-  PyObject* const errors = text != nullptr ? PyImport_ImportModule("shampoo.errors") : nullptr;
+  PyObject* const errors = text != nullptr ? PyImport_ImportModule("libshampoo.errors") : nullptr;
   PyObject* const error =
       errors != nullptr ? PyObject_CallMethod(errors, "from_status", "iO", static_cast<int>(status), text) : nullptr;
   if (error != nullptr) {

@@ -73,11 +73,11 @@ ffi::Error Guard(const char* note, Body body) {
     body();
     return ffi::Error::Success();
   } catch (const Failure& failure) {
-    return {CodeOf(failure.status), "shampoo: " + failure.text + note};
+    return {CodeOf(failure.status), "libshampoo: " + failure.text + note};
   } catch (const std::bad_alloc&) {
-    return {ffi::ErrorCode::kResourceExhausted, "shampoo: memory ran out"};
+    return {ffi::ErrorCode::kResourceExhausted, "libshampoo: memory ran out"};
   } catch (const std::exception& error) {
-    return {ffi::ErrorCode::kInternal, std::string("shampoo: ") + error.what()};
+    return {ffi::ErrorCode::kInternal, std::string("libshampoo: ") + error.what()};
   }
 }
 

@@ -30,7 +30,7 @@ void SetKey(shampoo_config* config, std::istringstream* line) {
   Check(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
-// Lines "threads N", "key NAME VALUE" and "param ...", as shampoo/xla.py writes them.
+// Lines "threads N", "key NAME VALUE" and "param ...", as libshampoo/xla_call.py writes them.
 Plan Read(std::string_view text, const Place& place) {
   shampoo_config* made_config = nullptr;
   Check(shampoo_config_create(&made_config));

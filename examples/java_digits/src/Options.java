@@ -8,7 +8,7 @@ import java.util.List;
 final class Options {
   private static final String HELP =
       """
-      usage: java -cp CLASSES:shampoo.jar Train [option value]...
+      usage: java -cp CLASSES:libshampoo.jar Train [option value]...
 
       Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
       with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies, and draws them.

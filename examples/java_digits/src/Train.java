@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import java.util.List;
-import org.shampoo.Shampoo;
-import org.shampoo.ShampooException;
+import io.github.libshampoo.Shampoo;
+import io.github.libshampoo.ShampooException;
 
 /**
  * Trains the network on handwritten digits, twice at once: with Shampoo and with AdamW, from the same weights and on the

@@ -3,11 +3,11 @@
 
 import java.nio.DoubleBuffer;
 import java.util.List;
-import org.shampoo.Config;
-import org.shampoo.DType;
-import org.shampoo.Optimizer;
-import org.shampoo.Param;
-import org.shampoo.Plan;
+import io.github.libshampoo.Config;
+import io.github.libshampoo.DType;
+import io.github.libshampoo.Optimizer;
+import io.github.libshampoo.Param;
+import io.github.libshampoo.Plan;
 
 /** All that touches the library: config, plan, optimizer, bind, step. */
 final class WithShampoo implements AutoCloseable {

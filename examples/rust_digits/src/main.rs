@@ -89,7 +89,7 @@ fn run(options: &Options) -> Result<()> {
     // A remainder that fills no batch sits out an epoch.
     let steps_per_epoch = digits.train_count / options.batch;
     let steps = options.epochs * steps_per_epoch;
-    let (major, minor, patch) = ::shampoo::version();
+    let (major, minor, patch) = libshampoo::version();
     let test_count = digits.labels.len() - digits.train_count;
     println!("libshampoo {major}.{minor}.{patch}, float32");
     println!("digits      {} images to learn from, {test_count} to judge with", digits.train_count);

@@ -5,7 +5,7 @@
 
 use crate::mlp::TENSORS;
 use crate::options::Result;
-use shampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
 
 pub struct WithShampoo {
     optimizer: Optimizer,

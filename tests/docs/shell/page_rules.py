@@ -82,7 +82,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
                 "code for one generation of GPUs takes minutes less than for three"),
-        Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, shampoo; print(os.path.dirname(shampoo.__file__))')/libshampoo_cuda.so",
+        Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, libshampoo; print(os.path.dirname(libshampoo.__file__))')/libshampoo_cuda.so",
              "the backend is in the package"),
     )),
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
@@ -116,7 +116,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Ends(r"^build/train_digits_cuda", (0, 77), NO_GPU + "|^Shampoo computed", WHY_77),
     )),
     "examples/java_digits/README.md": Page(
-        needs=("docs/java.md",), wants=("java",), before="cp ../../install/share/java/shampoo-*.jar shampoo.jar"),
+        needs=("docs/java.md",), wants=("java",), before="cp ../../install/share/java/libshampoo-*.jar libshampoo.jar"),
     "examples/jax_digits/README.md": Page(needs=("docs/python.md",), wants=("python",), rules=(IMAGES,)),
     "examples/python_digits/README.md": Page(needs=("docs/python.md",), wants=("python",), rules=(IMAGES,)),
     "examples/rust_digits/README.md": needs_installed(wants=("rust",)),

@@ -4,7 +4,7 @@
 //! A step of the binding allocates nothing, and so copies nothing: it works on the slices where they are.
 
 use crate::tools::{gradients, model, optimizer};
-use shampoo::Buffers;
+use libshampoo::Buffers;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -4,7 +4,7 @@
 //! What code that the library calls may do: throw anything, and call the library itself.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
-use shampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, Place};
+use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, Place};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,7 @@ fn what_is_thrown_may_throw_when_it_is_dropped() {
 fn a_receiver_of_messages_may_throw_anything() {
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
-    shampoo::set_log(Level::Debug, move |_, _| {
+    libshampoo::set_log(Level::Debug, move |_, _| {
         count.fetch_add(1, Ordering::SeqCst);
         panic_any(Thrown);
     })
@@ -131,7 +131,7 @@ fn a_receiver_of_messages_may_throw_anything() {
     optimizer().save(None, &folder).unwrap();
     let mut opt = Optimizer::new(&builder(&other, Place::default()).finish().unwrap()).unwrap();
     opt.load(None, &folder).unwrap(); // tells that the learning rate is another
-    shampoo::clear_log().unwrap();
+    libshampoo::clear_log().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     assert!(told.load(Ordering::SeqCst) > 0);
 }

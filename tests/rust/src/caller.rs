@@ -4,7 +4,7 @@
 //! Threads, memory and addresses of the caller.
 
 use crate::tools::{bits, builder, config, gradients, model, steps, trained};
-use shampoo::{Executor, Optimizer, Place};
+use libshampoo::{Executor, Optimizer, Place};
 use std::alloc::{alloc, dealloc, Layout};
 use std::os::raw::c_void;
 use std::ptr::null_mut;
@@ -106,7 +106,7 @@ fn over_addresses(bound: bool) {
         for t in 0..4 {
             let grads = gradients(&model(), t);
             let buffers = values.iter_mut().zip(&grads).map(|(value, grad)| {
-                let mut buffers = shampoo::sys::shampoo_buffers::new();
+                let mut buffers = libshampoo::sys::shampoo_buffers::new();
                 buffers.param = value.as_ptr().cast();
                 buffers.out = value.as_mut_ptr().cast();
                 buffers.grad = grad.as_ptr().cast();
@@ -172,7 +172,7 @@ unsafe extern "C" fn release(user: *mut c_void) {
 #[test]
 fn memory_of_the_caller() {
     let counts = Counts::default();
-    let mut allocator = shampoo::sys::shampoo_allocator::new();
+    let mut allocator = libshampoo::sys::shampoo_allocator::new();
     allocator.user = &counts as *const Counts as *mut c_void;
     allocator.allocate = Some(allocate);
     allocator.deallocate = Some(deallocate);

@@ -4,7 +4,7 @@
 //! The state: by entries, and as checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
-use shampoo::{Code, Comm, Dtype, Optimizer, Place};
+use libshampoo::{Code, Comm, Dtype, Optimizer, Place};
 use std::path::PathBuf;
 
 /// A folder that ends with the test.
@@ -68,7 +68,7 @@ fn checkpoints_bring_a_run_back() {
     steps(&mut opt, &mut values, 0, 2);
     opt.save(None, &folder.0).unwrap();
     let mut other = optimizer();
-    shampoo::load(&mut [&mut other], None, &folder.0).unwrap();
+    libshampoo::load(&mut [&mut other], None, &folder.0).unwrap();
     steps(&mut other, &mut values, 2, 4);
     assert_eq!(bits(&values), bits(&trained()));
 }
@@ -77,13 +77,13 @@ fn checkpoints_bring_a_run_back() {
 fn several_optimizers_are_one_checkpoint() {
     let folder = Folder::new("several");
     let make = |name: &str| {
-        let mut plan = shampoo::PlanBuilder::new(&config(), Place::default()).unwrap();
-        plan.param(shampoo::Param::new(name, &[3])).unwrap();
+        let mut plan = libshampoo::PlanBuilder::new(&config(), Place::default()).unwrap();
+        plan.param(libshampoo::Param::new(name, &[3])).unwrap();
         Optimizer::new(&plan.finish().unwrap()).unwrap()
     };
     let (mut a, mut b) = (make("a"), make("b"));
-    shampoo::save(&mut [&mut a, &mut b], None, &folder.0).unwrap();
-    shampoo::load(&mut [&mut b, &mut a], None, &folder.0).unwrap();
+    libshampoo::save(&mut [&mut a, &mut b], None, &folder.0).unwrap();
+    libshampoo::load(&mut [&mut b, &mut a], None, &folder.0).unwrap();
     assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "b is missing");
 }
 

@@ -5,7 +5,7 @@
 //! backend is loaded once.
 
 use crate::tools::from_environment;
-use shampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{sys, Buffers, Code, Config, Device, Optimizer, Param, Place, PlanBuilder};
 use std::ffi::CString;
 use std::mem::{size_of_val, transmute};
 use std::os::raw::{c_char, c_int, c_void};
@@ -80,8 +80,8 @@ fn optimizer(device: Device) -> Optimizer {
 fn steps_on_a_stream() {
     let path = from_environment("SHAMPOO_CUDA_DOUBLE");
     let path = path.to_str().unwrap();
-    shampoo::load_backend(path).unwrap();
-    let backends = shampoo::backends().unwrap();
+    libshampoo::load_backend(path).unwrap();
+    let backends = libshampoo::backends().unwrap();
     assert!(backends[1].usable && backends[1].device_count > 0, "{backends:?}");
     let cuda = Cuda::open(path);
     let stream = cuda.stream();

@@ -4,7 +4,7 @@
 //! Bad input gets a text that tells what is wrong, and loses nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
-use shampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, Place, PlanBuilder, Shard};
 
 /// The code and the words of an error.
 #[track_caller]
@@ -33,7 +33,13 @@ fn keys_and_values() {
 #[test]
 fn values_of_all_kinds() {
     let mut config = Config::new().unwrap();
-    config.set("lr", 2).unwrap().set("use_nesterov", true).unwrap().set("factor_dtype", shampoo::Dtype::Bf16).unwrap();
+    config
+        .set("lr", 2)
+        .unwrap()
+        .set("use_nesterov", true)
+        .unwrap()
+        .set("factor_dtype", libshampoo::Dtype::Bf16)
+        .unwrap();
     config.set("inverse_root_override", [0, 2, 4]).unwrap().set("grafting_beta2", None::<f64>).unwrap();
     config.set("beta1", Some(0.5)).unwrap().set("max_preconditioner_dim", 64usize).unwrap();
     config.set("grafting", String::from("sgd")).unwrap();
@@ -63,7 +69,7 @@ fn parameters_and_places() {
     expect(plan.param(Param::new("nine", &[1; 9])), Code::Invalid, &["nine", "9 dims", "8"]);
     expect(plan.param(Param::new("far", &[2]).group(3)), Code::Invalid, &["far", "3"]);
     expect(plan.param(Param::new("large", &[usize::MAX])), Code::Invalid, &["large", "18446744073709551615"]);
-    expect(plan.param(Param::new("i", &[2]).dtype(shampoo::Dtype::I32)), Code::Invalid, &["i"]);
+    expect(plan.param(Param::new("i", &[2]).dtype(libshampoo::Dtype::I32)), Code::Invalid, &["i"]);
     let rectangle = Shard::Rectangle { offset: vec![0], shape: vec![1, 3] };
     expect(plan.param(Param::new("r", &[2, 3]).shard(rectangle)), Code::Invalid, &["1 offsets", "2 dims"]);
     let flat = Shard::Flat { offset: 4, count: 3 };
@@ -135,12 +141,12 @@ fn what_is_missing_on_this_machine() {
     expect(Optimizer::builder(&plan).device_id(3).build(), Code::Invalid, &["3"]);
     let plan = builder(&config(), Place::default().replica(0, 2)).finish().unwrap();
     expect(Optimizer::new(&plan), Code::Invalid, &["replica_comm"]);
-    let cuda = shampoo::backends().unwrap().into_iter().find(|backend| backend.name == "cuda").unwrap();
+    let cuda = libshampoo::backends().unwrap().into_iter().find(|backend| backend.name == "cuda").unwrap();
     if !cuda.usable {
         let plan = builder(&config(), Place::default().device(Device::Cuda)).finish().unwrap();
         expect(Optimizer::new(&plan), Code::Unsupported, &[]);
     }
-    expect(shampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);
+    expect(libshampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);
     // SAFETY: it is refused before it is looked at.
     expect(unsafe { Comm::from_nccl(std::ptr::null_mut(), None) }, Code::Invalid, &["nccl_comm"]);
 }

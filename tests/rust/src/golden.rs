@@ -4,7 +4,7 @@
 //! Recorded trajectories, replayed from tapes (tests/golden/tapes.py), give the bits of C.
 
 use crate::tools::from_environment;
-use shampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, Place, PlanBuilder, F16};
+use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, Place, PlanBuilder, F16};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;

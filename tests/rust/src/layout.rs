@@ -4,7 +4,7 @@
 //! Sizes, offsets, constants and first values are those of the C compiler, and all that is exported is declared.
 
 use crate::tools::from_environment;
-use shampoo_sys::*;
+use libshampoo_sys::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::mem::{align_of, size_of, MaybeUninit};

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tests of the crates `shampoo` and `shampoo-sys`.
+//! The tests of the crates `shampoo` and `libshampoo-sys`.
 
 // Every block of the guide is compiled and run.
 #[cfg(doctest)]

@@ -4,19 +4,19 @@
 //! The library itself: its version, its table of keys, its log.
 
 use crate::tools::{builder, config, model, optimizer, steps};
-use shampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
+use libshampoo::{inverse_root, Code, Config, Level, Optimizer, Place, RootMethod};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
 fn version_of_the_crates() {
-    let (major, minor, patch) = shampoo::version();
+    let (major, minor, patch) = libshampoo::version();
     assert_eq!(format!("{major}.{minor}.{patch}"), shampoo_version_of_header());
-    assert!(shampoo::build_info().contains(&format!("\"{major}.{minor}.{patch}\"")));
+    assert!(libshampoo::build_info().contains(&format!("\"{major}.{minor}.{patch}\"")));
 }
 
 fn shampoo_version_of_header() -> String {
-    use shampoo_sys::{SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH};
+    use libshampoo_sys::{SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH};
     format!("{SHAMPOO_VERSION_MAJOR}.{SHAMPOO_VERSION_MINOR}.{SHAMPOO_VERSION_PATCH}")
 }
 
@@ -26,9 +26,9 @@ fn shampoo_version_of_header() -> String {
 fn another_version_is_refused() {
     let errors = [
         Config::new().map(|_| ()).unwrap_err(),
-        shampoo::keys().map(|_| ()).unwrap_err(),
-        shampoo::backends().map(|_| ()).unwrap_err(),
-        shampoo::set_log(Level::Debug, |_, _| {}).unwrap_err(),
+        libshampoo::keys().map(|_| ()).unwrap_err(),
+        libshampoo::backends().map(|_| ()).unwrap_err(),
+        libshampoo::set_log(Level::Debug, |_, _| {}).unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.code(), Code::Unsupported);
@@ -39,7 +39,7 @@ fn another_version_is_refused() {
 
 #[test]
 fn keys_and_backends() {
-    let keys = shampoo::keys().unwrap();
+    let keys = libshampoo::keys().unwrap();
     let config = Config::new().unwrap();
     for key in &keys {
         assert_eq!(config.get(key.name).as_deref(), Some(key.default), "{}", key.name);
@@ -47,7 +47,7 @@ fn keys_and_backends() {
     }
     assert!(keys.iter().any(|key| key.name == "grafting" && !key.changeable && key.per_group));
     assert!(keys.iter().any(|key| key.name == "threads" && !key.per_group));
-    let backends = shampoo::backends().unwrap();
+    let backends = libshampoo::backends().unwrap();
     let cpu = &backends[0];
     assert_eq!((cpu.name, cpu.usable, cpu.device_count, cpu.why_not), ("cpu", true, 1, ""));
     assert_eq!(backends[1].usable, backends[1].why_not.is_empty());
@@ -59,7 +59,7 @@ fn messages_of_the_log() {
     optimizer().save(None, &folder).unwrap();
     let seen: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
     let keep = Arc::clone(&seen);
-    shampoo::set_log(Level::Debug, move |level, message| keep.lock().unwrap().push((level, message.to_owned())))
+    libshampoo::set_log(Level::Debug, move |level, message| keep.lock().unwrap().push((level, message.to_owned())))
         .unwrap();
     let mut other = config();
     other.set("beta2", 0.5).unwrap();
@@ -68,7 +68,7 @@ fn messages_of_the_log() {
     let told = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
     assert_eq!(told(&seen.lock().unwrap()), 1, "{seen:?}");
     // A panic ends in the callback.
-    shampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
+    libshampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
     // The callback before is gone, once no other thread is in it.
     let patience = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(&seen) > 1 {
@@ -76,7 +76,7 @@ fn messages_of_the_log() {
         std::thread::sleep(Duration::from_millis(1));
     }
     opt.load(None, &folder).unwrap();
-    shampoo::clear_log().unwrap();
+    libshampoo::clear_log().unwrap();
     opt.load(None, &folder).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     let mut values = model();

@@ -4,7 +4,7 @@
 //! A communicator that does not bring what was sent, and a state that nobody has computed.
 
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
-use shampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, Place, PlanBuilder, Shard};
 
 /// The first of three ranks, whose exchanges do not bring what was sent: all of it is noise, or half of each segment.
 struct Lies {

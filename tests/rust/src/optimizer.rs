@@ -4,7 +4,7 @@
 //! What an optimizer does with buffers, groups, numbers and threads of the caller.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
-use shampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
+use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
 
 fn one_param(config: &Config, param: Param) -> Optimizer {
     let mut plan = PlanBuilder::new(config, Place::default()).unwrap();

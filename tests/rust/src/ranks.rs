@@ -4,7 +4,7 @@
 //! Ranks, which are threads, over a communicator in Rust.
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
-use shampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
+use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, Place, PlanBuilder, Shard};
 use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -216,7 +216,7 @@ unsafe extern "C" fn alone(
 #[test]
 fn functions_in_c() {
     let calls = AtomicUsize::new(0);
-    let mut ops = shampoo::sys::shampoo_comm_ops::new();
+    let mut ops = libshampoo::sys::shampoo_comm_ops::new();
     ops.user = &calls as *const AtomicUsize as *mut c_void;
     // SAFETY: calls lives longer than all that is made here.
     let error = unsafe { Comm::from_ops(&ops) }.unwrap_err();

@@ -3,7 +3,7 @@
 
 //! What several tests share: a small model, and ranks that are threads.
 
-use shampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
+use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, Place, PlanBuilder};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -55,7 +55,7 @@ pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: u
     }
 }
 
-pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) -> shampoo::Result<()> {
+pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) -> libshampoo::Result<()> {
     let buffers = values.iter_mut().zip(grads).map(|(value, grad)| Buffers::new(value).with_grad(grad));
     opt.step(&mut buffers.collect::<Vec<_>>())
 }

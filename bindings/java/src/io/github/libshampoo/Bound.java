@@ -1,0 +1,112 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** All memory that the library was given by one optimizer, checked, and kept alive until something else is given. */
+final class Bound {
+  private final List<Param> params;
+  private final List<Boolean> updates;
+  private final DeviceType device;
+  private final long stateBytes;
+  private final Binding[] bindings;
+  private final Map<String, Memory> scalars = new HashMap<>();
+  private final Memory ownState;
+  private Memory stateIn;
+  private Memory stateOut;
+
+  Bound(List<Param> params, List<Boolean> updates, DeviceType device, long stateBytes, Memory ownState) {
+    this.params = params;
+    this.updates = updates;
+    this.device = device;
+    this.stateBytes = stateBytes;
+    this.bindings = new Binding[params.size()];
+    this.ownState = ownState;
+  }
+
+  /** What is bound; null: nothing yet. */
+  Binding binding(int index) {
+    return bindings[index];
+  }
+
+  int indexOf(String name) {
+    for (int index = 0; index < params.size(); ++index) {
+      if (params.get(index).name().equals(name)) {
+        return index;
+      }
+    }
+    throw new ShampooException.Invalid("there is no parameter \"" + name + "\"");
+  }
+
+  /** Refuses what a step cannot take, and binds all or none. */
+  void bind(long opt, int first, List<Binding> given) {
+    if (first < 0 || given.size() > params.size() - first) {
+      throw new ShampooException.Invalid(
+          "parameters " + first + " to " + (first + given.size() - 1) + ": there are " + params.size());
+    }
+    long[] addresses = new long[4 * given.size()];
+    for (int number = 0; number < given.size(); ++number) {
+      Param param = params.get(first + number);
+      for (Role role : Role.values()) {
+        Memory memory = given.get(number).of(role);
+        if (memory != null) {
+          memory.check(role.of(param), param.dtypeOf(role), param.localElements(), device, role.isWritten());
+          addresses[4 * number + role.ordinal()] = memory.address();
+        }
+      }
+    }
+    for (int number = 0; number < given.size(); ++number) {
+      refuseLoss(first + number, given.get(number));
+    }
+    Raw.shampoo_optimizer_bind(opt, first, addresses);
+    for (int number = 0; number < given.size(); ++number) {
+      bindings[first + number] = given.get(number);
+    }
+  }
+
+  private void refuseLoss(int index, Binding given) {
+    if (updates.get(index) && given.param() != null && Memory.addressOf(given.param()) == Memory.addressOf(given.out())) {
+      throw new ShampooException.Invalid(
+          Role.OUT.of(params.get(index)) + ": it is the parameter, and with the key \"output\" set to updates a step would "
+              + "write there what is to be added to it: give a Binding with memory of its own as out");
+    }
+  }
+
+  void bindGrad(long opt, int index, Memory grad) {
+    if (index < 0 || index >= bindings.length) {
+      throw new ShampooException.Invalid("parameter " + index + ": there are " + bindings.length);
+    }
+    if (binding(index) == null) {
+      throw new ShampooException.State(
+          "parameter " + index + ": bind it first: bindGrad gives another gradient to what is bound");
+    }
+    bind(opt, index, List.of(binding(index).withGrad(grad)));
+  }
+
+  void bindScalar(long opt, int group, String key, DType dtype, Memory value) {
+    if (value != null) {
+      value.check(key, dtype, 1, device, false);
+    }
+    Raw.shampoo_optimizer_bind_scalar(opt, group, key, value != null ? dtype.code : 0, Memory.addressOf(value));
+    scalars.put(group + "/" + key, value);
+  }
+
+  void bindState(long opt, Memory in, Memory out) {
+    if (in != null) {
+      checkState("stateIn", in, false);
+    }
+    if (out != null) {
+      checkState("stateOut", out, true);
+    }
+    Raw.shampoo_optimizer_bind_state(opt, Memory.addressOf(in), Memory.addressOf(out));
+    stateIn = in;
+    stateOut = out;
+  }
+
+  private void checkState(String what, Memory arena, boolean written) {
+    arena.checkBytes(what, stateBytes, device, written);
+  }
+}

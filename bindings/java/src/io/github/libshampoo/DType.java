@@ -1,0 +1,45 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+/** Types of elements. Parameters and gradients are of one of the first four; integers occur only in states. */
+public enum DType {
+  /** IEEE 754 binary32, 4 bytes: a {@code FloatBuffer} or {@code ByteBuffer}. */
+  F32(RawConstants.SHAMPOO_F32, 4),
+  /** IEEE 754 binary64, 8 bytes: a {@code DoubleBuffer} or {@code ByteBuffer}. */
+  F64(RawConstants.SHAMPOO_F64, 8),
+  /** IEEE 754 binary16, 2 bytes: a {@code ShortBuffer} or {@code ByteBuffer}. */
+  F16(RawConstants.SHAMPOO_F16, 2),
+  /** The upper half of a binary32, 2 bytes: a {@code ShortBuffer} or {@code ByteBuffer}. */
+  BF16(RawConstants.SHAMPOO_BF16, 2),
+  /** Signed integer, 4 bytes: an {@code IntBuffer} or {@code ByteBuffer}. */
+  I32(RawConstants.SHAMPOO_I32, 4),
+  /** Signed integer, 8 bytes: a {@code LongBuffer} or {@code ByteBuffer}. */
+  I64(RawConstants.SHAMPOO_I64, 8);
+
+  final int code;
+  private final int bytes;
+
+  DType(int code, int bytes) {
+    this.code = code;
+    this.bytes = bytes;
+  }
+
+  /**
+   * Size of an element.
+   *
+   * @return its bytes.
+   */
+  public int bytes() {
+    return bytes;
+  }
+
+  static DType of(int code) {
+    for (DType dtype : values()) {
+      if (dtype.code == code) {
+        return dtype;
+      }
+    }
+    throw new ShampooException.Invalid("dtype " + code + ": this version of the binding does not know it");
+  }
+}

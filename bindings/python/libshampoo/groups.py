@@ -1,0 +1,82 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter groups of an optimizer: their hyper-parameters, to be read, and to be changed between steps."""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, MutableMapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from . import _native
+from .errors import InvalidError, StateError
+from .keys import KEYS, read_key
+from .text import count_text
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+Value = float | int | bool | str
+
+
+class Group(MutableMapping[str, Value]):
+    """Hyper-parameters of one group, as a mapping: ``opt.param_groups[0]["lr"] = 0.1``.
+
+    Those that can be changed between steps are told by ``libshampoo.KEYS[name].changeable``.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the parameters of the group.
+    """
+
+    def __init__(self, optimizer: Optimizer, number: int, config: _native.shampoo_config, names: list[str]) -> None:
+        # Weak: the optimizer has its groups, and must end as soon as nobody has it, without Python's collector.
+        self._optimizer, self._number, self._config = weakref.ref(optimizer), number, config
+        self.names = names
+
+    def _using(self) -> AbstractContextManager[_native.shampoo_optimizer]:
+        optimizer = self._optimizer()
+        if optimizer is None:
+            raise StateError("the optimizer of this group is gone")
+        return optimizer._using()
+
+    @property
+    def step(self) -> int:
+        """Steps that the state of the group has taken, before a load or since: what a schedule goes on from."""
+        with self._using() as handle:
+            return int(_native.shampoo_optimizer_stat(handle, f"step.{self._number}"))
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in KEYS:
+            raise KeyError(name)
+        kind = KEYS[name].value_type
+        if kind not in ("f64", "i64", "bool"):
+            return read_key(self._config, name)
+        with self._using() as handle:
+            try:
+                value = _native.shampoo_optimizer_get(handle, self._number, name)
+            except InvalidError:  # another for each block
+                return "auto"
+        return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        if name not in KEYS:
+            raise KeyError(name)
+        if not KEYS[name].changeable:
+            raise ValueError(f"key {name}: fixed when an optimizer is made; libshampoo.KEYS tells which are changeable")
+        with self._using() as handle:
+            _native.shampoo_optimizer_set(handle, self._number, name, float(value))
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a key cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KEYS)
+
+    def __len__(self) -> int:
+        return len(KEYS)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency"))
+        return f"Group({count_text(len(self.names), 'parameter')}, {values}, ...)"

@@ -1,0 +1,127 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Keys: the table of hyper-parameters that is part of the library, and configs made of keyword arguments."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from types import MappingProxyType
+from typing import Any
+
+from . import _native
+from .dtypes import LONG_NAMES, name_of
+
+
+@dataclass(frozen=True)
+class Key:
+    """One hyper-parameter.
+
+    Attributes
+    ----------
+    name, value_type, default, range, doc
+        As in docs/keys.md; the type is "f64", "i64", "bool", "choice", "dtype" or "list".
+    per_group
+        Whether each parameter group has a value of its own.
+    changeable
+        Whether it can be changed between steps.
+    """
+
+    name: str
+    value_type: str
+    default: str
+    range: str
+    doc: str
+    per_group: bool
+    changeable: bool
+
+
+def _read_keys() -> dict[str, Key]:
+    found = {}
+    info = _native.shampoo_key_info()
+    for index in range(_native.shampoo_config_key_count()):
+        _native.shampoo_config_describe_key(index, info)
+        found[info.name] = Key(
+            info.name, info.value_type, info.default_value, info.range, info.doc, info.scope == 1, info.changeable == 1
+        )
+    return found
+
+
+#: Every key by its name, in the order of docs/keys.md.
+KEYS: Mapping[str, Key] = MappingProxyType(_read_keys())
+
+
+def help_text(name: str | None = None) -> str:
+    """Tell what a key does; without a name, what all of them do."""
+    if name is not None:
+        check_name(name)
+    lines = []
+    for key in [KEYS[name]] if name is not None else KEYS.values():
+        scope = "" if key.per_group else ", of the whole optimizer"
+        changeable = ", can be changed between steps" if key.changeable else ""
+        lines.append(f"{key.name} = {key.default}    ({key.value_type}, {key.range}{scope}{changeable})")
+        lines.append(f"    {key.doc}")
+    return "\n".join(lines)
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no key, as the library does: with what it is called here, or a key of a similar name."""
+    if name in KEYS:
+        return
+    try:
+        _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
+    except ValueError as error:
+        raise TypeError(str(error).replace("shampoo_config_describe_key lists", "libshampoo.KEYS has")) from None
+
+
+def _text(key: Key, value: Any) -> str:
+    if value is None:
+        return "auto"
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # NumPy has one of its own
+        return "true" if value else "false"
+    if key.value_type == "dtype":
+        return LONG_NAMES.get(name_of(value), name_of(value))
+    if isinstance(value, str):
+        return value
+    if key.value_type == "list" and hasattr(value, "__iter__"):
+        return ",".join(map(_integer, value))
+    return _integer(value) if key.value_type in ("i64", "list") else str(value)
+
+
+def _integer(value: Any) -> str:
+    """Write 10, numpy.int64(10) and 10.0 alike; what is no integer as it is, for the library to refuse."""
+    whole = isinstance(value, Real) and value == value // 1
+    return str(int(value) if whole else value)
+
+
+def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
+    """Set a key from a number, a bool, a text, a dtype, a sequence of integers, or None for "auto"."""
+    check_name(name)
+    key = KEYS[name]
+    if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:
+        _native.shampoo_config_set_f64(config, name, float(value))
+    else:
+        _native.shampoo_config_set_str(config, name, _text(key, value))
+
+
+def make_config(keys: Mapping[str, Any], base: _native.shampoo_config | None = None) -> _native.shampoo_config:
+    """Make a config of keyword arguments, on top of another or of the defaults."""
+    config = _native.shampoo_config_create() if base is None else _native.shampoo_config_clone(base)
+    for name, value in keys.items():
+        set_key(config, name, value)
+    return config
+
+
+def read_key(config: _native.shampoo_config, name: str) -> float | int | bool | str:
+    """Give the value of a key as a value of Python; "auto", choices, dtypes and lists as text."""
+    check_name(name)
+    text = _native.shampoo_config_get(config, name)
+    kind = KEYS[name].value_type
+    try:
+        if kind == "f64":
+            return float(text)
+        if kind == "i64":
+            return int(text)
+    except ValueError:  # "auto"
+        return text
+    return text == "true" if kind == "bool" and text in ("true", "false") else text

@@ -1,0 +1,398 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer."""
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from . import _native, state
+from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
+from .comm import MpiComm, connect, wrap
+from .device import dlpack_stream, find_device
+from .errors import StateError
+from .groups import Group
+from .params import describe, split_groups
+from .plan import Plan, plan_desc
+
+_KEEP: Any = object()
+
+STATS = (
+    "steps", "skipped_steps", "nonfinite_blocks", "root_computed", "root_scalar", "root_diagonal", "root_eigen",
+    "root_newton", "root_higher_order", "root_retried", "root_retried_float64", "root_retried_eigen",
+    "root_retried_dsyevr", "root_retried_dsyev", "root_reused",
+)  # fmt: skip
+
+
+class Optimizer:
+    """A Shampoo optimizer, which steps the caller's arrays where they are.
+
+    One optimizer is used by one thread at a time; different ones by different threads at once. Make it after a fork,
+    not before.
+
+    Parameters
+    ----------
+    params
+        A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
+        with ``"params"``, and keys of their own. Arrays are of NumPy or have DLPack, dense and row-major, of float32,
+        float64, float16 or bfloat16; ``Param`` adds what an array does not tell. Checkpoints know parameters by name.
+        Read-only ones, such as those of JAX, are for output="updates" alone.
+    device
+        "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
+    comm, shard_comm
+        Ranks that hold the same parameters, and ranks that hold the shards of one copy: a communicator of mpi4py, a
+        ``Communicator``, a ``NcclComm``, or None. Collective where one is given.
+    threads
+        That work on a step; 0: as many processors as the process may use.
+    grad_dtype, out_dtype, copy_dtype
+        Of gradients, of what steps write and of its copies, where that is not the dtype of the parameter.
+    stream
+        On CUDA that in whose order the state is initialised.
+    **keys
+        Hyper-parameters of all groups that do not set them: ``lr``, ``grafting``, ...; ``libshampoo.KEYS`` has them
+        with their documentation.
+
+    Raises
+    ------
+    ValueError
+        A value or an array is not as it must be; the message names the parameter.
+    TypeError
+        There is no such key.
+
+    Examples
+    --------
+    >>> import numpy, libshampoo
+    >>> w = numpy.ones((4, 3), numpy.float32)
+    >>> opt = libshampoo.Optimizer({"w": w}, lr=0.5, grafting="adam")
+    >>> for _ in range(100):
+    ...     opt.step({"w": w.copy()})
+    >>> bool(abs(w).max() < 1e-2)
+    True
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        *,
+        device: str | None = None,
+        comm: Any = None,
+        shard_comm: Any = None,
+        threads: int = 0,
+        grad_dtype: Any = None,
+        out_dtype: Any = None,
+        copy_dtype: Any = None,
+        stream: int = 0,
+        **keys: Any,
+    ) -> None:
+        self._handle: _native.shampoo_optimizer | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._comms: list[MpiComm] = []
+        found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
+        views: Views = [
+            _native.View(param.array, f"parameter {name!r}", dlpack_stream(stream)) for name, param, _ in found
+        ]
+        described = [
+            describe(name, param, group, view) for (name, param, group), view in zip(found, views, strict=True)
+        ]
+        self._device = find_device(device, views[0])
+        self._buffers = Buffers(described, self._device)
+        self._buffers.check(PARAM, views)
+        comm, own = wrap(comm)
+        shard_comm, shard_own = wrap(shard_comm)
+        self._comms = own + shard_own
+        replica_comm, replica = connect(comm)
+        shards, shard = connect(shard_comm)
+        if replica_comm is None or shards is None:
+            self._world = replica_comm or shards
+        else:
+            self._world = _KEEP
+        self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
+        outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
+        for number, output in enumerate(outputs):
+            if output != outputs[0]:  # arrays are stepped in place, or all are not
+                raise ValueError(
+                    f"key output: group 0 has {outputs[0]}, and group {number} has {output}: make an optimizer of each"
+                )
+        self._updates = outputs[0] == "updates"
+        none: Views = [None] * len(views)
+        self._buffers.refuse([views, none, none if self._updates else views, none])
+        self._has_grads = False
+        self._scalars: dict[tuple[int, str], _native.View | None] = {}
+
+        desc = _native.shampoo_optimizer_desc()
+        desc.device_type, desc.device_id = self._device
+        desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
+        self._handle = _native.shampoo_optimizer_create(self._plan.handle, desc)
+        self._buffers.bind(self._handle, {PARAM: views} if self._updates else {PARAM: views, OUT: views})
+        #: Parameter groups, each a mapping of its hyper-parameters.
+        self.param_groups = [
+            Group(self, number, config, [name for name, _, group in found if group == number])
+            for number, config in enumerate(self._plan.configs)
+        ]
+
+    @contextmanager
+    def _using(self) -> Iterator[_native.shampoo_optimizer]:
+        if not self._lock.acquire(blocking=False):
+            raise StateError("the optimizer is in use by another thread: one optimizer is used by one at a time")
+        try:
+            if self._handle is None:
+                raise StateError("the optimizer is closed")
+            if self._process != os.getpid():
+                raise StateError("the optimizer was made before a fork, and its threads are in the other process")
+            yield self._handle
+        finally:
+            self._lock.release()
+
+    def step(self, grads: Any = None, *, stream: int = 0) -> None:
+        """Make one step. Other threads of Python run meanwhile.
+
+        Parameters
+        ----------
+        grads
+            Gradients: a mapping by name, or a sequence in the order of the parameters. Where one is None or missing the
+            parameter stays as it is. They are read in place, and kept until others are given. None: those that were
+            given last.
+        stream
+            On CUDA the address of the cudaStream_t that the step is put into; 0 is the legacy default stream.
+
+        Raises
+        ------
+        ValueError
+            A gradient has another dtype, shape, device or order than its parameter needs; the message names it.
+        FloatingPointError
+            A gradient is not finite. Nothing has changed, but that these gradients are those that were given last.
+        """
+        with self._using() as handle:
+            if grads is not None:
+                self._bind(handle, grads=grads, stream=stream)
+            elif not self._has_grads:
+                raise StateError("step: there are no gradients yet: pass them, or bind them before")
+            _native.shampoo_optimizer_step(handle, stream or None)
+            self._buffers.stepped()
+
+    def bind(
+        self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
+    ) -> None:
+        """Say where arrays are, for all steps to come; what is not given stays.
+
+        A mapping need not name all parameters: one that is missing has no gradient, and its other arrays stay.
+
+        Parameters
+        ----------
+        params
+            Other arrays for the parameters, which are stepped in place where out is not given.
+        grads
+            Gradients; None: no parameter has one.
+        out
+            Where steps write the new parameters, or with output="updates" what is to be added to them. None: into the
+            parameters.
+        copy
+            Where steps write the new parameters once more, such as a bfloat16 model beside float32 weights.
+        stream
+            On CUDA the stream in whose order later steps read them.
+        """
+        with self._using() as handle:
+            self._bind(handle, params=params, grads=grads, out=out, copy=copy, stream=stream)
+
+    def _bind(
+        self,
+        handle: _native.shampoo_optimizer,
+        *,
+        params: Any = _KEEP,
+        grads: Any = _KEEP,
+        out: Any = _KEEP,
+        copy: Any = _KEEP,
+        stream: int = 0,
+    ) -> None:
+        before, changed = self._buffers.views, {}
+        for role, arrays in ((PARAM, params), (GRAD, grads), (OUT, out), (COPY, copy)):
+            if arrays is not _KEEP:
+                changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
+        if not self._updates and out is None:
+            changed[OUT] = changed.get(PARAM, before[PARAM])
+        elif not self._updates and PARAM in changed:  # what is stepped in place still is
+            changed[OUT] = [
+                new if now is old else now
+                for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
+            ]
+        self._buffers.bind(handle, changed)
+        self._has_grads = self._has_grads or GRAD in changed
+
+    @property
+    def plan(self) -> Plan:
+        """What the blocks are, who owns them and what they cost."""
+        return self._plan
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the first group; set, that of all groups."""
+        return float(self.param_groups[0]["lr"])
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        for group in self.param_groups:
+            group["lr"] = value
+
+    def status(self, wait: bool = True) -> None:
+        """Ask what steps on CUDA have found since it was told last; on the CPU there is never anything.
+
+        Raises
+        ------
+        FloatingPointError
+            As of ``step``. Its attribute ``step`` is the number of the step that was refused.
+        """
+        with self._using() as handle:
+            _native.shampoo_optimizer_status(handle, int(wait))
+
+    def bind_scalar(self, name: str, value: Any, *, group: int = 0, stream: int = 0) -> None:
+        """Have every step read a hyper-parameter from an array of one number, on CUDA in memory of the device.
+
+        Parameters
+        ----------
+        name
+            "lr" or "gradient_scale".
+        value
+            Of float32 or float64; None: the value that is set counts again.
+        group
+            Number of the parameter group.
+        stream
+            On CUDA the stream in whose order later steps read it.
+        """
+        with self._using() as handle:
+            view = None if value is None else _native.View(value, name, dlpack_stream(stream))
+            dtype = _native.SHAMPOO_F32
+            if view is not None:
+                dtype = view.dtype
+                view.check(name, dtype, (1,) * len(view.shape), *self._device, False)
+            _native.shampoo_optimizer_bind_scalar(handle, group, name, dtype, None if view is None else view.pointer)
+            self._buffers.retire([self._scalars.get((group, name))])
+            self._scalars[group, name] = view
+
+    def stat(self, name: str) -> float:
+        """Give one counter, as shampoo_optimizer_stat() has it."""
+        with self._using() as handle:
+            return _native.shampoo_optimizer_stat(handle, name)
+
+    def stats(self) -> dict[str, int]:
+        """Give the counters since the optimizer was made: steps, and what became of inverse roots."""
+        with self._using() as handle:
+            return {name: int(_native.shampoo_optimizer_stat(handle, name)) for name in STATS}
+
+    def state_dict(self, *, stream: int = 0) -> dict[str, Any]:
+        """Copy all state of this rank: NumPy arrays by their names, which safetensors can store as they are.
+
+        Without ml_dtypes bfloat16 is uint16, with the same bits.
+
+        Parameters
+        ----------
+        stream
+            On CUDA that in whose order the state is copied.
+        """
+        with self._using() as handle:
+            return state.read(handle, stream)
+
+    def load_state_dict(self, entries: Any, *, stream: int = 0) -> None:
+        """Bring back what ``state_dict`` gave; parameters as of it. Hyper-parameters stay as they are.
+
+        Raises
+        ------
+        ValueError
+            An entry is missing, too many, or of another shape or dtype. Nothing has changed.
+        """
+        with self._using() as handle:
+            state.write(handle, entries, stream)
+
+    def save(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
+        """Save the state of all ranks as a checkpoint, that any other number of ranks can load. Collective.
+
+        Parameters
+        ----------
+        directory
+            It keeps the last checkpoints.
+        world
+            Communicator of all ranks of the job; by default the one that the optimizer was made with.
+        stream
+            On CUDA that in whose order the state is copied.
+        """
+        from .checkpoint import save
+
+        save([self], directory, world=self._all_ranks(world), stream=stream)
+
+    def load(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
+        """Load the last checkpoint of a directory. Collective; parameters as of ``save``.
+
+        Raises
+        ------
+        ValueError
+            It is of other parameters, dtypes, grafting or blocks.
+        OSError
+            There is none, or a file is damaged. The state is as it was.
+        """
+        from .checkpoint import load
+
+        load([self], directory, world=self._all_ranks(world), stream=stream)
+
+    def _all_ranks(self, world: Any) -> Any:
+        world = self._world if world is _KEEP else world
+        if world is _KEEP:
+            raise TypeError("world: with comm and shard_comm a communicator of all ranks is needed")
+        return world
+
+    def close(self) -> None:
+        """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again.
+
+        Collective where a communicator of mpi4py was given, whose duplicate is freed.
+        """
+        self._end()
+        while self._comms:
+            self._comms.pop().close()
+
+    def _end(self) -> None:
+        if self._handle is None:
+            return
+        with self._using() as handle:
+            self._handle = None
+            _native.shampoo_optimizer_destroy(handle)
+            self._buffers.release()
+            self._scalars.clear()
+            self._world = None  # a communicator ends after the optimizers that use it
+
+    def __copy__(self) -> Optimizer:
+        raise TypeError("an optimizer cannot be copied: make another, and load_state_dict() what state_dict() gives")
+
+    def __deepcopy__(self, memo: Any) -> Optimizer:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an optimizer cannot be pickled: save() its state, or pickle what state_dict() gives")
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None and self._process != os.getpid():
+            handle.disown()  # its threads, and what it has on a GPU, belong to another process
+        elif handle is not None:
+            self._end()  # not its duplicates of MPI: other ranks may not be here
+
+    def __enter__(self) -> Optimizer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "Optimizer(closed)"
+        try:
+            rate = f"lr={self.lr:g}"
+        except StateError:  # in use by another thread, or made before a fork
+            rate = "in use"
+        head, *lines = repr(self._plan).split("\n")
+        device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
+        return "\n".join([f"Optimizer({rate}, {device}, {head.removeprefix('Plan(')}", *lines])

@@ -1,0 +1,179 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: what the blocks of parameters are, who owns them, and what they cost, before anything is allocated."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native
+from .device import DEVICES
+from .dtypes import KEY_NAMES
+from .keys import check_name, make_config
+from .params import Described, describe, split_groups
+from .text import bytes_text, count_text
+
+
+@dataclass(frozen=True)
+class Block:
+    """A preconditioned block: a part of one parameter with factor matrices of its own.
+
+    Attributes
+    ----------
+    param
+        Name of the parameter.
+    shape, stride, offset
+        Which of its elements: a strided view of the flattened parameter.
+    owner, shard_owner
+        Replica rank and shard rank that keep its state.
+    state_bytes
+        What its state takes.
+    """
+
+    param: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    owner: int
+    shard_owner: int
+    state_bytes: int
+
+
+class Plan:
+    """A finished plan; ``libshampoo.plan`` makes one.
+
+    Attributes
+    ----------
+    blocks : list of Block
+        In the order of the plan.
+    names : list of str
+        Of the parameters, in their order.
+    """
+
+    def __init__(
+        self,
+        described: list[Described],
+        group_keys: list[dict[str, Any]],
+        keys: Mapping[str, Any],
+        desc: _native.shampoo_plan_desc,
+    ) -> None:
+        for name in {name for own in [keys, *group_keys] for name in own}:
+            check_name(name)
+        first = make_config({**keys, **group_keys[0]})
+        self.device_type = desc.device_type
+        self.replica_world, self.shard_world = desc.replica_world, desc.shard_world
+        self.described = described
+        self.configs = [first]
+        self.handle = _native.shampoo_plan_create(first, desc)
+        for own in group_keys[1:]:
+            self.configs.append(make_config({**keys, **own}))
+            _native.shampoo_plan_add_group(self.handle, self.configs[-1])
+        for param in described:
+            _native.shampoo_plan_add_param(self.handle, param.desc)
+        _native.shampoo_plan_finish(self.handle)
+        self.blocks = self._read_blocks()
+
+    @property
+    def names(self) -> list[str]:
+        return [param.name for param in self.described]
+
+    def _read_blocks(self) -> list[Block]:
+        blocks = []
+        info = _native.shampoo_block_info()
+        for index in range(_native.shampoo_plan_block_count(self.handle)):
+            _native.shampoo_plan_block(self.handle, index, info)
+            shape, stride = info.shape[: info.ndim], info.stride[: info.ndim]
+            name = self.described[info.param].name
+            blocks.append(
+                Block(name, shape, stride, info.flat_offset, info.owner, info.shard_owner, info.state_bytes)
+            )
+        return blocks
+
+    def bytes(self, what: str = "total", rank: int = -1) -> int:
+        """Tell what an optimizer of this plan allocates on a rank.
+
+        Parameters
+        ----------
+        what
+            "state", "workspace", "total", or "comm": what a rank sends in a step.
+        rank
+            Which rank; -1 is this one.
+        """
+        return _native.shampoo_plan_bytes(self.handle, rank, what)
+
+    def describe(self) -> list[str]:
+        """Give a line for each parameter: its name, dtype and shape, and what its blocks are."""
+        of_param: dict[str, Counter[str]] = {param.name: Counter() for param in self.described}
+        for block in self.blocks:
+            of_param[block.param]["x".join(map(str, block.shape))] += 1
+        width = max(map(len, of_param))
+        lines = []
+        for param in self.described:
+            desc = param.desc
+            shape = "x".join(map(str, desc.shape[: desc.ndim])) or "scalar"
+            counts = of_param[param.name].items()
+            blocks = ", ".join(f"{count} of {text}" if count > 1 else text for text, count in counts) or "no elements"
+            lines.append(f"{param.name:{width}}  {KEY_NAMES[desc.param_dtype]:4} {shape} -> {blocks}")
+        return lines
+
+    def __repr__(self) -> str:
+        alone = self.replica_world * self.shard_world == 1
+        ranks = "" if alone else f", {self.replica_world} x {self.shard_world} ranks"
+        head = (
+            f"{count_text(len(self.described), 'parameter')}, {count_text(len(self.blocks), 'block')}{ranks}, "
+            f"state {bytes_text(self.bytes('state'))}, workspace {bytes_text(self.bytes('workspace'))}"
+        )
+        return "\n  ".join([f"Plan({head})", *self.describe()])
+
+
+def plan_desc(
+    device_type: int, threads: int, replica: tuple[int, int], shard: tuple[int, int]
+) -> _native.shampoo_plan_desc:
+    """Fill the struct; replica and shard are (rank, world)."""
+    desc = _native.shampoo_plan_desc()
+    desc.device_type, desc.threads = device_type, threads
+    desc.replica_rank, desc.replica_world = replica
+    desc.shard_rank, desc.shard_world = shard
+    return desc
+
+
+def plan(
+    params: Any,
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+    replica: tuple[int, int] = (0, 1),
+    shard: tuple[int, int] = (0, 1),
+    grad_dtype: Any = None,
+    out_dtype: Any = None,
+    copy_dtype: Any = None,
+    **keys: Any,
+) -> Plan:
+    """Work out blocks, owners and memory of an optimizer without making one.
+
+    Parameters
+    ----------
+    params
+        As of ``Optimizer``; in place of arrays also shapes (float32), or anything with a shape and a dtype.
+    device
+        "cpu" or "cuda", which need not be there.
+    threads
+        That work on a step; 0: as the key says.
+    replica, shard
+        (rank, world): of the ranks that hold the same parameters, and of those that hold the shards of one copy.
+    grad_dtype, out_dtype, copy_dtype, **keys
+        As of ``Optimizer``.
+
+    Examples
+    --------
+    >>> import libshampoo
+    >>> print(libshampoo.plan({"w": (4096, 1024)}).describe()[0])
+    w  f32  4096x1024 -> 4 of 1024x1024
+    """
+    if device not in DEVICES:
+        raise ValueError(f'device {device!r}: "cpu" or "cuda" is expected')
+    found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
+    described = [describe(name, param, group) for name, param, group in found]
+    return Plan(described, group_keys, keys, plan_desc(DEVICES[device], threads, replica, shard))

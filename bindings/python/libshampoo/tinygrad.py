@@ -1,0 +1,223 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Shampoo in the manner of tinygrad.nn.optim: tensors of tinygrad on its CPU device, stepped where they are."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+try:
+    from tinygrad import Device, Tensor, dtypes
+    from tinygrad.engine.realize import capturing
+    from tinygrad.helpers import TRAINING
+    from tinygrad.nn.optim import Optimizer as TinygradOptimizer
+except ImportError as error:
+    raise ImportError(
+        f"libshampoo.tinygrad needs tinygrad 0.14 or later: pip install tinygrad ({error})", name="tinygrad"
+    ) from error
+
+from .dtypes import CODES, numpy_dtype
+from .errors import StateError, UnsupportedError
+from .optimizer import Optimizer
+
+__all__ = ["Shampoo"]
+
+_DTYPES = {
+    dtypes.float32: CODES["f32"], dtypes.float64: CODES["f64"],
+    dtypes.float16: CODES["f16"], dtypes.bfloat16: CODES["bf16"],
+}  # fmt: skip
+
+
+def _check(tensor: Any, what: str) -> Any:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{what}: {type(tensor).__name__}: a Tensor of tinygrad is expected")
+    if tensor.device != "CPU":
+        raise ValueError(f"{what}: on {tensor.device}: tinygrad's device CPU is expected, as with DEV=CPU")
+    if tensor.dtype not in _DTYPES:
+        raise ValueError(f"{what}: {tensor.dtype}: float32, float64, float16 or bfloat16 is expected")
+    return tensor
+
+
+def _memory(tensor: Any, what: str) -> tuple[Any, Any]:
+    """Give the memory of a realized tensor as an array of NumPy, and the buffer that must be kept for it."""
+    kind = numpy_dtype(_DTYPES[tensor.dtype])
+    if math.prod(tensor.shape) == 0:
+        return np.empty(tensor.shape, kind), None
+    if kind == np.uint16:
+        raise UnsupportedError(f"{what}: for bfloat16 the package ml_dtypes is needed")
+    buffer = tensor.uop.buffer.ensure_allocated()
+    return np.frombuffer(buffer.as_memoryview(force_zero_copy=True), kind).reshape(tensor.shape), buffer
+
+
+def _to_tensor(array: Any) -> Any:
+    """Give a copy of an array as a tensor; uint16 has the bits of bfloat16."""
+    if array.dtype.name not in ("bfloat16", "uint16"):
+        return Tensor(array.copy(), device="CPU")
+    tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")  # clang 14 can do nothing else with it
+    memory = tensor.uop.buffer.ensure_allocated().as_memoryview(force_zero_copy=True)
+    memory[:] = np.ascontiguousarray(array).tobytes()
+    return tensor
+
+
+def _to_array(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype == dtypes.bfloat16:
+        buffer = value.to("CPU").contiguous().realize().uop.buffer.ensure_allocated()
+        return np.frombuffer(buffer.as_memoryview(), numpy_dtype(CODES["bf16"])).reshape(value.shape)
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+class Shampoo(TinygradOptimizer):
+    """Shampoo, to be used as an optimizer of tinygrad.nn.optim.
+
+    Parameters are stepped in place and gradients read where they are, on tinygrad's device CPU. A step realizes them,
+    and is made when ``step()`` is called: what is to be computed with the parameters as they were before, such as a
+    loss to print, is realized before it. A step cannot be part of a TinyJit; what computes the gradients can, if it
+    realizes and returns them.
+
+    Parameters
+    ----------
+    params
+        Tensors, or a mapping from names to tensors as ``nn.state.get_state_dict(model)`` gives it. What is not to be
+        trained, as ``is_param`` tells, is left out. Names are those of messages and of the state.
+    lr
+        Learning rate, which becomes a tensor: ``opt.lr.assign(...)`` counts for the next step.
+    comm
+        As of ``libshampoo.Optimizer``.
+    threads
+        That work on a step; 0: as many processors as the process may use.
+    **keys
+        As of ``libshampoo.Optimizer``; ``libshampoo.KEYS`` has them.
+
+    Attributes
+    ----------
+    optimizer : libshampoo.Optimizer
+        What makes the steps: its ``plan``, ``param_groups``, ``stats()``, ``save()`` and ``load()``.
+
+    Examples
+    --------
+    >>> from tinygrad import Context, Tensor
+    >>> from libshampoo.tinygrad import Shampoo
+    >>> w = Tensor([[3.0, -4.0], [1.0, 2.0]]).realize()
+    >>> opt = Shampoo([w], lr=0.1, grafting="adam")
+    >>> with Context(TRAINING=1):
+    ...     for _ in range(100):
+    ...         opt.zero_grad()
+    ...         loss = w.square().sum().backward()
+    ...         opt.step()
+    >>> bool(abs(w.numpy()).max() < 0.2)
+    True
+    """
+
+    def __init__(self, params: Any, lr: float = 0.01, *, comm: Any = None, threads: int = 0, **keys: Any) -> None:
+        named = params if isinstance(params, Mapping) else {}
+        params = list(params.values()) if named else list(params)
+        for number, param in enumerate(params):
+            if not isinstance(param, Tensor):
+                raise TypeError(f"params: number {number} is {type(param).__name__}: tensors of tinygrad are expected")
+        super().__init__(params, lr, fused=False)
+        names = {id(param): name for name, param in reversed(list(named.items()))}
+        self._names = [names.get(id(param), f"param{number}") for number, param in enumerate(self.params)]
+        arrays, self._buffers = self._read_params()
+        #: What makes the steps.
+        self.optimizer = Optimizer(
+            list(zip(self._names, arrays, strict=True)), comm=comm, threads=threads, lr=lr, **keys
+        )
+        self._pointers = [array.ctypes.data for array in arrays]
+        self._rate: tuple[Any, Any] = (None, None)
+
+    def _read_params(self) -> tuple[list[Any], list[Any]]:
+        for name, param in zip(self._names, self.params, strict=True):
+            _check(param, f"parameter {name!r}")
+        Tensor.realize(*self.params)
+        Device["CPU"].synchronize()
+        for name, param in zip(self._names, self.params, strict=True):
+            if not param.uop.has_buffer_identity() or param.uop.buffer.size != math.prod(param.shape):
+                raise ValueError(f"parameter {name!r}: a view of another tensor: give it memory of its own, by "
+                                 "replace(clone().realize())")  # fmt: skip
+        return self._read(self.params, "parameter {!r}")
+
+    def _read_grads(self) -> tuple[list[Any], list[Any]]:
+        grads = [param.grad for param in self.params]
+        for name, grad in zip(self._names, grads, strict=True):
+            if not _check(grad, f"gradient of {name!r}").uop.is_realized:
+                grad.replace(grad.contiguous())  # computed in row-major order, and once
+        Tensor.realize(*grads)
+        # One that is there in another order is copied. It stays what it is: a TinyJit may write to it again.
+        dense = [grad.contiguous() for grad in grads]
+        Tensor.realize(*dense)
+        Device["CPU"].synchronize()
+        return self._read(dense, "gradient of {!r}")
+
+    def _read(self, tensors: list[Any], label: str) -> tuple[list[Any], list[Any]]:
+        found = [_memory(tensor, label.format(name)) for name, tensor in zip(self._names, tensors, strict=True)]
+        return [array for array, _ in found], [buffer for _, buffer in found]
+
+    def _bind_rate(self) -> None:
+        """Have the library read the learning rate where it is; it may have become another tensor, or a number."""
+        if not isinstance(self.lr, Tensor):
+            self.optimizer.bind_scalar("lr", None)
+            self.optimizer.lr = float(self.lr)
+            self._rate = (None, None)
+            return
+        self.lr.replace(self.lr.contiguous()).realize()
+        array, buffer = _memory(_check(self.lr, "lr"), "lr")
+        if buffer is not self._rate[1]:
+            self.optimizer.bind_scalar("lr", array)
+            self._rate = (array, buffer)
+
+    def step(self) -> None:
+        """Make a step.
+
+        Raises
+        ------
+        RuntimeError
+            A parameter has no gradient, tinygrad is not in training, or is capturing a TinyJit.
+        ValueError
+            A parameter or gradient is on another device, or a view; the message names it.
+        FloatingPointError
+            A gradient is not finite. Nothing has changed.
+        """
+        if capturing:
+            raise StateError("step: inside a TinyJit, which would not make it again: return the gradients, and step "
+                             "outside")  # fmt: skip
+        if not TRAINING:
+            raise StateError("step: tinygrad is not in training: call it inside of Context(TRAINING=1)")
+        for name, param in zip(self._names, self.params, strict=True):
+            if param.grad is None:
+                raise StateError(f"step: parameter {name!r} has no gradient: call backward() before")
+        grads, kept = self._read_grads()
+        arrays, self._buffers = self._read_params()
+        pointers = [array.ctypes.data for array in arrays]
+        if pointers != self._pointers:  # by replace(), as load_state_dict() of tinygrad does
+            self.optimizer.bind(params=arrays)
+            self._pointers = pointers
+        self._bind_rate()
+        try:
+            self.optimizer.step(grads)
+        finally:
+            self.optimizer.bind(grads=None)  # so that zero_grad() frees them
+            kept.clear()
+
+    def schedule_step(self) -> NoReturn:
+        """Refuse: a step is not made of tensors that could be realized later, or together with others."""
+        raise UnsupportedError("schedule_step: a step of Shampoo is made at once: realize the loss, then call step()")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copy all state into tensors by their names, for ``nn.state.safe_save``."""
+        return {name: _to_tensor(array) for name, array in self.optimizer.state_dict().items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Bring back what ``state_dict`` gave. Hyper-parameters stay as they are.
+
+        Raises
+        ------
+        ValueError
+            An entry is missing, too many, or of another shape or dtype. Nothing has changed.
+        """
+        self.optimizer.load_state_dict({name: _to_array(value) for name, value in state_dict.items()})
+
+    def _asdict(self) -> NoReturn:  # nn.state.get_state_dict() asks this, and would find less than all
+        raise TypeError("the state of a Shampoo optimizer is copied by its state_dict() and load_state_dict()")

@@ -1,0 +1,109 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Steps as calls that XLA makes by itself: what is compiled calls the library, and no Python runs."""
+from __future__ import annotations
+
+import ctypes
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from .params import Param
+from .plan import plan
+
+try:
+    import jax as jax  # libshampoo.jax has it from here
+    import jax.ffi
+except ImportError as error:
+    raise ImportError('libshampoo.jax needs jax 0.5 or later: pip install "libshampoo[jax]"') from error
+
+INIT, STEP = "shampoo_init", "shampoo_step"
+_LIBRARY = Path(__file__).with_name("_xla_handlers.so")
+
+
+def _version_of_jaxlib() -> int:
+    """Give the version of XLA's foreign function interface in the jaxlib that is there: major * 1000 + minor."""
+    text = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
+    numbers = re.findall(r"^#define XLA_FFI_API_(?:MAJOR|MINOR) (\d+)", text, re.MULTILINE)
+    return int(numbers[0]) * 1000 + int(numbers[1])
+
+
+def check_version(compiled: int, running: int) -> None:
+    """Refuse a jaxlib that cannot call what was compiled: XLA would refuse to start at all."""
+    if compiled // 1000 == running // 1000 and compiled <= running:
+        return
+    names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]
+    raise ImportError(
+        f"libshampoo.jax was compiled for {names[0]} of XLA's foreign function interface, and that of jaxlib "
+        f"{version('jaxlib')} is {names[1]}: install a later jaxlib, or build libshampoo with the headers of this one "
+        "(SHAMPOO_XLA_INCLUDE)"
+    )
+
+
+def _load() -> ctypes.CDLL:
+    if not _LIBRARY.exists():
+        raise ImportError(f"this build of libshampoo has no {_LIBRARY.name}: build it where jaxlib is installed")
+    library = ctypes.CDLL(str(_LIBRARY))
+    check_version(library.ShampooXlaApiVersion(), _version_of_jaxlib())
+    for platform, suffix in (("cpu", "Cpu"), ("CUDA", "Cuda")):
+        for name, handler in ((INIT, "ShampooXlaInit"), (STEP, "ShampooXlaStep")):
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library[handler + suffix]), platform=platform)
+    return library
+
+
+_library = _load()
+
+
+class Program:
+    """A plan as text, from which XLA's calls make an optimizer where there is none yet.
+
+    Attributes
+    ----------
+    text : str
+        The plan: all that the optimizer is made of.
+    plan : Plan
+        What it is the text of.
+    state_bytes : int
+        Size of the arena.
+    """
+
+    def __init__(self, params: Sequence[tuple[str, Param]], threads: int, keys: Mapping[str, Any]) -> None:
+        made = self.plan = plan(list(params), threads=threads, **keys)
+        lines = [f"threads {threads}"]
+        lines += [f"key {name} {_native.shampoo_config_get(made.configs[0], name)}" for name in sorted(keys)]
+        for param in made.described:
+            desc = param.desc
+            shape = desc.shape[: desc.ndim]
+            numbers = (desc.stack_dims, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.ndim, *shape)
+            lines.append(f"param {' '.join(map(str, numbers))} {desc.name}")
+        self.text = "\n".join(lines)
+        self.state_bytes = made.bytes("state")
+        encoded = self.text.encode()
+        _library.ShampooXlaHold(encoded)
+        weakref.finalize(self, _library.ShampooXlaLetGo, encoded).atexit = False
+
+    def init(self) -> jax.Array:
+        """Give a new arena."""
+        arena = jax.ShapeDtypeStruct((self.state_bytes,), jax.numpy.uint8)
+        return jax.ffi.ffi_call(INIT, arena, vmap_method="sequential")(plan=self.text)
+
+    def step(
+        self,
+        learning_rate: jax.Array,
+        arena: jax.Array,
+        params: Sequence[jax.Array],
+        grads: Sequence[jax.Array | None],
+        update_dtypes: Sequence[Any],
+    ) -> tuple[jax.Array, list[jax.Array]]:
+        """Give the next arena, which takes the place of the one before where that is donated, and the updates."""
+        results = [jax.ShapeDtypeStruct(arena.shape, arena.dtype)]
+        results += [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, update_dtypes)]
+        given = [grad for grad in grads if grad is not None]
+        call = jax.ffi.ffi_call(STEP, results, input_output_aliases={1: 0}, vmap_method="sequential")
+        flags = "".join("0" if grad is None else "1" for grad in grads)
+        next_arena, *updates = call(learning_rate, arena, *params, *given, plan=self.text, given=flags)
+        return next_arena, updates

@@ -1,0 +1,188 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::dtype::Dtype;
+use crate::error::{c_string, check, text, Result};
+use crate::library::start;
+use libshampoo_sys as sys;
+use std::fmt;
+use std::ptr::{null_mut, NonNull};
+
+/// The value of a key: made from a number, a `bool`, a text, a [`Dtype`], a list of integers, or `None` for "auto".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value(Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    F64(f64),
+    I64(i64),
+    Text(String),
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Value(Kind::F64(value))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value(Kind::I64(value))
+    }
+}
+
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Value(Kind::I64(value.into()))
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Value(Kind::Text(value.to_string()))
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value(Kind::Text(value.to_string()))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value(Kind::Text(value.to_owned()))
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value(Kind::Text(value))
+    }
+}
+
+impl From<Dtype> for Value {
+    fn from(value: Dtype) -> Self {
+        Value(Kind::Text(value.name().to_owned()))
+    }
+}
+
+impl From<&[i64]> for Value {
+    fn from(value: &[i64]) -> Self {
+        let words: Vec<String> = value.iter().map(i64::to_string).collect();
+        Value(Kind::Text(words.join(",")))
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Value {
+    fn from(value: [i64; N]) -> Self {
+        Value::from(&value[..])
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or_else(|| Value::from("auto"), Into::into)
+    }
+}
+
+/// Hyper-parameters by name. A new one has the default of every key; [`keys`](crate::keys()) has the table of them.
+///
+/// ```
+/// let mut config = libshampoo::Config::new()?;
+/// config.set("lr", 0.03)?.set("grafting", "adam")?.set("precondition_frequency", 10)?;
+/// assert_eq!(config.get("lr").as_deref(), Some("0.03"));
+/// # Ok::<(), libshampoo::Error>(())
+/// ```
+pub struct Config {
+    handle: NonNull<sys::shampoo_config>,
+}
+
+// SAFETY: a config belongs to no thread, and functions that take a const config only read it.
+unsafe impl Send for Config {}
+unsafe impl Sync for Config {}
+
+impl Config {
+    /// Makes a config in which every key has its default.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version than this crate.
+    pub fn new() -> Result<Self> {
+        start()?;
+        let mut handle = null_mut();
+        // SAFETY: handle is a place for the result.
+        check(unsafe { sys::shampoo_config_create(&mut handle) })?;
+        Ok(Config::own(handle))
+    }
+
+    /// Makes another config with the same values, such as for a parameter group that differs in two keys.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory).
+    pub fn try_clone(&self) -> Result<Self> {
+        let mut handle = null_mut();
+        // SAFETY: both are what the function asks for.
+        check(unsafe { sys::shampoo_config_clone(&mut handle, self.as_ptr()) })?;
+        Ok(Config::own(handle))
+    }
+
+    fn own(handle: *mut sys::shampoo_config) -> Self {
+        Config { handle: NonNull::new(handle).expect("a call that succeeds has made an object") }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_config {
+        self.handle.as_ptr()
+    }
+
+    /// Sets a key, and gives the config back for the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the error proposes a near name), the value is of
+    /// another type, or out of range. The value is as before.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<&mut Self> {
+        let name = c_string("key", key)?;
+        // SAFETY: texts are C strings, which are copied.
+        check(unsafe {
+            match value.into().0 {
+                Kind::F64(value) => sys::shampoo_config_set_f64(self.as_ptr(), name.as_ptr(), value),
+                Kind::I64(value) => sys::shampoo_config_set_i64(self.as_ptr(), name.as_ptr(), value),
+                Kind::Text(value) => {
+                    let value = c_string(&format!("key {key}:"), &value)?;
+                    sys::shampoo_config_set_str(self.as_ptr(), name.as_ptr(), value.as_ptr())
+                }
+            }
+        })?;
+        Ok(self)
+    }
+
+    /// Gives the value of a key as text, which [`set`](Config::set) reads back to the same value. None: there is no such
+    /// key.
+    pub fn get(&self, key: &str) -> Option<String> {
+        let name = c_string("key", key).ok()?;
+        // SAFETY: the text is valid until the config is changed, and copied at once.
+        unsafe {
+            let value = sys::shampoo_config_get(self.as_ptr(), name.as_ptr());
+            (!value.is_null()).then(|| text(value).to_owned())
+        }
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and nobody uses it any more.
+        unsafe { sys::shampoo_config_destroy(self.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = formatter.debug_map();
+        for key in crate::keys().unwrap_or_default() {
+            map.entry(&key.name, &self.get(key.name).unwrap_or_default());
+        }
+        map.finish()
+    }
+}

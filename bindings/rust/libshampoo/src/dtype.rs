@@ -1,0 +1,92 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+use libshampoo_sys as sys;
+
+/// The type of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Dtype {
+    /// `f32`.
+    F32,
+    /// `f64`.
+    F64,
+    /// IEEE 754 binary16: [`F16`].
+    F16,
+    /// The upper half of a binary32: [`Bf16`].
+    Bf16,
+    /// `i32`, of entries of the state alone.
+    I32,
+    /// `i64`, of entries of the state alone.
+    I64,
+}
+
+impl Dtype {
+    const ALL: [(Dtype, i32, usize, &'static str); 6] = [
+        (Dtype::F32, sys::SHAMPOO_F32, 4, "f32"),
+        (Dtype::F64, sys::SHAMPOO_F64, 8, "f64"),
+        (Dtype::F16, sys::SHAMPOO_F16, 2, "f16"),
+        (Dtype::Bf16, sys::SHAMPOO_BF16, 2, "bf16"),
+        (Dtype::I32, sys::SHAMPOO_I32, 4, "i32"),
+        (Dtype::I64, sys::SHAMPOO_I64, 8, "i64"),
+    ];
+
+    pub(crate) fn code(self) -> i32 {
+        Dtype::ALL[self as usize].1
+    }
+
+    pub(crate) fn of(code: i32) -> Option<Dtype> {
+        Dtype::ALL.iter().find(|row| row.1 == code).map(|row| row.0)
+    }
+
+    /// Bytes of an element.
+    pub fn size(self) -> usize {
+        Dtype::ALL[self as usize].2
+    }
+
+    /// The spelling in keys: "f32", "bf16", ...
+    pub fn name(self) -> &'static str {
+        Dtype::ALL[self as usize].3
+    }
+}
+
+/// A type that stands for elements of a [`Dtype`].
+///
+/// # Safety
+///
+/// The type has the size, the alignment and the meaning of the dtype, and every pattern of bits is a value of it. A
+/// `#[repr(transparent)]` struct over `u16` may be one of [`Dtype::F16`] or [`Dtype::Bf16`].
+pub unsafe trait Element: Copy + Send + Sync + 'static {
+    /// What it is to the library.
+    const DTYPE: Dtype;
+}
+
+/// The bits of an IEEE 754 binary16. This crate does no arithmetic with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct F16(pub u16);
+
+/// The bits of a bfloat16, the upper half of a binary32. This crate does no arithmetic with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Bf16(pub u16);
+
+// SAFETY: for all of them the type is the dtype, or its bits.
+unsafe impl Element for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+unsafe impl Element for f64 {
+    const DTYPE: Dtype = Dtype::F64;
+}
+unsafe impl Element for F16 {
+    const DTYPE: Dtype = Dtype::F16;
+}
+unsafe impl Element for Bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+}
+unsafe impl Element for i32 {
+    const DTYPE: Dtype = Dtype::I32;
+}
+unsafe impl Element for i64 {
+    const DTYPE: Dtype = Dtype::I64;
+}

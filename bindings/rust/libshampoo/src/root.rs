@@ -1,0 +1,88 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::config::Config;
+use crate::dtype::Element;
+use crate::error::{check, to_i64, Error, Result};
+use libshampoo_sys as sys;
+
+/// What gave an inverse root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RootMethod {
+    /// The matrix is 1x1.
+    Scalar,
+    /// The matrix is diagonal.
+    Diagonal,
+    /// Eigendecomposition.
+    Eigen,
+    /// The coupled inverse Newton iteration.
+    Newton,
+    /// A coupled iteration of higher order.
+    HigherOrder,
+}
+
+/// How an inverse root was computed.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RootInfo {
+    /// What gave the root.
+    pub method: RootMethod,
+    /// Iterations of an iterative method; 0 with the others.
+    pub iterations: usize,
+    /// 1: converged; 0: "root_max_iterations" was reached, look at the residual; -1: stopped as it got no better.
+    pub converged: i32,
+    /// Further attempts after the first failed.
+    pub retried: usize,
+    /// Largest element of |A X^p - I|, in f64; NaN where the root has no such power.
+    pub residual: f64,
+}
+
+/// Computes the inverse root of a symmetric matrix `a` of order `n`, row-major, of which the elements on and below the
+/// diagonal are read: `x = (a + e I) ^ (-exponent_multiplier * root.1 / root.0)`, so that `(4, 1)` is the
+/// inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of `a` (its trace divided by `n`), or
+/// `epsilon` where that key is set instead. The config's keys that begin with "root_", "epsilon" and
+/// "exponent_multiplier" are used.
+///
+/// ```
+/// let mut config = libshampoo::Config::new()?;
+/// config.set("epsilon", 0.0)?;
+/// let mut x = [0.0f64; 4];
+/// let info = libshampoo::inverse_root(&config, 2, &[16.0, 0.0, 0.0, 81.0], &mut x, (4, 1))?;
+/// assert!((x[0] - 0.5).abs() < 1e-15 && (x[3] - 1.0 / 3.0).abs() < 1e-15);
+/// assert_eq!(info.method, libshampoo::RootMethod::Diagonal);
+/// # Ok::<(), libshampoo::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Code::Invalid`](crate::Code::Invalid): a slice has not n * n elements, `T` is neither `f32` nor `f64`, or the root
+/// is out of range. [`Code::Numeric`](crate::Code::Numeric): `a` has a NaN or an infinity, or there is no finite root;
+/// `x` is as before.
+pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T], root: (i32, i32)) -> Result<RootInfo> {
+    for (what, count) in [("a", a.len()), ("x", x.len())] {
+        if n.checked_mul(n) != Some(count) {
+            return Err(Error::invalid(format!("{what} has {count} elements, and a matrix of order {n} has n * n")));
+        }
+    }
+    let order = to_i64("order", n)?;
+    let mut info = sys::shampoo_root_info::new();
+    let (from, to) = (a.as_ptr().cast(), x.as_mut_ptr().cast());
+    // SAFETY: both matrices have n * n elements of T, and x cannot overlap a.
+    check(unsafe {
+        sys::shampoo_matrix_inverse_root(config.as_ptr(), order, T::DTYPE.code(), from, to, root.0, root.1, &mut info)
+    })?;
+    Ok(RootInfo {
+        method: match info.method {
+            0 => RootMethod::Scalar,
+            1 => RootMethod::Diagonal,
+            2 => RootMethod::Eigen,
+            3 => RootMethod::Newton,
+            _ => RootMethod::HigherOrder,
+        },
+        iterations: info.iterations as usize,
+        converged: info.converged,
+        retried: info.retried as usize,
+        residual: info.residual,
+    })
+}

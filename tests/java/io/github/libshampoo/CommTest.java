@@ -1,0 +1,346 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.nio.FloatBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Many ranks over communicators in Java. */
+class CommTest {
+  private static void assertSameBits(List<float[]> expected, List<float[]> found) {
+    for (int p = 0; p < expected.size(); ++p) {
+      assertArrayEquals(expected.get(p), found.get(p));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {2, 3})
+  void replicasGiveTheBitsOfOneRank(int world) throws Exception {
+    Ranks ranks = new Ranks(world);
+    List<List<float[]>> found =
+        Ranks.inThreads(
+            world,
+            rank -> {
+              Ranks.Rank comm = ranks.new Rank(rank);
+              OptimizerOptions options = new OptimizerOptions().replicas(comm);
+              List<float[]> values = Model.train(new Place().replica(rank, world), options, "local", 0, 1);
+              assertEquals(1, comm.released);
+              return values;
+            });
+    for (List<float[]> values : found) {
+      assertSameBits(Model.trainAlone(), values);
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void gatheredShardsGiveTheBitsOfOneRank(boolean allToAll) throws Exception {
+    Ranks ranks = new Ranks(2);
+    List<List<float[]>> found =
+        Ranks.inThreads(
+            2,
+            rank -> {
+              Ranks.Rank comm = allToAll ? ranks.new Exchanging(rank) : ranks.new Rank(rank);
+              OptimizerOptions options = new OptimizerOptions().shards(comm);
+              List<float[]> values = Model.train(new Place().shard(rank, 2), options, "gather", rank, 2);
+              assertTrue(!allToAll || ((Ranks.Exchanging) comm).exchanges > 0);
+              return values;
+            });
+    List<float[]> whole = Model.trainAlone();
+    for (int p = 0; p < whole.size(); ++p) {
+      FloatBuffer joined = FloatBuffer.allocate(whole.get(p).length);
+      joined.put(found.get(0).get(p)).put(found.get(1).get(p));
+      assertArrayEquals(whole.get(p), joined.array());
+    }
+  }
+
+  /** A rank that fails at some exchange. */
+  private static final class Fails extends Mirror {
+    final RuntimeException failure = new RuntimeException("the network is gone");
+    boolean failing;
+    boolean failingLater;
+    int aborted;
+    int released;
+
+    @Override
+    public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+      if (failing) {
+        throw failure;
+      }
+      super.allGather(send, recv);
+    }
+
+    @Override
+    public void asyncError() {
+      if (failingLater) {
+        throw failure;
+      }
+    }
+
+    @Override
+    public void abort() {
+      ++aborted;
+      Shampoo.keys(); // a call of the library in between must not take the cause
+      throw new IllegalStateException("abort fails, too");
+    }
+
+    @Override
+    public void release() {
+      ++released;
+      throw new IllegalStateException("and release");
+    }
+  }
+
+  private static Optimizer alone(Communicator communicator) {
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+      plan.addParam("w", 4);
+      return new Optimizer(plan.finish(), new OptimizerOptions().replicas(communicator));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anExceptionBecomesTheErrorOfTheStep(boolean later) {
+    Fails comm = new Fails();
+    List<Throwable> reported = new ArrayList<>();
+    Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> reported.add(thrown));
+    FloatBuffer w = Buffers.filled(4, 1);
+    try (Optimizer optimizer = alone(comm)) {
+      optimizer.bind("w", w, Buffers.filled(4, 1));
+      optimizer.step();
+      float[] before = Buffers.copy(w);
+      comm.failing = !later;
+      comm.failingLater = later;
+      ShampooException error = assertThrows(ShampooException.Collective.class, optimizer::step);
+      assertSame(comm.failure, error.getCause());
+      assertTrue(error.getMessage().contains("the network is gone"), error.getMessage());
+      assertEquals(6, error.status());
+      assertEquals(1, comm.aborted);
+      comm.failing = false;
+      comm.failingLater = false;
+      ShampooException again = assertThrows(ShampooException.Collective.class, optimizer::step);
+      assertEquals(null, again.getCause()); // no exception of another call
+      assertArrayEquals(before, Buffers.copy(w));
+    } finally {
+      Thread.currentThread().setUncaughtExceptionHandler(null);
+    }
+    assertEquals(1, comm.released);
+    assertEquals(2, reported.size());
+  }
+
+  @Test
+  void aFailureOnOneRankReachesTheOther() throws Exception {
+    Ranks ranks = new Ranks(2);
+    List<ShampooException> errors =
+        Ranks.inThreads(
+            2,
+            rank -> {
+              Ranks.Rank comm =
+                  ranks.new Rank(rank) {
+                    int calls;
+
+                    @Override
+                    public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+                      if (rank == 1 && ++calls > 3) {
+                        throw new java.io.IOException("cut off");
+                      }
+                      super.allGather(send, recv);
+                    }
+                  };
+              OptimizerOptions options = new OptimizerOptions().replicas(comm);
+              return assertThrows(
+                  ShampooException.Collective.class,
+                  () -> Model.train(new Place().replica(rank, 2), options, "local", 0, 1));
+            });
+    assertInstanceOf(java.io.IOException.class, errors.get(1).getCause());
+    assertEquals("cut off", errors.get(1).getCause().getMessage());
+    assertEquals("another rank has failed", errors.get(0).getCause().getMessage());
+  }
+
+  @Test
+  void buffersOfAnExchangeAreInNativeOrderAndWhatIsSentIsReadOnly() {
+    List<ByteBuffer> seen = new ArrayList<>();
+    Communicator looks =
+        new Mirror() {
+          @Override
+          public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+            seen.add(send);
+            seen.add(recv);
+            super.allGather(send, recv);
+          }
+        };
+    alone(looks).close();
+    assertTrue(seen.size() >= 2);
+    assertTrue(seen.get(0).isReadOnly());
+    assertTrue(!seen.get(1).isReadOnly());
+    for (ByteBuffer buffer : seen) {
+      assertSame(java.nio.ByteOrder.nativeOrder(), buffer.order());
+    }
+  }
+
+  /** Under -Xcheck:jni this shows that no callback leaves references behind, as the frame of the step has few. */
+  @Test
+  void aStepMayExchangeManyTimes() throws Exception {
+    int[] exchanges = new int[1];
+    Communicator counts =
+        new Mirror() {
+          @Override
+          public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+            ++exchanges[0];
+            super.allGather(send, recv);
+          }
+        };
+    try (Config config = Model.config().set("comm_bucket_bytes", 1024);
+        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+      for (int p = 0; p < 64; ++p) {
+        plan.addParam("p" + p, 256);
+      }
+      try (Optimizer optimizer = new Optimizer(plan.finish(), new OptimizerOptions().replicas(counts))) {
+        for (int p = 0; p < 64; ++p) {
+          optimizer.bind(p, Buffers.filled(256, 1), Buffers.filled(256, 1));
+        }
+        int before = exchanges[0];
+        optimizer.step();
+        assertTrue(exchanges[0] - before >= 30, (exchanges[0] - before) + " exchanges");
+      }
+    }
+  }
+
+  @Test
+  void aRankThatIsNotBelowItsWorldIsRefusedAndReleased() {
+    Ranks.Rank comm = new Ranks(2).new Rank(2);
+    ShampooException error = assertThrows(ShampooException.Invalid.class, () -> Comm.of(comm));
+    assertTrue(error.getMessage().contains("rank"), error.getMessage());
+    assertEquals(1, comm.released);
+  }
+
+  @Test
+  void aCommunicatorOfCIsTaken() {
+    assertThrows(ShampooException.Invalid.class, () -> Comm.ofAddress(0));
+    int released = Foreign.releases();
+    Comm comm = Comm.ofAddress(Foreign.ops());
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().replica(0, 2))) {
+      plan.addParam("w", 4);
+      try (Optimizer optimizer = new Optimizer(plan.finish(), new OptimizerOptions().replicas(comm))) {
+        comm.close();
+        int before = Foreign.exchanges();
+        optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+        optimizer.step();
+        assertTrue(Foreign.exchanges() > before);
+        assertEquals(released, Foreign.releases());
+      }
+    }
+    assertEquals(released + 1, Foreign.releases());
+    assertThrows(
+        ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // it is closed
+  }
+
+  /** Two exchanges at once would be mixed, and the library has memory of its own in a communicator. */
+  @Test
+  void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
+    Optimizer[] second = new Optimizer[1];
+    List<ShampooException> refused = new ArrayList<>();
+    Communicator mirror =
+        new Mirror() {
+          @Override
+          public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
+            super.allGather(send, recv);
+            if (second[0] != null) {
+              refused.add(assertThrows(ShampooException.State.class, second[0]::step));
+              refused.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
+              refused.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
+            }
+          }
+        };
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().replica(0, 2));
+        Comm comm = Comm.of(mirror)) {
+      plan.addParam("w", 4);
+      OptimizerOptions options = new OptimizerOptions().replicas(comm);
+      try (Optimizer first = new Optimizer(plan.finish(), options);
+          Optimizer other = new Optimizer(plan, options)) {
+        first.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+        other.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+        second[0] = other;
+        first.step();
+        assertTrue(refused.size() >= 3);
+        for (ShampooException error : refused) {
+          assertTrue(error.getMessage().contains("one after another"), error.getMessage());
+        }
+        second[0] = null;
+        other.step();
+        assertEquals(1, other.stat("steps"));
+        // The same communicator in both places is one; that two ranks write the same file is refused.
+        assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
+      }
+    }
+  }
+
+  @Test
+  void ncclThatIsNotLoadedIsTold() {
+    assertThrows(ShampooException.Invalid.class, () -> Comm.ofNccl(0, null));
+    ShampooException error = assertThrows(ShampooException.State.class, () -> Comm.ofNccl(64, "libnccl_is_not_here.so"));
+    assertTrue(error.getMessage().contains("libnccl_is_not_here.so"), error.getMessage());
+  }
+
+  @Test
+  void aThreadOfCCallsTheCommunicator() {
+    Fails comm = new Fails();
+    try (Optimizer optimizer = alone(comm)) {
+      optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
+      assertEquals(0, (int) optimizer.handle.changeAndGet(optimizer, Foreign::step));
+      comm.failing = true;
+      assertEquals(6, (int) optimizer.handle.changeAndGet(optimizer, Foreign::step));
+      assertEquals(1, comm.aborted);
+    }
+  }
+
+  @Test
+  void checkpointsOfTwoRanksAreLoadedByOne(@TempDir Path folder) throws Exception {
+    Ranks ranks = new Ranks(2);
+    Ranks world = new Ranks(2);
+    Ranks.inThreads(
+        2,
+        rank -> {
+          try (Config config = Model.config();
+              Plan plan = new Plan(config, new Place().replica(rank, 2));
+              Comm all = Comm.of(world.new Rank(rank))) {
+            plan.addParam("w", 16);
+            try (Optimizer optimizer =
+                new Optimizer(plan.finish(), new OptimizerOptions().replicas(ranks.new Rank(rank)))) {
+              optimizer.bind("w", Buffers.filled(16, 1), Buffers.filled(16, 1));
+              optimizer.step();
+              Shampoo.save(List.of(optimizer), folder, all, 0);
+              Shampoo.load(List.of(optimizer), folder, all, 0);
+            }
+          }
+          return null;
+        });
+    try (Config config = Model.config();
+        Plan plan = new Plan(config)) {
+      plan.addParam("w", 16);
+      try (Optimizer optimizer = new Optimizer(plan.finish())) {
+        optimizer.load(folder);
+        StateEntry step =
+            optimizer.stateEntries().stream().filter(entry -> entry.key().equals("group.0/step")).findFirst().orElseThrow();
+        assertEquals(1, optimizer.readState(step).getLong());
+      }
+    }
+  }
+}

@@ -1,0 +1,23 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+/** What foreign.c does. */
+final class Foreign {
+  static {
+    Shampoo.version(); // the library of the jar comes first
+    System.load(System.getProperty("shampoo.foreign"));
+  }
+
+  private Foreign() {}
+
+  static native int warn();
+
+  static native int step(long optimizer);
+
+  static native long ops();
+
+  static native int exchanges();
+
+  static native int releases();
+}

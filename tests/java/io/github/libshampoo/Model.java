@@ -1,0 +1,82 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+import java.nio.FloatBuffer;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Three small parameters, and gradients that follow from them and the step. */
+final class Model {
+  static final long[][] SHAPES = {{12, 8}, {12}, {5, 12}};
+
+  private Model() {}
+
+  static Config config() {
+    return new Config().set("lr", 0.1).set("grafting", "adam").set("max_preconditioner_dim", 8).set("threads", 1);
+  }
+
+  static int size(int param) {
+    int size = 1;
+    for (long extent : SHAPES[param]) {
+      size *= (int) extent;
+    }
+    return size;
+  }
+
+  static float[] first(int param) {
+    float[] values = new float[size(param)];
+    for (int i = 0; i < values.length; ++i) {
+      values[i] = (float) Math.sin(1 + 0.7 * i + param);
+    }
+    return values;
+  }
+
+  static float[] gradient(int param, int step) {
+    float[] values = new float[size(param)];
+    for (int i = 0; i < values.length; ++i) {
+      values[i] = (float) Math.cos(0.3 * i * (param + 1) + step);
+    }
+    return values;
+  }
+
+  /** Four steps of the elements [rank, rank + 1) / shards of each parameter; the other arguments say who works on it. */
+  static List<float[]> train(Place place, OptimizerOptions options, String mode, int rank, int shards) {
+    List<FloatBuffer> values = new ArrayList<>();
+    List<float[]> results = new ArrayList<>();
+    try (Config config = config().set("shard_mode", mode);
+        Plan plan = new Plan(config, place)) {
+      for (int p = 0; p < SHAPES.length; ++p) {
+        Param param = new Param("p" + p, SHAPES[p]);
+        plan.addParam(shards > 1 ? param.flatShard(begin(p, rank, shards), count(p, rank, shards)) : param);
+        values.add(Buffers.floats(cut(first(p), p, rank, shards)));
+      }
+      try (Optimizer optimizer = new Optimizer(plan.finish(), options)) {
+        for (int step = 0; step < 4; ++step) {
+          for (int p = 0; p < SHAPES.length; ++p) {
+            optimizer.bind(p, values.get(p), Buffers.floats(cut(gradient(p, step), p, rank, shards)));
+          }
+          optimizer.step();
+        }
+      }
+    }
+    values.forEach(value -> results.add(Buffers.copy(value)));
+    return results;
+  }
+
+  static List<float[]> trainAlone() {
+    return train(new Place(), new OptimizerOptions(), "local", 0, 1);
+  }
+
+  private static int begin(int param, int rank, int shards) {
+    return Math.min(rank * ((size(param) + shards - 1) / shards), size(param));
+  }
+
+  private static int count(int param, int rank, int shards) {
+    return begin(param, rank + 1, shards) - begin(param, rank, shards);
+  }
+
+  private static float[] cut(float[] values, int param, int rank, int shards) {
+    return java.util.Arrays.copyOfRange(values, begin(param, rank, shards), begin(param, rank + 1, shards));
+  }
+}

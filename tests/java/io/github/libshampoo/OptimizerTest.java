@@ -1,0 +1,297 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+package io.github.libshampoo;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.FloatBuffer;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Buffers, steps, states. */
+class OptimizerTest {
+  private static Optimizer make(Config config, Param... params) {
+    try (config;
+        Plan plan = new Plan(config)) {
+      for (Param param : params) {
+        plan.addParam(param);
+      }
+      return new Optimizer(plan.finish());
+    }
+  }
+
+  private static Optimizer make() {
+    return make(Model.config(), new Param("w", 3, 2), new Param("b", 2));
+  }
+
+  private static void assertRefused(String part, Executable call) {
+    String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
+    assertTrue(text.contains(part), text);
+  }
+
+  @Test
+  void aStepMinimizes() {
+    FloatBuffer w = Buffers.floats(3, -4);
+    FloatBuffer grad = Buffers.filled(2, 0);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
+      optimizer.bind("w", w, grad);
+      for (int step = 0; step < 200; ++step) {
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads what is here now
+        optimizer.step();
+      }
+      assertEquals(200, optimizer.stat("steps"));
+    }
+    assertEquals(0, w.get(0), 0.1);
+    assertEquals(0, w.get(1), 0.1);
+  }
+
+  /** What the library is given is the address of the buffer: nothing is copied. */
+  @Test
+  void addressesAreThoseOfTheBuffers() {
+    ByteBuffer bytes = Buffers.bytes(64);
+    long base = Raw.address(bytes);
+    assertNotEquals(0, base);
+    assertEquals(base, Memory.of(bytes).address());
+    assertEquals(base + 8, Memory.of(bytes.position(8)).address());
+    assertEquals(56, Memory.of(bytes).bytes());
+    FloatBuffer floats = bytes.slice().order(ByteOrder.nativeOrder()).asFloatBuffer();
+    assertEquals(base + 8 + 12, Memory.of(floats.position(3).limit(5)).address());
+    assertEquals(8, Memory.of(floats).bytes());
+    assertEquals(base + 8, Memory.of(bytes.slice().order(ByteOrder.nativeOrder()).asDoubleBuffer()).address());
+    assertEquals(base + 8 + 2, Memory.of(bytes.slice().order(ByteOrder.nativeOrder()).asShortBuffer().position(1)).address());
+  }
+
+  @Test
+  void aBufferFromItsPositionOnIsStepped() {
+    FloatBuffer all = Buffers.filled(10, 1);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4))) {
+      optimizer.bind("w", all.position(3).limit(7), Buffers.filled(4, 1));
+      all.clear();
+      optimizer.step();
+    }
+    float[] values = Buffers.copy(all);
+    for (int i = 0; i < 10; ++i) {
+      assertEquals(i < 3 || i >= 7, values[i] == 1, "element " + i);
+    }
+  }
+
+  @Test
+  void addressesOfOthersAreTaken() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer grad = Buffers.filled(4, 1);
+    Memory memory = Memory.of(Memory.of(w).address(), 16);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4))) {
+      optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, null)));
+      optimizer.step();
+      Memory small = Memory.of(memory.address(), 12);
+      assertRefused("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
+    }
+    assertTrue(w.get(0) < 1);
+    assertRefused("address 0", () -> Memory.of(0, 4));
+    assertRefused("-1 bytes", () -> Memory.of(64, -1));
+  }
+
+  @Test
+  void buffersOfAnotherKindAreRefused() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer grad = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      assertRefused("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
+      ByteBuffer big = ByteBuffer.allocateDirect(24);
+      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
+      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
+      Buffer chars = Buffers.bytes(24).asCharBuffer();
+      assertTrue(chars instanceof CharBuffer);
+      assertRefused("bytes, floats", () -> optimizer.bind("w", chars, grad));
+      assertRefused("F32 is expected", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
+      assertRefused("gradient of \"w\": 20 bytes, and 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
+      assertRefused("parameter \"w\": 28 bytes, and 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
+      ByteBuffer odd = Buffers.bytes(25).position(1).slice().order(ByteOrder.nativeOrder());
+      assertRefused("align", () -> optimizer.bind("w", odd, grad));
+      assertRefused("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
+      assertRefused("overlap", () -> {
+        Memory memory = Memory.of(w);
+        optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
+      });
+      assertRefused("\"none\"", () -> optimizer.bind("none", w, grad));
+      assertRefused("there are 2", () -> optimizer.bind(2, w, grad));
+      assertRefused("there are 2", () -> optimizer.bind(-1, w, grad));
+      assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
+      assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
+      assertRefused("there are 2", () -> optimizer.bindGrad(2, grad));
+      assertRefused("there are 2", () -> optimizer.bindGrad(-1, grad));
+      // Nothing was bound by any of them.
+      assertThrows(ShampooException.State.class, optimizer::step);
+      optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
+    }
+  }
+
+  @Test
+  void allAreBoundOrNone() {
+    try (Optimizer optimizer = make()) {
+      List<Binding> bindings =
+          List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
+      assertRefused("\"b\"", () -> optimizer.bind(0, bindings));
+      assertTrue(assertThrows(ShampooException.State.class, optimizer::step).getMessage().contains("w"));
+      assertTrue(optimizer.error().contains("w"));
+    }
+  }
+
+  @Test
+  void aParameterWithoutAGradientStays() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer b = Buffers.filled(2, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, Buffers.filled(6, 1));
+      optimizer.bind("b", b, null);
+      optimizer.step();
+      assertTrue(w.get(0) < 1);
+      assertEquals(1, b.get(0));
+      optimizer.bindGrad(1, Buffers.filled(2, 1));
+      optimizer.bindGrad(0, null);
+      float[] before = Buffers.copy(w);
+      optimizer.step();
+      assertTrue(b.get(0) < 1);
+      assertArrayEquals(before, Buffers.copy(w));
+    }
+  }
+
+  @Test
+  void outputsAndCopiesAreWritten() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer update = Buffers.filled(4, 7);
+    try (Optimizer optimizer = make(Model.config().set("output", "updates"), new Param("w", 4))) {
+      Binding binding = new Binding(Memory.of(w.asReadOnlyBuffer()), Memory.of(Buffers.filled(4, 1)), Memory.of(update), null);
+      optimizer.bind(0, List.of(binding));
+      optimizer.step();
+      assertEquals(1, w.get(0));
+      assertTrue(update.get(0) < 0);
+    }
+    ByteBuffer half = Buffers.bytes(8);
+    try (Optimizer optimizer = make(Model.config(), new Param("w", 4).copyDtype(DType.BF16))) {
+      Binding binding = Binding.inPlace(w, Buffers.filled(4, 1));
+      Memory copy = Memory.of(half.asShortBuffer());
+      optimizer.bind(0, List.of(new Binding(binding.param(), binding.grad(), binding.out(), copy)));
+      optimizer.step();
+      assertEquals(w.get(0), Float.intBitsToFloat(half.getShort(0) << 16), 0.01);
+    }
+  }
+
+  /** With updates in place of the parameter it would be lost; the key is that of its group. */
+  @Test
+  void updatesDoNotTakeThePlaceOfTheParameter() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    FloatBuffer b = Buffers.filled(4, 1);
+    FloatBuffer grad = Buffers.filled(4, 1);
+    FloatBuffer update = Buffers.filled(4, 0);
+    try (Config config = Model.config();
+        Config updates = config.copy().set("output", "updates");
+        Plan plan = new Plan(config)) {
+      plan.addParam("w", 4);
+      plan.addParam(new Param("b", 4).group(plan.addGroup(updates)));
+      try (Optimizer optimizer = new Optimizer(plan.finish())) {
+        optimizer.bind("w", w, grad);
+        assertRefused("output of \"b\"", () -> optimizer.bind("b", b, grad));
+        assertRefused("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
+        optimizer.bind(1, List.of(new Binding(Memory.of(b), Memory.of(grad), Memory.of(update), null)));
+        optimizer.step();
+        assertEquals(1, b.get(0));
+        assertEquals(w.get(0), 1 + update.get(0));
+      }
+    }
+  }
+
+  @Test
+  void aGradientThatIsNotFiniteChangesNothing() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    FloatBuffer grad = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, grad);
+      optimizer.bind("b", Buffers.filled(2, 1), null);
+      optimizer.step();
+      float[] before = Buffers.copy(w);
+      List<ByteBuffer> state = optimizer.stateEntries().stream().map(optimizer::readState).toList();
+      grad.put(4, Float.NaN);
+      ShampooException error = assertThrows(ShampooException.Numeric.class, optimizer::step);
+      assertTrue(error.getMessage().contains("w"), error.getMessage());
+      assertEquals(error.getMessage(), optimizer.error());
+      assertArrayEquals(before, Buffers.copy(w));
+      assertEquals(state, optimizer.stateEntries().stream().map(optimizer::readState).toList());
+      assertEquals(1, optimizer.stat("steps"));
+      grad.put(4, 1);
+      optimizer.step();
+      assertEquals(2, optimizer.stat("steps"));
+    }
+  }
+
+  @Test
+  void hyperParametersChangeBetweenSteps() {
+    FloatBuffer w = Buffers.filled(6, 1);
+    try (Optimizer optimizer = make()) {
+      optimizer.bind("w", w, Buffers.filled(6, 1));
+      optimizer.bind("b", Buffers.filled(2, 1), null);
+      assertEquals(0.1, optimizer.get(0, "lr"));
+      optimizer.set(0, "lr", 0);
+      optimizer.step();
+      assertEquals(1, w.get(0));
+      FloatBuffer rate = Buffers.floats(0.5f);
+      optimizer.bindScalar(0, "lr", DType.F32, Memory.of(rate));
+      optimizer.step();
+      float after = w.get(0);
+      assertTrue(after < 0.9);
+      rate.put(0, 0); // read when a step begins
+      optimizer.step();
+      assertEquals(after, w.get(0));
+      rate.put(0, -1);
+      assertThrows(ShampooException.Invalid.class, optimizer::step);
+      optimizer.bindScalar(0, "lr", null, null);
+      optimizer.set(0, "lr", 0.5);
+      optimizer.step();
+      assertTrue(w.get(0) < after);
+      optimizer.status(true);
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.set(1, "lr", 0.1));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.set(0, "grafting", 1));
+      assertThrows(ShampooException.State.class, () -> optimizer.set(0, "momentum", 0.5));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.get(0, "grafting"));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.stat("none"));
+      assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // there are no streams
+      assertRefused("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
+      assertThrows(
+          ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
+    }
+  }
+
+  @Test
+  void aParameterWithoutElementsIsBound() {
+    FloatBuffer w = Buffers.filled(4, 1);
+    try (Optimizer optimizer = make(Model.config(), new Param("empty", 0, 3), new Param("w", 4))) {
+      optimizer.bind("empty", Buffers.filled(0, 1), Buffers.filled(0, 1));
+      optimizer.bind("w", w, Buffers.filled(4, 1));
+      optimizer.step();
+      assertTrue(w.get(0) < 1);
+    }
+  }
+
+  @Test
+  void memoryOfTheHostIsNoneOfADevice() {
+    Memory memory = Memory.of(Buffers.filled(4, 1));
+    assertRefused("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
+    try (Config config = Model.config();
+        Plan plan = new Plan(config, new Place().device(DeviceType.CUDA))) {
+      plan.addParam("w", 4);
+      plan.finish();
+      if (!Shampoo.backends().get(1).usable()) {
+        assertThrows(ShampooException.Unsupported.class, () -> new Optimizer(plan));
+      }
+    }
+  }
+}
