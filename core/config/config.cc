@@ -2,61 +2,87 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/config.h"
 
-#include <algorithm>
-
 #include "core/base/text.h"
+#include "core/config/nearest_name.h"
 
 namespace shampoo {
 namespace {
-
-// How many letters must change to make one text of the other (Levenshtein), to name the key that was meant.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
 
 // Names that other optimizers have for the same.
 struct Alias {
   std::string_view name;
   const char* keys;
 };
-constexpr Alias kAliases[] = {{"learning_rate", "lr"},
-                              {"betas", "beta1 and beta2"},
-                              {"b1", "beta1"},
-                              {"b2", "grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
-                              {"eps", "grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
-                              {"nesterov", "use_nesterov"},
-                              {"wd", "weight_decay"},
-                              {"mask", "a parameter group of its own"},
-                              {"mu_dtype", "filtered_grad_dtype"},
-                              {"block_size", "max_preconditioner_dim"},
-                              {"root_inv_method", "root_method"}};
+constexpr Alias kAliases[] = {
+    {"learning_rate", "lr"},
+    {"step_size", "lr"},
+    {"betas", "beta1 and beta2"},
+    {"b1", "beta1"},
+    {"b2", "grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
+    {"shampoo_beta", "beta2"},
+    {"stats_decay", "beta2"},
+    {"eps", "grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"},
+    {"matrix_eps", "epsilon"},
+    {"matrix_epsilon", "epsilon"},
+    {"diagonal_eps", "grafting_epsilon"},
+    {"diagonal_epsilon", "grafting_epsilon"},
+    {"nesterov", "use_nesterov"},
+    {"wd", "weight_decay"},
+    {"decoupled_weight_decay", "weight_decay_type"},
+    {"use_decoupled_weight_decay", "weight_decay_type"},
+    {"weight_decouple", "weight_decay_type"},
+    {"mask", "a parameter group of its own"},
+    {"mu_dtype", "filtered_grad_dtype"},
+    {"preconditioner_dtype", "factor_dtype"},
+    {"block_size", "max_preconditioner_dim"},
+    {"max_precond_dim", "max_preconditioner_dim"},
+    {"merge_dims", "use_merge_dims"},
+    {"shape_interpretation", "use_merge_dims"},
+    {"best_effort_shape_interpretation", "use_merge_dims"},
+    {"update_freq", "precondition_frequency"},
+    {"update_frequency", "precondition_frequency"},
+    {"precond_freq", "precondition_frequency"},
+    {"precond_frequency", "precondition_frequency"},
+    {"precondition_every", "precondition_frequency"},
+    {"preconditioning_compute_steps", "precondition_frequency"},
+    {"root_inv_method", "root_method"},
+    {"inv_root_override", "inverse_root_override"},
+    {"exponent_override", "inverse_root_override"},
+    {"inverse_exponent_override", "inverse_root_override"},
+    {"inverse_failure_threshold", "root_failure_tolerance"},
+    {"track_root_inv_residuals", "track_root_residuals"},
+    {"graft_type", "grafting"},
+    {"grafting_type", "grafting"},
+    {"grafting_config", "grafting"},
+    {"bias_correction", "use_bias_correction"},
+    {"correct_bias", "use_bias_correction"},
+    {"communicate_params", "communicate"},
+    {"num_threads", "threads"},
+};
+
+// Options of other optimizers for which there is no key.
+struct AbsentOption {
+  std::string_view name;
+  const char* advice;
+};
+constexpr AbsentOption kAbsentOptions[] = {
+    {"statistics_compute_steps", "the factor matrices are updated in every step; leave it out"},
+    {"maximize", "pass gradients with the opposite sign"},
+    {"amsgrad", "it is not supported; leave it out"},
+};
 
 Status UnknownKey(std::string_view name) {
+  const std::string folded = FoldName(name);
   for (const Alias& alias : kAliases) {
-    if (name == alias.name) return Invalid("there is no key \"", name, "\": it is ", alias.keys, " here");
+    if (folded == alias.name) return Invalid("there is no key \"", name, "\": it is ", alias.keys, " here");
   }
-  const Key* nearest = nullptr;
-  size_t least = 4;  // further away is no spelling mistake
-  for (const Key& key : Keys()) {
-    const size_t distance = EditDistance(name, key.name);
-    if (distance < least) {
-      least = distance;
-      nearest = &key;
-    }
+  for (const AbsentOption& option : kAbsentOptions) {
+    if (folded == option.name) return Invalid("there is no key \"", name, "\": ", option.advice);
   }
+  NearestName nearest(name);
+  for (const Key& key : Keys()) nearest.Consider(key.name);
   return Invalid("there is no key \"", name, "\"",
-                 nearest == nullptr ? ";" : Cat(": did you mean ", nearest->name, "?"),
+                 nearest.found() == nullptr ? ";" : Cat(": did you mean ", nearest.found(), "?"),
                  " shampoo_config_describe_key lists all keys, as does docs/keys.md");
 }
 

@@ -3,16 +3,43 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/config/keys.h"
+#include "core/config/nearest_name.h"
 
 namespace shampoo {
 namespace {
 
+// Returns the value that a misspelled one stands for, such as adam for "AdamW" and f32 for "float32"; nullptr: none.
+const char* MeantValue(const Key& key, std::string_view given) {
+  if (given.size() >= 2 && given.front() == '"') given = given.substr(1, given.size() - 2);
+  const std::string folded = FoldName(given);
+  NearestName nearest(given);
+  if (std::string_view(key.default_text) == "auto" && folded == "auto") return "auto";
+  if (key.type == KeyType::kBool) {
+    for (const char* const value : {"true", "false"}) {
+      if (folded == value) return value;
+    }
+  }
+  if (key.type != KeyType::kChoice && key.type != KeyType::kDtype) return nullptr;
+  constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {
+      {"float32", "f32"}, {"float64", "f64"}, {"float16", "f16"}, {"bfloat16", "bf16"}};
+  for (const char* const choice : key.choices) {
+    for (const auto& [long_name, short_name] : kLongNames) {
+      if (folded == long_name && choice == short_name) return choice;
+    }
+    nearest.Consider(choice);
+  }
+  return nearest.found();
+}
+
 Status OutOfRange(const Key& key, std::string_view given) {
+  const char* const meant = MeantValue(key, given);
   return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type),
-                 key.choices.empty() ? ", " : ": ", RangeText(key));
+                 key.choices.empty() ? ", " : ": ", RangeText(key),
+                 meant == nullptr ? "" : Cat("; did you mean ", meant, "?"));
 }
 
 constexpr int64_t kExact = int64_t{1} << 53;  // up to here every integer is a double

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "errors_test_util.h"
 #include "key_table.h"
@@ -153,6 +154,66 @@ TEST_CASE("an unknown key is refused, and a near name is proposed") {
               {"\"a key that no one has\"", "shampoo_config_describe_key"});
   CHECK(std::string(shampoo_last_error()).find("did you mean") == std::string::npos);
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "", 1), SHAMPOO_E_INVALID, {"\"\""});
+  CheckUnchanged(config);
+}
+
+TEST_CASE("a key name that resembles no key gets no proposal") {
+  const ConfigPtr config = MakeChangedConfig();
+  for (const char* const name : {"foo", "kw", "x", "seed"}) {
+    CAPTURE(name);
+    CHECK_ERROR(shampoo_config_set_f64(config.get(), name, 1), SHAMPOO_E_INVALID, {"shampoo_config_describe_key"});
+    CHECK(std::string(shampoo_last_error()).find("did you mean") == std::string::npos);
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("a name that another optimizer uses is answered with the name of the key") {
+  const ConfigPtr config = MakeChangedConfig();
+  const struct {
+    const char* name;
+    const char* answer;
+  } cases[] = {
+      {"update_freq", "it is precondition_frequency here"},
+      {"preconditioning_compute_steps", "it is precondition_frequency here"},
+      {"precondition_every", "it is precondition_frequency here"},
+      {"stats_decay", "it is beta2 here"},
+      {"shampoo_beta", "it is beta2 here"},
+      {"matrix_epsilon", "it is epsilon here"},
+      {"graft_type", "it is grafting here"},
+      {"decoupled_weight_decay", "it is weight_decay_type here"},
+      {"Learning-Rate", "it is lr here"},
+      {"LR", "did you mean lr?"},
+      {"preconditionFrequency", "did you mean precondition_frequency?"},
+      {"statistics_compute_steps", "the factor matrices are updated in every step; leave it out"},
+      {"maximize", "pass gradients with the opposite sign"},
+  };
+  for (const auto& each : cases) {
+    CHECK_ERROR(shampoo_config_set_f64(config.get(), each.name, 1), SHAMPOO_E_INVALID, {each.name, each.answer});
+  }
+  CheckUnchanged(config);
+}
+
+TEST_CASE("a choice that is misspelled or in another case gets a proposal, and one that resembles none does not") {
+  const ConfigPtr config = MakeChangedConfig();
+  const struct {
+    const char* key;
+    const char* value;
+    const char* answer;
+  } cases[] = {
+      {"grafting", "adamw", "did you mean adam?"},      {"grafting", "Adam", "did you mean adam?"},
+      {"grafting", "RMSProp", "did you mean rmsprop?"}, {"root_method", "Higher-Order", "did you mean higher_order?"},
+      {"factor_dtype", "float32", "did you mean f32?"}, {"factor_dtype", "BF16", "did you mean bf16?"},
+      {"use_nesterov", "True", "did you mean true?"},   {"epsilon", "Auto", "did you mean auto?"},
+  };
+  for (const auto& each : cases) {
+    CHECK_ERROR(shampoo_config_set_str(config.get(), each.key, each.value), SHAMPOO_E_INVALID,
+                {each.key, each.value, each.answer});
+  }
+  for (const auto& [key, value] :
+       {std::pair("grafting", "lion"), std::pair("lr", "fast"), std::pair("threads", "all")}) {
+    CHECK_ERROR(shampoo_config_set_str(config.get(), key, value), SHAMPOO_E_INVALID, {key, value, "expected"});
+    CHECK(std::string(shampoo_last_error()).find("did you mean") == std::string::npos);
+  }
   CheckUnchanged(config);
 }
 

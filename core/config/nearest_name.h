@@ -1,0 +1,29 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace shampoo {
+
+// Returns a name in lower case and with _ for -, for comparisons that ignore how it is spelled.
+std::string FoldName(std::string_view name);
+
+// Finds the name that was meant by a misspelled one: the one with the smallest edit distance.
+class NearestName {
+ public:
+  explicit NearestName(std::string_view name) : name_(FoldName(name)) {}
+
+  void Consider(const char* candidate);
+  // Returns nullptr if no candidate is close: a distance of at most 3, and of at most half of the candidate.
+  const char* found() const { return found_; }
+
+ private:
+  std::string name_;
+  const char* found_ = nullptr;
+  size_t least_ = 4;
+};
+
+}  // namespace shampoo
