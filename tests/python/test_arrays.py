@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import weakref
 from typing import Any
 
@@ -50,22 +51,109 @@ def grid(dtype: Any = np.float32) -> np.ndarray:
 def test_wrong_arrays_are_refused_by_name(wrap: Any) -> None:
     who = "gradient of 'layer.weight': "
     refused(who + "dtype float64", wrap(np.ones((4, 3))))
+    refused(who + 'dtype float64, .* float32; to use float64, make it with grad_dtype="float64"', wrap(np.ones((4, 3))))
     refused(who + "dtype int32", wrap(np.ones((4, 3), np.int32)))
     refused(who + r"shape \(3, 4\), and the parameter has \(4, 3\)", wrap(np.ones((3, 4), np.float32)))
     refused(who + r"shape \(12,\)", wrap(np.ones(12, np.float32)))
 
 
 @pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
-def test_strides_are_checked(wrap: Any) -> None:
-    who = "gradient of 'layer.weight': its strides"
-    refused(who, wrap(grid()[::2, ::2]))
-    refused(who, wrap(grid()[:4, :3]))
-    refused(who, wrap(np.asfortranarray(np.ones((4, 3), np.float32))))
-    if wrap not in (OnlyDlpack, OldDlpack):  # what is read-only NumPy does not give to all of them
-        refused(who, np.broadcast_to(np.ones(3, np.float32), (4, 3)))
+def test_parameters_that_are_not_row_major_are_refused(wrap: Any) -> None:
+    for array in (grid()[::2, ::2], grid()[:4, :3], np.asfortranarray(np.ones((4, 3), np.float32)), grid()[::-1]):
+        with pytest.raises(ValueError, match=r"parameter 'w': its strides .* numpy\.ascontiguousarray.*memory_format"):
+            libshampoo.Optimizer({"w": wrap(array)})
+    opt = libshampoo.Optimizer({"w": np.ones((4, 3), np.float32)})
+    with pytest.raises(ValueError, match=r"output of 'w': its strides .* numpy\.ascontiguousarray"):
+        opt.bind(out={"w": wrap(grid()[:4, :3])})
     # A dim of 1 has a stride that means nothing.
     w = np.ones((4, 1), np.float32)
     libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
+
+
+def same_bits(grads: list[Any], dtype: Any) -> None:
+    """Check that steps with these gradients have the bits of steps with row-major copies."""
+    shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
+    arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
+    given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))
+    one, other = (libshampoo.Optimizer(params, lr=0.5) for params in (given, copied))
+    for _ in range(2):
+        one.step(grads)
+        other.step([np.array(array, order="C") for array in arrays])
+    assert [array.tobytes() for array in given] == [array.tobytes() for array in copied]
+    assert all((array != 2).any() for array in given if array.size > 0)
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, OnlyDlpack, OldDlpack], ids=["numpy", "dlpack", "old_dlpack"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> None:
+    if dtype == "bfloat16" and wrap in (OnlyDlpack, OldDlpack):
+        pytest.skip("NumPy has no DLPack of bfloat16")
+    kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
+
+    def numbers(*shape: int) -> np.ndarray:
+        return np.random.default_rng(1).standard_normal(shape).astype(kind)
+
+    same_bits(
+        [wrap(array) for array in (
+            numbers(70, 50).T, numbers(8, 6)[::2, ::2], numbers(8, 6)[::-1, ::-1], numbers(9)[::-2],
+            numbers(2, 3, 4, 5).transpose(0, 2, 3, 1), numbers(2, 3, 4, 5).transpose(3, 2, 1, 0),
+            numbers(3, 1, 5).T, numbers(4, 0, 3).T, numbers(5, 7)[:, 2],
+        )], kind,
+    )  # fmt: skip
+    if wrap not in (OnlyDlpack, OldDlpack):  # NumPy has DLPack of read-only arrays since 2.1, in the newer form alone
+        frozen = numbers(4, 6).T
+        frozen.setflags(write=False)
+        same_bits([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
+
+
+def test_a_gradient_is_copied_when_it_is_passed() -> None:
+    w, source = np.zeros((4, 3), np.float32), np.ones((3, 4), np.float32)
+    kept = weakref.ref(source)
+    opt = libshampoo.Optimizer([w], lr=0.5, grafting="sgd", beta1=0.0)
+    opt.bind(grads=[source.T])
+    source[:] = np.nan
+    del source
+    gc.collect()
+    assert kept() is None, "the copy needs the array no more"
+    opt.step()
+    assert np.isfinite(w).all() and (w != 0).all()
+    # A view of the parameter itself can be a gradient: it is copied before anything is written.
+    square = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    libshampoo.Optimizer([square], lr=0.1).step([square.T])
+
+
+def test_tensors_of_pytorch_that_are_not_row_major() -> None:
+    torch = pytest.importorskip("torch")
+    w = torch.ones(2, 3, 4, 4)
+    opt = libshampoo.Optimizer([w], lr=0.5)
+    opt.step([torch.ones(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)])
+    opt.step([torch.ones(1).expand(2, 3, 4, 4)])
+    assert (w < 1).all()
+    with pytest.raises(ValueError, match="its strides"):
+        libshampoo.Optimizer([w.contiguous(memory_format=torch.channels_last)])
+
+
+@pytest.mark.parametrize("package", ["numpy", "jax", "torch"])
+def test_gradients_of_16_bits_of_parameters_of_32(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    kind = bfloat16()
+    grad: Any = np.ones((4, 3), kind)
+    dtype: Any = kind
+    if package == "jax":
+        import jax.numpy
+
+        grad, dtype = jax.numpy.ones((4, 3), jax.numpy.bfloat16), jax.numpy.bfloat16
+    elif package == "torch":
+        import torch
+
+        grad, dtype = torch.ones(4, 3, dtype=torch.bfloat16), torch.bfloat16
+    for name in ("bfloat16", "bf16", dtype):
+        w = np.ones((4, 3), np.float32)
+        libshampoo.Optimizer([w], lr=0.5, grad_dtype=name).step([grad])
+        assert (w < 1).all()
+    with pytest.raises(ValueError, match='dtype bfloat16, .* made for float32; .* make it with grad_dtype="bfloat16"'):
+        libshampoo.Optimizer([w]).step([grad])
 
 
 def test_other_orders_and_devices_are_refused() -> None:
@@ -77,6 +165,8 @@ def test_other_orders_and_devices_are_refused() -> None:
         opt.step({"v": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="2 arrays, and there are 1"):
         opt.step([np.ones(3, np.float32)] * 2)
+    with pytest.raises(ValueError, match='output of .* make it with out_dtype="float64"'):
+        opt.bind(out=[np.ones(3)])
     with pytest.raises(TypeError, match="gradient of 'w': list is no array"):
         opt.step({"w": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match='device "tpu"|device .tpu'):
@@ -86,7 +176,7 @@ def test_other_orders_and_devices_are_refused() -> None:
 def test_what_cannot_be_written_is_refused() -> None:
     frozen = np.ones(3, np.float32)
     frozen.setflags(write=False)
-    with pytest.raises(ValueError, match="parameter 'w': read-only"):
+    with pytest.raises(ValueError, match="parameter 'w': read-only, .* NumPy array .* output=.updates.*libshampoo.jax"):
         libshampoo.Optimizer({"w": frozen})
     of_jax = type("ArrayImpl", (OnlyDlpack,), {"__module__": "jaxlib._jax"})
     with pytest.raises(ValueError, match="parameter 'w': read-only"):
@@ -144,6 +234,50 @@ def test_tensors_that_are_trained() -> None:
     assert (w < 1).all()
 
 
+def test_tensors_of_paddle() -> None:
+    """They have no number of the CPU; parameters refuse DLPack, as they are trained."""
+
+    class Tensor(OnlyDlpack):
+        stop_gradient = True
+
+        def __init__(self, array: np.ndarray) -> None:
+            super().__init__(array, (1, None))  # type: ignore[arg-type]
+
+    class Parameter(Tensor):
+        stop_gradient = False
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise RuntimeError("Can't export Tensor that requires gradient, use tensor.detach() instead.")
+
+        def detach(self) -> Tensor:
+            return Tensor(self.array)
+
+    w = np.ones(3, np.float32)
+    libshampoo.Optimizer([Parameter(w)], lr=0.5).step([Tensor(np.ones(3, np.float32))])
+    assert (w < 1).all()
+
+
+def test_variables_of_tensorflow() -> None:
+    class Variable:
+        def numpy(self) -> Any:
+            return np.ones(3, np.float32)
+
+        def assign(self, value: Any) -> None:
+            pass
+
+    with pytest.raises(TypeError, match=r"parameter 'w': Variable .* pass NumPy arrays, .* variable\.assign\(array\)"):
+        libshampoo.Optimizer({"w": Variable()})
+    eager = type("EagerTensor", (OnlyDlpack,), {"__module__": "tensorflow.python.framework.ops"})
+    with pytest.raises(ValueError, match=r"parameter 'w': read-only, .* NumPy array .* variable\.assign\(array\)"):
+        libshampoo.Optimizer({"w": eager(np.ones(3, np.float32))})
+    w = np.ones(3, np.float32)
+    libshampoo.Optimizer([w], lr=0.5).step([eager(np.ones(3, np.float32))])
+    assert (w < 1).all()
+    tensor = type("Tensor", (Variable,), {"__module__": "tinygrad.tensor"})
+    with pytest.raises(TypeError, match="parameter 'w': Tensor of tinygrad: use libshampoo.tinygrad.Shampoo"):
+        libshampoo.Optimizer({"w": tensor()})
+
+
 def test_what_is_written_overlaps_nothing() -> None:
     whole = np.ones(24, np.float32)
     w, v = whole[:4], whole[4:8]
@@ -187,7 +321,7 @@ def test_a_failing_bind_changes_nothing() -> None:
     opt.bind(grads=[grad])
     before = opt._buffers.views
     with pytest.raises(ValueError):
-        opt.bind(grads=[grad.T])
+        opt.bind(grads=[grad[:2]])
     assert opt._buffers.views is before
 
 
@@ -244,6 +378,8 @@ def test_errors_of_other_packages_come_through() -> None:
 
     with pytest.raises(TypeError, match=r"weights: __dlpack_device__ gave \[1, 0\], not two integers"):
         _native.View(Listed(np.ones(3, np.float32)), "weights")
+    with pytest.raises(TypeError, match=r"weights: __dlpack_device__ gave \(1, 'a'\), not two integers"):
+        _native.View(OnlyDlpack(np.ones(3, np.float32), (1, "a")), "weights")  # type: ignore[arg-type]
 
     class Property:
         @property

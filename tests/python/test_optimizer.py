@@ -10,6 +10,7 @@ import pickle
 import sys
 import weakref
 from pathlib import Path
+from typing import Any
 
 import libshampoo
 import numpy as np
@@ -73,8 +74,77 @@ def test_groups_have_keys_of_their_own() -> None:
     assert opt.param_groups[0]["grafting"] == dict(opt.param_groups[0])["grafting"]
     with pytest.raises(ValueError, match="grafting: fixed"):
         opt.param_groups[0]["grafting"] = "adam"
-    with pytest.raises(KeyError):
-        opt.param_groups[0]["rl"]
+    with pytest.raises(KeyError, match='there is no key "learning_rate": it is lr here'):
+        opt.param_groups[0]["learning_rate"]
+    with pytest.raises(KeyError, match="it is lr here"):
+        opt.param_groups[0]["learning_rate"] = 1
+    assert "learning_rate" not in opt.param_groups[0]
+
+
+def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
+    values = params()
+    groups = [{"params": {name: value}} for name, value in values.items()]
+    opt = libshampoo.Optimizer(groups, root_relative_epsilon=0, epsilon=1e-9, momentum=0.5)
+    for name, key in libshampoo.KEYS.items():
+        if not key.changeable:
+            continue
+        value = 0.25 if name != "root_relative_epsilon" else 0.0
+        setattr(opt, name, value)
+        assert [group[name] for group in opt.param_groups] == [value, value], name
+        assert getattr(opt, name) == value
+    with pytest.raises(ValueError, match="weight_decay"):
+        opt.weight_decay = -1
+    with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number, >= 0"):
+        opt.weight_decay = "much"
+
+
+def test_unknown_attributes_are_refused() -> None:
+    opt: Any = libshampoo.Optimizer(params())
+    with pytest.raises(AttributeError, match='there is no key "learning_rate": it is lr here'):
+        opt.learning_rate = 5
+    with pytest.raises(AttributeError, match='there is no key "beta3": did you mean beta1'):
+        opt.beta3 = 7
+    with pytest.raises(AttributeError, match="an Optimizer has no attribute 'remark'"):
+        opt.remark = "mine"
+    with pytest.raises(AttributeError, match="key grafting: fixed when an optimizer is made"):
+        opt.grafting = "sgd"
+    with pytest.raises(AttributeError):
+        opt.param_groups = []
+    with pytest.raises(AttributeError, match=r'has no attribute .grafting.: .* param_groups\[0\]\["grafting"\]'):
+        opt.grafting  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'learning_rate'$"):
+        opt.learning_rate  # noqa: B018
+    opt.step([None, None])
+
+
+def test_a_subclass_has_attributes_of_its_own() -> None:
+    class Scheduled(libshampoo.Optimizer):
+        beta3 = 0.5
+        grafting = "declared"
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self.rates = [0.5, 0.25]
+            super().__init__(*args, **options)
+            self.remark = "mine"
+
+        def step(self, *args: Any, **options: Any) -> None:
+            self.lr = self.rates.pop(0)
+            super().step(*args, **options)
+
+    opt: Any = Scheduled(params())
+    opt.step([None, None])
+    opt.beta3, opt.grafting = 0.75, "own"
+    assert (opt.lr, opt.remark, opt.beta3, opt.grafting) == (0.5, "mine", 0.75, "own")
+    with pytest.raises(AttributeError, match="key root_method: fixed"):
+        opt.root_method = "newton"
+
+
+def test_shampoo_is_another_name_of_the_optimizer() -> None:
+    assert libshampoo.Shampoo is libshampoo.Optimizer
+    names = set(dir(libshampoo))
+    assert {"Optimizer", "Shampoo", "Param", "plan", "KEYS", "__version__"} <= names
+    assert not names & {"annotations", "buffers", "groups", "keys", "params", "state", "text", "log", "dtypes"}
+    assert set(libshampoo.__all__) <= names
 
 
 def test_a_bound_learning_rate_is_read_by_each_step() -> None:
@@ -124,6 +194,74 @@ def test_unknown_keys_are_refused_with_a_near_one() -> None:
         libshampoo.Optimizer(params(), graftin="adam")
     with pytest.raises(TypeError, match='"l": did you mean lr'):
         libshampoo.Optimizer([{"params": params(), "l": 1}])
+    for name in ("update_freq", "precondition_every", "preconditioning_compute_steps"):
+        with pytest.raises(TypeError, match=f'there is no key "{name}": it is precondition_frequency here'):
+            libshampoo.Optimizer(params(), **{name: 10})
+    for name in ("foo", "kw"):
+        with pytest.raises(TypeError, match=f'there is no key "{name}"; libshampoo.KEYS has all keys'):
+            libshampoo.Optimizer(params(), **{name: 10})
+
+
+def test_values_of_the_wrong_type_name_their_key() -> None:
+    def schedule(count: int) -> float:
+        return 0.1
+
+    with pytest.raises(TypeError, match=r"key lr: .* for a schedule set opt\.lr before each step \(libshampoo\.jax"):
+        libshampoo.Optimizer(params(), lr=schedule)
+    with pytest.raises(TypeError, match=r"key weight_decay: .* for a schedule set opt\.weight_decay before each step$"):
+        libshampoo.Optimizer(params(), weight_decay=schedule)
+    with pytest.raises(TypeError, match=r"key lr: .* for a schedule set opt\.lr"):
+        libshampoo.Optimizer(params()).lr = schedule
+    with pytest.raises(TypeError, match="key lr: the value None is not allowed: expected a number, >= 0; leave"):
+        libshampoo.Optimizer(params(), lr=None)
+    for name, value in (("lr", [1, 2]), ("momentum", np.ones(0)), ("use_nesterov", None), ("grafting", None),
+                        ("grafting", schedule), ("precondition_frequency", None), ("beta1", {})):  # fmt: skip
+        with pytest.raises(TypeError, match=f"key {name}: the value .* is not allowed: expected "):
+            libshampoo.Optimizer(params(), **{name: value})
+    for threads in (None, "all", 1.5):
+        with pytest.raises(TypeError, match="threads: the value .* is not allowed: expected an integer"):
+            libshampoo.Optimizer(params(), threads=threads)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='key grafting: .* did you mean adam[?]'):
+        libshampoo.Optimizer(params(), grafting="AdamW")
+    opt = libshampoo.Optimizer(params(), epsilon=None, factor_dtype=None)  # their defaults are "auto"
+    assert opt.param_groups[0]["factor_dtype"] == "auto"
+
+
+def test_an_empty_mapping_of_gradients_is_refused() -> None:
+    opt = libshampoo.Optimizer(params())
+    for empty in ({}, {"layer": {}}):
+        with pytest.raises(ValueError, match="gradients: the mapping is empty: expected the gradient of at least one"):
+            opt.step(empty)
+        with pytest.raises(ValueError, match="the mapping is empty"):
+            opt.bind(grads=empty)
+    with pytest.raises(ValueError, match="0 arrays, and there are 2 parameters"):
+        opt.step([])
+    opt.step([None, None])
+    opt.step({"layer.weight": None})
+    opt.bind(grads=None)
+    assert opt.stats()["steps"] == 2
+
+
+def test_mappings_can_be_nested() -> None:
+    w, b, v = (np.ones(shape, np.float32) for shape in ((4, 3), (4,), (3,)))
+    opt = libshampoo.Optimizer({"layer": {"w": w, "b": b}, "head": {"deep": {"v": v}}}, lr=0.5)
+    assert opt.plan.names == ["layer/w", "layer/b", "head/deep/v"]
+    opt.step({"layer": {"w": np.ones((4, 3), np.float32)}, "head": {"deep": {"v": np.ones(3, np.float32)}}})
+    assert (w < 1).all() and (v < 1).all() and (b == 1).all()
+    opt.step({"layer/b": np.ones(4, np.float32)})
+    assert (b < 1).all()
+    assert any(key.startswith("layer/w/0/") for key in opt.state_dict())
+    assert libshampoo.plan({"layer": {"w": (4, 3)}}).names == ["layer/w"]
+    groups = libshampoo.Optimizer([{"params": {"layer": {"w": w}}}, {"params": [("head", {"v": v})], "lr": 0.5}])
+    assert groups.plan.names == ["layer/w", "head/v"]
+    with pytest.raises(ValueError, match='"a/b": the name is taken'):
+        libshampoo.Optimizer({"a/b": w, "a": {"b": v}})
+    with pytest.raises(ValueError, match="gradient of 'layer/x': there is no parameter of this name"):
+        opt.step({"layer": {"x": b}})
+    with pytest.raises(TypeError, match="the name 7 is no string"):
+        opt.step({"layer": {7: b}})
+    with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping: .* groups, .* "params"'):
+        libshampoo.Optimizer([w, {"b": b}])
 
 
 def test_values_of_keys() -> None:
@@ -229,15 +367,6 @@ def test_paths_may_be_of_any_kind(tmp_path: Path) -> None:
         libshampoo.cuda.load(os.fsencode(tmp_path / "nothing"))
 
 
-@pytest.mark.parametrize("level", [logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG])
-def test_levels_of_logging(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(libshampoo._native, "shampoo_set_log", lambda callback, most: told.append(most))
-    libshampoo.set_log_level(level)
-    libshampoo.set_log_level(3 - (level - logging.DEBUG) // 10)
-    assert told[0] == told[1]
-
-
 def test_repr_needs_no_lock() -> None:
     opt = libshampoo.Optimizer(params())
     with opt._using():
@@ -265,6 +394,14 @@ def test_a_plan_tells_memory_blocks_and_owners() -> None:
     assert shard.blocks[0].shape == (4, 4)
 
 
+def test_a_block_of_a_flat_shard_counts_from_its_start() -> None:
+    whole = libshampoo.plan({"w": (8, 4)}).blocks[0]
+    assert (whole.form, whole.shape, whole.stride, whole.offset) == (0, (8, 4), (4, 1), 0)
+    flat = libshampoo.Param((16,), shape=(8, 4), flat_offset=16)
+    (block,) = libshampoo.plan({"w": flat}, shard=(1, 2)).blocks
+    assert (block.form, block.shape, block.stride, block.offset) == (1, (4, 4), (4, 1), 0)
+
+
 def test_bfloat16_comes_back_without_ml_dtypes() -> None:
     kind = bfloat16()
     opt = libshampoo.Optimizer({"w": np.ones((4, 3), kind)}, momentum=0.9, momentum_dtype="bf16", factor_dtype="bf16")
@@ -279,10 +416,35 @@ def test_bfloat16_comes_back_without_ml_dtypes() -> None:
     }
 
 
-def test_warnings_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
+    """Their levels are those of logging alone, and each record has its text as it is."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
-        libshampoo.plan(params(), use_nesterov=True)
-    assert "nesterov" in caplog.text
+        libshampoo.Optimizer(params(), use_nesterov=True)
+    assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "libshampoo"):
+        opt = libshampoo.Optimizer({"100 %s %d": np.ones((40, 20), np.float32)}, track_root_residuals=True)
+        for _ in range(30):
+            opt.step([np.random.default_rng(1).standard_normal((40, 20)).astype(np.float32)])
+    assert caplog.records and {record.levelno for record in caplog.records} == {logging.INFO}
+    assert all(record.args == () and record.msg == record.getMessage() for record in caplog.records)
+    assert "100 %s %d" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.ERROR, "libshampoo"):
+        libshampoo.Optimizer(params(), use_nesterov=True)
+    assert not caplog.records
+
+
+def test_a_step_has_no_messages_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library hands messages of all levels over, each of which needs the GIL."""
+    opt = libshampoo.Optimizer(params())
+    found: list[str] = []
+    monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))
+    libshampoo.Optimizer(params())
+    assert len(found) == 1  # of making one
+    for _ in range(50):
+        opt.step(list(params().values()))
+    assert len(found) == 1
 
 
 def test_state_comes_back() -> None:

@@ -142,6 +142,21 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     assert "UnsupportedError" in found.stderr and "is no CUDA backend" in found.stderr
 
 
+EXIT_PROGRAM = """
+import sys, numpy, libshampoo
+opt = libshampoo.Optimizer({"w": numpy.ones((4, 3), numpy.float32)}, threads=2)
+opt.step({"w": numpy.ones((4, 3), numpy.float32)})
+keep = getattr(sys.modules[sys.argv[1]], "__dict__", None)
+keep["kept"] = opt
+"""
+
+
+@pytest.mark.parametrize("module", ["__main__", "numpy", "builtins", "sys", "libshampoo.optimizer", "threading"])
+def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", EXIT_PROGRAM, module], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_why_cuda_cannot_be_used() -> None:
     text = libshampoo.cuda.why_not()
     if text:

@@ -197,9 +197,6 @@ def test_what_is_no_gradient_is_refused_by_name() -> None:
     weight, table = torch.nn.Parameter(torch.ones(4, 3)), torch.nn.Embedding(5, 3, sparse=True)
     opt = Shampoo([("w", weight), ("table", table.weight)])
     before = table.weight.detach().clone()
-    weight.grad = torch.ones(3, 4).t()
-    with pytest.raises(ValueError, match="gradient of 'w': its strides"):
-        opt.step()
     weight.grad = torch.ones(4, 3)
     table(torch.tensor([1, 2])).sum().backward()
     with pytest.raises(ValueError, match="gradient of 'table': layout torch.sparse_coo"):

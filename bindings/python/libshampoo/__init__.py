@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo optimizers on arrays of NumPy, PyTorch and others with DLPack, without a copy.
+"""Shampoo optimizers on arrays of NumPy, PyTorch and other packages with DLPack, without a copy.
 
-``Optimizer`` steps arrays in place, or beside read-only ones gives their updates; ``plan`` tells before what it will
-cost; ``KEYS`` has every hyper-parameter with its documentation. docs/python.md is the guide.
+``Optimizer``, also named ``Shampoo``, steps arrays in place, or computes the updates of read-only ones. ``plan``
+predicts memory and work before an optimizer is made. ``KEYS`` has every hyper-parameter with its documentation.
+docs/python.md is the guide.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from . import _native
 _native.start(_native)  # an ImportError where the library is of another version: before anything uses it
 
 from . import cuda, errors
+from . import log as _log  # noqa: F401  its messages begin
 from .checkpoint import load, save
 from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (
@@ -28,7 +30,6 @@ from .errors import (
 )
 from .groups import Group
 from .keys import KEYS, Key, help_text
-from .log import set_log_level
 from .optimizer import Optimizer
 from .params import Param
 from .plan import Block, Plan, plan
@@ -36,14 +37,22 @@ from .plan import Block, Plan, plan
 __all__ = [
     "KEYS", "Block", "CallableComm", "CommError", "Communicator", "DeviceError", "Error", "FileError", "Group",
     "InternalError", "InvalidError", "Key", "MpiComm", "NativeComm", "NcclComm", "NumericError", "Optimizer",
-    "OutOfMemoryError", "Param", "Plan", "StateError", "UnsupportedError", "build_info", "cuda", "errors",
-    "help_text", "load", "plan", "save", "set_log_level",
+    "OutOfMemoryError", "Param", "Plan", "Shampoo", "StateError", "UnsupportedError", "build_info", "cuda", "errors",
+    "help_text", "load", "plan", "save",
 ]  # fmt: skip
+
+#: Another name of Optimizer: that of the optimizers in libshampoo.torch and libshampoo.tinygrad.
+Shampoo = Optimizer
 
 _version = _native.shampoo_version()
 __version__ = f"{_version // 10000}.{_version // 100 % 100}.{_version % 100}"
 
 
 def build_info() -> str:
-    """Tell what the library is, as JSON: its version, compiler, BLAS and features, for logs and bug reports."""
+    """Describe the library as JSON: its version, compiler, BLAS and features, for logs and bug reports."""
     return _native.shampoo_build_info()
+
+
+def __dir__() -> list[str]:
+    """List the public names, and the adapters that are imported."""
+    return sorted([*__all__, "__version__", *(name for name in ("jax", "tinygrad", "torch") if name in globals())])

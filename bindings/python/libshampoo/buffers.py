@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .params import Described, is_array
+from .params import Described, flatten, is_array
 
 PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
@@ -39,23 +39,35 @@ class Buffers:
         self._retired: list[Views] = []
 
     def check(self, role: int, views: Views) -> Views:
-        """Refuse a view that a step cannot take; the message names the parameter."""
+        """Return the views to bind: gradients on the CPU that are not row-major are copied.
+
+        Raises
+        ------
+        ValueError
+            A step cannot use an array; the message names the parameter.
+        """
         labels, dtypes = self._labels[role], self._dtypes[role]
-        for number, view in enumerate(views):
-            if view is not None:
-                view.check(labels[number], dtypes[number], self._shapes[number], *self._device, role in (OUT, COPY))
-        return views
+        return [
+            None if view is None else view.check(labels[k], dtypes[k], self._shapes[k], *self._device, role)
+            for k, view in enumerate(views)
+        ]
 
     def read(self, role: int, arrays: Any, stream: int) -> Views:
-        """Look at arrays of one role: a sequence of all, or a mapping by name.
+        """Read the arrays of one role: a sequence of all, or a mapping by name, which may be nested.
 
-        What is missing in a mapping has no gradient; of the other roles it stays as it is.
+        A parameter that a mapping leaves out has no gradient; its arrays of other roles stay as they are.
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):
             if role != GRAD:
                 items = list(self.views[role])
-            for name, array in arrays.items():
+            named = list(flatten(arrays, ROLES[role]))
+            if role == GRAD and not named:
+                raise ValueError(
+                    "gradients: the mapping is empty: expected the gradient of at least one parameter, by name; for "
+                    "a parameter without a gradient pass None"
+                )
+            for name, array in named:
                 if name not in self._index:
                     raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
                 items[self._index[name]] = array
@@ -94,7 +106,11 @@ class Buffers:
             written, readers = [], [GRAD, PARAM]
             for number, (param, out) in enumerate(zip(views[PARAM], views[OUT], strict=True)):
                 if param is not None and out is param and param.readonly:
-                    raise ValueError(f"{self._labels[PARAM][number]}: read-only, and a step writes to it")
+                    raise ValueError(
+                        f"{self._labels[PARAM][number]}: read-only, and a step writes to it: pass a NumPy array that "
+                        "can be written and keep it as the parameter (in TensorFlow, assign it back after each step: "
+                        'variable.assign(array)), or use output="updates"; for JAX there is libshampoo.jax'
+                    )
             for role in (OUT, COPY):
                 for number, view in enumerate(views[role]):
                     if view is not None and view.nbytes > 0:

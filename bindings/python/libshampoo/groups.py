@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import _native
 from .errors import InvalidError, StateError
-from .keys import KEYS, read_key
+from .keys import KEYS, fixed_key, read_key, to_number, unknown_key
 from .text import count_text
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ Value = float | int | bool | str
 class Group(MutableMapping[str, Value]):
     """Hyper-parameters of one group, as a mapping: ``opt.param_groups[0]["lr"] = 0.1``.
 
-    Those that can be changed between steps are told by ``libshampoo.KEYS[name].changeable``.
+    ``libshampoo.KEYS[name].changeable`` says whether a key can be changed between steps.
 
     Attributes
     ----------
     names : list of str
-        Of the parameters of the group.
+        Names of the parameters of the group.
     """
 
     def __init__(self, optimizer: Optimizer, number: int, config: _native.shampoo_config, names: list[str]) -> None:
@@ -49,7 +49,7 @@ class Group(MutableMapping[str, Value]):
 
     def __getitem__(self, name: str) -> Value:
         if name not in KEYS:
-            raise KeyError(name)
+            raise KeyError(unknown_key(name))
         kind = KEYS[name].value_type
         if kind not in ("f64", "i64", "bool"):
             return read_key(self._config, name)
@@ -62,11 +62,12 @@ class Group(MutableMapping[str, Value]):
 
     def __setitem__(self, name: str, value: Value) -> None:
         if name not in KEYS:
-            raise KeyError(name)
+            raise KeyError(unknown_key(name))
         if not KEYS[name].changeable:
-            raise ValueError(f"key {name}: fixed when an optimizer is made; libshampoo.KEYS tells which are changeable")
+            raise ValueError(fixed_key(name))
+        number = to_number(name, value)
         with self._using() as handle:
-            _native.shampoo_optimizer_set(handle, self._number, name, float(value))
+            _native.shampoo_optimizer_set(handle, self._number, name, number)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("a key cannot be deleted")

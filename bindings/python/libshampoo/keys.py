@@ -64,19 +64,60 @@ def help_text(name: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def check_name(name: str) -> None:
-    """Refuse what is no key, as the library does: with what it is called here, or a key of a similar name."""
-    if name in KEYS:
-        return
+def unknown_key(name: str) -> str:
+    """Return the message for a name that is no key; it names the key that was probably meant."""
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:
-        raise TypeError(str(error).replace("shampoo_config_describe_key lists", "libshampoo.KEYS has")) from None
+        return str(error).replace("shampoo_config_describe_key lists", "libshampoo.KEYS has")
+    raise AssertionError(f"{name} is a key")
+
+
+def fixed_key(name: str) -> str:
+    """Return the message for a key that cannot be changed between steps."""
+    return f"key {name}: fixed when an optimizer is made; libshampoo.KEYS[name].changeable says which can be changed"
+
+
+def check_name(name: str) -> None:
+    """Raise TypeError for a name that is no key."""
+    if name not in KEYS:
+        raise TypeError(unknown_key(name))
+
+
+def _wrong_type(key: Key, value: Any) -> TypeError:
+    kind = {"f64": "a number,", "i64": "an integer,", "bool": "a bool,", "choice": "one of", "list": "integers,"}
+    expected = f"{kind.get(key.value_type, key.value_type)} {key.range}"
+    text = f"key {key.name}: the value {value!r} is not allowed: expected {expected}"
+    if value is None:
+        text += f"; leave the key out for its default, {key.default}"
+    elif callable(value) and key.changeable:
+        text += f"; for a schedule set opt.{key.name} before each step"
+        if key.name == "lr":
+            text += " (libshampoo.jax.shampoo takes the schedule itself)"
+    return TypeError(text)
+
+
+def to_number(name: str, value: Any) -> float:
+    """Convert the value of a key with a floating-point value.
+
+    Raises
+    ------
+    TypeError
+        It is no number; the message names the key.
+    """
+    try:
+        if callable(value):
+            raise TypeError("a function")
+        return float(value)
+    except Exception as error:  # arrays of several elements raise errors of their own packages
+        raise _wrong_type(KEYS[name], value) from error
 
 
 def _text(key: Key, value: Any) -> str:
-    if value is None:
+    if value is None and key.default == "auto":
         return "auto"
+    if value is None or (callable(value) and key.value_type != "dtype"):
+        raise _wrong_type(key, value)
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # NumPy has one of its own
         return "true" if value else "false"
     if key.value_type == "dtype":
@@ -89,17 +130,17 @@ def _text(key: Key, value: Any) -> str:
 
 
 def _integer(value: Any) -> str:
-    """Write 10, numpy.int64(10) and 10.0 alike; what is no integer as it is, for the library to refuse."""
+    """Write 10, numpy.int64(10) and 10.0 alike. Anything else is written as it is; the library refuses it."""
     whole = isinstance(value, Real) and value == value // 1
     return str(int(value) if whole else value)
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key from a number, a bool, a text, a dtype, a sequence of integers, or None for "auto"."""
+    """Set a key from a number, a bool, a text, a dtype, a sequence of integers, or None for a default of "auto"."""
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:
-        _native.shampoo_config_set_f64(config, name, float(value))
+        _native.shampoo_config_set_f64(config, name, to_number(name, value))
     else:
         _native.shampoo_config_set_str(config, name, _text(key, value))
 

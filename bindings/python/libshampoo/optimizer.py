@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native, state
 from .buffers import COPY, GRAD, OUT, PARAM, Buffers, Views
@@ -16,6 +17,7 @@ from .comm import MpiComm, connect, wrap
 from .device import dlpack_stream, find_device
 from .errors import StateError
 from .groups import Group
+from .keys import KEYS, fixed_key, unknown_key
 from .params import describe, split_groups
 from .plan import Plan, plan_desc
 
@@ -28,19 +30,37 @@ STATS = (
 )  # fmt: skip
 
 
-class Optimizer:
-    """A Shampoo optimizer, which steps the caller's arrays where they are.
+def _key_attribute(name: str) -> Any:
+    """Make a property for a key: reading gives the value of the first group, setting changes all groups."""
 
-    One optimizer is used by one thread at a time; different ones by different threads at once. Make it after a fork,
-    not before.
+    def get(optimizer: Optimizer) -> Any:
+        return optimizer.param_groups[0][name]
+
+    def put(optimizer: Optimizer, value: Any) -> None:
+        for group in optimizer.param_groups:
+            group[name] = value
+
+    return property(get, put, doc=f"{KEYS[name].doc}\n\nThe value of the first group; setting it changes all groups.")
+
+
+class Optimizer:
+    """A Shampoo optimizer that steps the caller's arrays in place. ``libshampoo.Shampoo`` is the same class.
+
+    One optimizer is used by one thread at a time; several threads can use different optimizers at the same time. Make
+    it after a fork, not before.
+
+    Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``: reading one gives the
+    value of the first group, and setting one changes all groups. Other attributes cannot be set on an ``Optimizer``.
+    A subclass can set attributes of its own; one with the name of a key must be declared in the class.
 
     Parameters
     ----------
     params
         A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
-        with ``"params"``, and keys of their own. Arrays are of NumPy or have DLPack, dense and row-major, of float32,
-        float64, float16 or bfloat16; ``Param`` adds what an array does not tell. Checkpoints know parameters by name.
-        Read-only ones, such as those of JAX, are for output="updates" alone.
+        with ``"params"`` and keys of their own. A mapping can be nested: the array ``params["layer"]["w"]`` has the
+        name "layer/w". Arrays are of NumPy or have DLPack, dense and row-major, of float32, float64, float16 or
+        bfloat16. ``Param`` adds information that an array does not have. Checkpoints identify parameters by their
+        names. Read-only arrays, such as those of JAX, need output="updates".
     device
         "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
     comm, shard_comm
@@ -49,7 +69,8 @@ class Optimizer:
     threads
         That work on a step; 0: as many processors as the process may use.
     grad_dtype, out_dtype, copy_dtype
-        Of gradients, of what steps write and of its copies, where that is not the dtype of the parameter.
+        Dtypes of the gradients, of what steps write and of its copies; by default the dtype of the parameter.
+        grad_dtype="bfloat16" is for bfloat16 gradients of float32 parameters.
     stream
         On CUDA that in whose order the state is initialised.
     **keys
@@ -59,9 +80,9 @@ class Optimizer:
     Raises
     ------
     ValueError
-        A value or an array is not as it must be; the message names the parameter.
+        A value is out of range, or an array cannot be used; the message names the key or the parameter.
     TypeError
-        There is no such key.
+        There is no such key, or its value has the wrong type.
 
     Examples
     --------
@@ -129,11 +150,29 @@ class Optimizer:
         desc.replica_comm, desc.shard_comm, desc.stream = replica_comm, shards, stream or None
         self._handle = _native.shampoo_optimizer_create(self._plan.handle, desc)
         self._buffers.bind(self._handle, {PARAM: views} if self._updates else {PARAM: views, OUT: views})
-        #: Parameter groups, each a mapping of its hyper-parameters.
-        self.param_groups = [
+        self._groups = [
             Group(self, number, config, [name for name, _, group in found if group == number])
             for number, config in enumerate(self._plan.configs)
         ]
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not name.startswith("_") and not hasattr(type(self), name):
+                if name in KEYS:
+                    raise AttributeError(fixed_key(name))
+                if type(self) is Optimizer:
+                    raise AttributeError(f"an Optimizer has no attribute {name!r}: {unknown_key(name)}")
+            super().__setattr__(name, value)
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f': the value of the key is param_groups[0]["{name}"]' if name in KEYS else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
+    @property
+    def param_groups(self) -> list[Group]:
+        """Parameter groups, each a mapping of its hyper-parameters."""
+        return self._groups
 
     @contextmanager
     def _using(self) -> Iterator[_native.shampoo_optimizer]:
@@ -154,18 +193,19 @@ class Optimizer:
         Parameters
         ----------
         grads
-            Gradients: a mapping by name, or a sequence in the order of the parameters. Where one is None or missing the
-            parameter stays as it is. They are read in place, and kept until others are given. None: those that were
-            given last.
+            Gradients: a mapping by name, which can be nested, or a sequence in the order of the parameters. A parameter
+            whose gradient is None or missing stays as it is; an empty mapping is refused. Gradients are read in place,
+            and kept until others are passed. One that is not row-major, such as a transposed array, is copied when it
+            is passed; on CUDA it is refused. None: use the gradients that were passed last.
         stream
             On CUDA the address of the cudaStream_t that the step is put into; 0 is the legacy default stream.
 
         Raises
         ------
         ValueError
-            A gradient has another dtype, shape, device or order than its parameter needs; the message names it.
+            A gradient has another dtype, shape or device than its parameter needs; the message names it.
         FloatingPointError
-            A gradient is not finite. Nothing has changed, but that these gradients are those that were given last.
+            A gradient is not finite. Nothing has changed, except that these gradients are now bound.
         """
         with self._using() as handle:
             if grads is not None:
@@ -178,21 +218,22 @@ class Optimizer:
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
     ) -> None:
-        """Say where arrays are, for all steps to come; what is not given stays.
+        """Set the arrays that all later steps use. Roles that are not passed keep their arrays.
 
-        A mapping need not name all parameters: one that is missing has no gradient, and its other arrays stay.
+        A mapping need not name all parameters: one that it leaves out has no gradient, and keeps its other arrays.
 
         Parameters
         ----------
         params
-            Other arrays for the parameters, which are stepped in place where out is not given.
+            Other arrays for the parameters, which are stepped in place unless out is set.
         grads
-            Gradients; None: no parameter has one.
+            Gradients, which later steps read in place, with the values they have then. One that is not row-major is
+            copied now: later changes of that array have no effect. None: no parameter has a gradient.
         out
-            Where steps write the new parameters, or with output="updates" what is to be added to them. None: into the
+            Where steps write the new parameters, or with output="updates" the updates to add to them. None: into the
             parameters.
         copy
-            Where steps write the new parameters once more, such as a bfloat16 model beside float32 weights.
+            Where steps write the new parameters a second time, such as a bfloat16 model besides float32 weights.
         stream
             On CUDA the stream in whose order later steps read them.
         """
@@ -228,15 +269,16 @@ class Optimizer:
         """What the blocks are, who owns them and what they cost."""
         return self._plan
 
-    @property
-    def lr(self) -> float:
-        """Learning rate of the first group; set, that of all groups."""
-        return float(self.param_groups[0]["lr"])
-
-    @lr.setter
-    def lr(self, value: float) -> None:
-        for group in self.param_groups:
-            group["lr"] = value
+    lr = _key_attribute("lr")
+    beta1 = _key_attribute("beta1")
+    beta2 = _key_attribute("beta2")
+    epsilon = _key_attribute("epsilon")
+    root_relative_epsilon = _key_attribute("root_relative_epsilon")
+    momentum = _key_attribute("momentum")
+    weight_decay = _key_attribute("weight_decay")
+    grafting_beta2 = _key_attribute("grafting_beta2")
+    grafting_epsilon = _key_attribute("grafting_epsilon")
+    gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:
         """Ask what steps on CUDA have found since it was told last; on the CPU there is never anything.
@@ -268,7 +310,7 @@ class Optimizer:
             dtype = _native.SHAMPOO_F32
             if view is not None:
                 dtype = view.dtype
-                view.check(name, dtype, (1,) * len(view.shape), *self._device, False)
+                view.check(name, dtype, (1,) * len(view.shape), *self._device, PARAM)
             _native.shampoo_optimizer_bind_scalar(handle, group, name, dtype, None if view is None else view.pointer)
             self._buffers.retire([self._scalars.get((group, name))])
             self._scalars[group, name] = view
@@ -371,11 +413,14 @@ class Optimizer:
     def __reduce__(self) -> Any:
         raise TypeError("an optimizer cannot be pickled: save() its state, or pickle what state_dict() gives")
 
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle is not None and self._process != os.getpid():
-            handle.disown()  # its threads, and what it has on a GPU, belong to another process
-        elif handle is not None:
+    # The arguments keep the functions: at interpreter exit the names of this module may already be None.
+    def __del__(
+        self, _getpid: Callable[[], int] = os.getpid, _is_finalizing: Callable[[], bool] = sys.is_finalizing
+    ) -> None:
+        handle = self.__dict__.get("_handle")
+        if handle is not None and self._process != _getpid():
+            handle.disown()  # its threads, and its memory on a GPU, belong to another process
+        elif handle is not None and not _is_finalizing():  # at exit the handle ends the optimizer without Python code
             self._end()  # not its duplicates of MPI: other ranks may not be here
 
     def __enter__(self) -> Optimizer:

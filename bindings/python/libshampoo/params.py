@@ -100,18 +100,34 @@ def _is_named(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
+def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and arrays of a mapping; those of mappings inside it have names such as "layer/weight"."""
+    for name, item in arrays.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: the name {name!r} is no string")
+        if isinstance(item, Mapping):
+            yield from flatten(item, what, f"{prefix}{name}/")
+        else:
+            yield prefix + name, item
+
+
 def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
-    """Give (name, array) of each; what has no name gets its number, counted from first."""
+    """Yield (name, array) of each; what has no name gets its number, counted from first."""
     if isinstance(params, Mapping):
-        for name, item in params.items():
-            if not isinstance(name, str):
-                raise TypeError(f"params: the name {name!r} is no string")
-            yield name, item
+        yield from flatten(params, "params")
         return
     if is_array(params) or isinstance(params, (str, bytes)):
         raise TypeError("params: a mapping, a sequence or groups are expected; put a single array into a list")
     for number, item in enumerate(params, first):
-        yield item if _is_named(item) else (f"param{number}", item)
+        if isinstance(item, Mapping):
+            raise TypeError(
+                f"params: number {number - first} of the sequence is a mapping: pass a mapping of all parameters, or "
+                'groups, each of them a dict with "params"'
+            )
+        if _is_named(item):
+            yield from flatten({item[0]: item[1]}, "params")
+        else:
+            yield f"param{number}", item
 
 
 def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int]], list[dict[str, Any]]]:

@@ -3,6 +3,7 @@
 """Plans: what the blocks of parameters are, who owns them, and what they cost, before anything is allocated."""
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +26,15 @@ class Block:
     param
         Name of the parameter.
     shape, stride, offset
-        Which of its elements: a strided view of the flattened parameter.
+        Elements of the block: its shape, the distance between neighbors along each dim, and the first element. With
+        form 0 they count elements of the row-major flattened parameter, with form 1 elements of this rank's array.
     owner, shard_owner
         Replica rank and shard rank that keep its state.
     state_bytes
-        What its state takes.
+        Size of its state in bytes.
+    form
+        0: a block of the whole parameter. 1: a block of the shard that this rank holds, which is less than the
+        parameter.
     """
 
     param: str
@@ -39,6 +44,7 @@ class Block:
     owner: int
     shard_owner: int
     state_bytes: int
+    form: int
 
 
 class Plan:
@@ -87,7 +93,7 @@ class Plan:
             shape, stride = info.shape[: info.ndim], info.stride[: info.ndim]
             name = self.described[info.param].name
             blocks.append(
-                Block(name, shape, stride, info.flat_offset, info.owner, info.shard_owner, info.state_bytes)
+                Block(name, shape, stride, info.flat_offset, info.owner, info.shard_owner, info.state_bytes, info.form)
             )
         return blocks
 
@@ -133,7 +139,12 @@ def plan_desc(
 ) -> _native.shampoo_plan_desc:
     """Fill the struct; replica and shard are (rank, world)."""
     desc = _native.shampoo_plan_desc()
-    desc.device_type, desc.threads = device_type, threads
+    try:
+        desc.device_type, desc.threads = device_type, operator.index(threads)
+    except TypeError:
+        raise TypeError(
+            f"threads: the value {threads!r} is not allowed: expected an integer; 0 uses all processors"
+        ) from None
     desc.replica_rank, desc.replica_world = replica
     desc.shard_rank, desc.shard_world = shard
     return desc

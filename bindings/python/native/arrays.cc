@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
 #include <string.h>
 
 #include "view.h"
@@ -50,17 +51,20 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   return true;
 }
 
-// Whether elements lie in row-major order without gaps; unit: what strides are counted in, in elements.
+// Stores the strides in bytes, and whether elements are in row-major order without gaps. strides: NULL if they are;
+// unit: bytes of what strides count.
 template <typename Number>
-bool IsDense(const View& view, const Number* strides, int64_t unit) {
-  int64_t expected = unit;
-  bool dense = true;
-  for (int k = view.ndim - 1; k >= 0; --k) {
-    if (view.shape[k] == 0) return true;  // nothing lies anywhere
-    if (view.shape[k] > 1 && strides != nullptr && strides[k] != expected) dense = false;
-    expected *= view.shape[k];
+void ReadStrides(View* view, const Number* strides, int64_t unit) {
+  int64_t expected = ElementSize(view->dtype);
+  bool is_empty = false;
+  view->dense = true;
+  for (int k = view->ndim - 1; k >= 0; --k) {
+    view->strides[k] = strides != nullptr ? strides[k] * unit : expected;
+    if (view->shape[k] > 1 && view->strides[k] != expected) view->dense = false;
+    if (view->shape[k] == 0) is_empty = true;
+    expected *= view->shape[k];
   }
-  return dense;
+  if (is_empty) view->dense = true;
 }
 
 bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what) {
@@ -77,7 +81,7 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   }
   if (!ReadShape(view, what, found->ndim, found->shape)) return false;
   view->data = found->data;
-  view->dense = IsDense(*view, found->strides, found->item_size);
+  ReadStrides(view, found->strides, 1);
   // A scalar of NumPy, which alone has no DLPack, shows a copy of its number.
   view->readonly = (found->flags & numpy::kWriteable) == 0 || PyObject_HasAttrString(array, "__dlpack__") == 0;
   view->device_type = SHAMPOO_CPU;
@@ -134,42 +138,60 @@ bool ReadTensor(View* view, const dlpack::Tensor& tensor, const char* what) {
   }
   if (view->dtype == 0) return WrongDtype(NameOf(tensor.dtype), what);
   if (!ReadShape(view, what, tensor.ndim, tensor.shape)) return false;
-  view->dense = IsDense(*view, tensor.strides, 1);
+  ReadStrides(view, tensor.strides, ElementSize(view->dtype));
   view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   view->device_type = tensor.device.type == dlpack::kCudaHost ? static_cast<int32_t>(SHAMPOO_CPU) : tensor.device.type;
   view->device_id = view->device_type == SHAMPOO_CPU ? 0 : tensor.device.id;
   return true;
 }
 
-// Arrays of these packages never change, and their DLPack does not say so.
-bool IsImmutable(PyObject* array) {
+bool IsOfPackage(PyObject* array, const char* package) {
   PyObject* const module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(array)), "__module__");
   const char* const name = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  const bool is = name != nullptr && (strncmp(name, "jax", 3) == 0 || strncmp(name, "tensorflow", 10) == 0);
+  const bool is = name != nullptr && strncmp(name, package, strlen(package)) == 0;
   Py_XDECREF(module);
   PyErr_Clear();
   return is;
 }
 
-// A new reference to what has DLPack: PyTorch refuses it for tensors that are trained, whose detach() is the same
-// memory.
-PyObject* Detached(PyObject* array) {
-  PyObject* const trained = PyObject_GetAttrString(array, "requires_grad");
-  const bool is = trained == Py_True && PyObject_HasAttrString(array, "detach") != 0;
-  Py_XDECREF(trained);
+// Arrays of these packages never change, and their DLPack does not say so.
+bool IsImmutable(PyObject* array) { return IsOfPackage(array, "jax") || IsOfPackage(array, "tensorflow"); }
+
+bool HasValue(PyObject* array, const char* attribute, PyObject* expected) {
+  PyObject* const found = PyObject_GetAttrString(array, attribute);
+  const bool has = found == expected;
+  Py_XDECREF(found);
   PyErr_Clear();
+  return has;
+}
+
+// Returns a new reference to an object that exports DLPack. PyTorch and Paddle refuse it for tensors that require a
+// gradient; their detach() shares the memory.
+PyObject* Detached(PyObject* array) {
+  const bool requires_grad = HasValue(array, "requires_grad", Py_True) || HasValue(array, "stop_gradient", Py_False);
+  const bool is = requires_grad && PyObject_HasAttrString(array, "detach") != 0;
   return is ? PyObject_CallMethod(array, "detach", nullptr) : Py_NewRef(array);
+}
+
+// Reads (type, id) from __dlpack_device__. Paddle gives None as the id of the CPU.
+bool ReadDevice(PyObject* array, const char* what, int* type, int* id) {
+  PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
+  if (device == nullptr) return false;
+  PyObject* number = nullptr;
+  bool is_read = PyTuple_Check(device) != 0 && PyArg_ParseTuple(device, "iO", type, &number) != 0;
+  *id = 0;
+  if (is_read && number != Py_None) {
+    *id = static_cast<int>(PyLong_AsLong(number));
+    is_read = PyErr_Occurred() == nullptr;
+  }
+  if (!is_read) PyErr_Format(PyExc_TypeError, "%s: __dlpack_device__ gave %R, not two integers", what, device);
+  Py_DECREF(device);
+  return is_read;
 }
 
 bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream) {
   int type = 0, id = 0;
-  PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
-  const bool known = device != nullptr && PyTuple_Check(device) != 0 && PyArg_ParseTuple(device, "ii", &type, &id) != 0;
-  if (!known && device != nullptr) {
-    PyErr_Format(PyExc_TypeError, "%s: __dlpack_device__ gave %R, not two integers", what, device);
-  }
-  Py_XDECREF(device);
-  if (!known) return false;
+  if (!ReadDevice(array, what, &type, &id)) return false;
   if (type != dlpack::kCpu && type != dlpack::kCuda && type != dlpack::kCudaHost) {
     PyErr_Format(PyExc_ValueError, "%s: on a device of type %d of DLPack: the CPU or CUDA is expected", what, type);
     return false;
@@ -193,8 +215,17 @@ bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream) 
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return false;
   PyErr_Clear();
   if (PyObject_HasAttrString(array, "__dlpack__") != 0) return ReadDlpack(view, array, what, stream);
-  PyErr_Format(PyExc_TypeError, "%s: %.200s is no array: one of NumPy, or with __dlpack__, is expected", what,
-               Py_TYPE(array)->tp_name);
+  const char* const type = Py_TYPE(array)->tp_name;
+  if (IsOfPackage(array, "tinygrad")) {
+    PyErr_Format(PyExc_TypeError, "%s: %.200s of tinygrad: use libshampoo.tinygrad.Shampoo", what, type);
+  } else if (PyObject_HasAttrString(array, "assign") != 0 && PyObject_HasAttrString(array, "numpy") != 0) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s: %.200s gives no access to its memory: pass NumPy arrays, such as array = variable.numpy(), keep "
+                 "them as the parameters, and assign them back after each step: variable.assign(array)",
+                 what, type);
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s: %.200s is no array: one of NumPy, or with __dlpack__, is expected", what, type);
+  }
   return false;
 }
 
@@ -203,6 +234,8 @@ void Release(View* view) {
   if (view->versioned != nullptr && view->versioned->deleter != nullptr) view->versioned->deleter(view->versioned);
   view->managed = nullptr;
   view->versioned = nullptr;
+  free(view->copied);
+  view->copied = nullptr;
   Py_CLEAR(view->capsule);
   Py_CLEAR(view->array);
 }

@@ -11,8 +11,6 @@ namespace {
 
 PyTypeObject* view_type = nullptr;
 
-int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype == SHAMPOO_F32 ? 4 : 2; }
-
 const char* NameOf(int32_t dtype) {
   switch (dtype) {
     case SHAMPOO_F32:
@@ -71,48 +69,106 @@ PyObject* Pointer(PyObject* self, void* /*closure*/) {
   return PyLong_FromVoidPtr(reinterpret_cast<const View*>(self)->data);
 }
 
-PyObject* Bytes(PyObject* self, void* /*closure*/) {
-  const auto* const view = reinterpret_cast<const View*>(self);
-  int64_t bytes = ElementSize(view->dtype);
-  for (int k = 0; k < view->ndim; ++k) bytes *= view->shape[k];
-  return PyLong_FromLongLong(bytes);
+int64_t BytesOf(const View& view) {
+  int64_t bytes = ElementSize(view.dtype);
+  for (int k = 0; k < view.ndim; ++k) bytes *= view.shape[k];
+  return bytes;
 }
 
-// check(what, dtype, shape, device_type, device_id, writable): a ValueError where the array is not that.
+PyObject* Bytes(PyObject* self, void* /*closure*/) {
+  return PyLong_FromLongLong(BytesOf(*reinterpret_cast<const View*>(self)));
+}
+
+// What a step uses an array for: the roles of buffers.py.
+enum Role { kParam, kGrad, kOut, kCopy };
+
+bool WrongDtype(const View& view, const char* what, int dtype, int role) {
+  static const char* const keywords[] = {nullptr, "grad_dtype", "out_dtype", "copy_dtype"};
+  const char* const name = NameOf(view.dtype);
+  if (role == kParam) {
+    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, name, NameOf(dtype));
+  } else {
+    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with %s=\"%s\"",
+                 what, name, NameOf(dtype), name, keywords[role], name);
+  }
+  return false;
+}
+
+bool NotDense(const View& view, const char* what, int role) {
+  if (role == kGrad) {
+    PyErr_Format(PyExc_ValueError,
+                 "%s: its strides are not those of a row-major array without gaps, and it is on %s: pass a contiguous "
+                 "copy, such as tensor.contiguous() or cupy.ascontiguousarray(array)",
+                 what, NameOfDevice(view.device_type));
+  } else {
+    PyErr_Format(
+        PyExc_ValueError,
+        "%s: its strides are not those of a row-major array without gaps: pass and keep a contiguous one, such "
+        "as numpy.ascontiguousarray(array), or tensor.contiguous(memory_format=torch.contiguous_format) in "
+        "PyTorch",
+        what);
+  }
+  return false;
+}
+
+bool Fits(const View& view, const char* what, int dtype, PyObject* shape, int device_type, int device_id, int role) {
+  if (view.dtype != dtype) return WrongDtype(view, what, dtype, role);
+  PyObject* const own = ShampooPyTuple(view.shape, view.ndim);
+  if (own == nullptr) return false;
+  const int same = PyObject_RichCompareBool(own, shape, Py_EQ);
+  if (same == 0) PyErr_Format(PyExc_ValueError, "%s: shape %R, and the parameter has %R", what, own, shape);
+  Py_DECREF(own);
+  if (same != 1) return false;
+  if (view.device_type != device_type || view.device_id != device_id) {
+    PyErr_Format(PyExc_ValueError, "%s: on %s:%d, and the optimizer is on %s:%d", what, NameOfDevice(view.device_type),
+                 view.device_id, NameOfDevice(device_type), device_id);
+    return false;
+  }
+  const bool will_be_copied = role == kGrad && view.device_type == SHAMPOO_CPU && !view.dense;
+  if (will_be_copied) return true;
+  if (!view.dense) return NotDense(view, what, role);
+  if ((role == kOut || role == kCopy) && view.readonly) {
+    PyErr_Format(PyExc_ValueError, "%s: read-only, and a step writes to it", what);
+    return false;
+  }
+  if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(ElementSize(dtype)) != 0) {
+    PyErr_Format(PyExc_ValueError, "%s: its address is no multiple of the size of an element", what);
+    return false;
+  }
+  return true;
+}
+
+// Returns a view of a row-major copy, which owns its memory.
+PyObject* DenseCopy(const View& view) {
+  auto* const copy = reinterpret_cast<View*>(view_type->tp_alloc(view_type, 0));
+  if (copy == nullptr) return nullptr;
+  copy->data = copy->copied = malloc(static_cast<size_t>(BytesOf(view)));
+  if (copy->copied == nullptr) {
+    Py_DECREF(copy);
+    return PyErr_NoMemory();
+  }
+  memcpy(copy->shape, view.shape, sizeof copy->shape);
+  copy->ndim = view.ndim;
+  copy->dtype = view.dtype;
+  copy->device_type = SHAMPOO_CPU;
+  copy->dense = true;
+  Py_BEGIN_ALLOW_THREADS;
+  CopyElements(view, static_cast<char*>(copy->copied));
+  Py_END_ALLOW_THREADS;
+  return reinterpret_cast<PyObject*>(copy);
+}
+
 PyObject* Check(PyObject* self, PyObject* arguments) {
   const auto* const view = reinterpret_cast<const View*>(self);
   const char* what = nullptr;
   PyObject* shape = nullptr;
-  int dtype = 0, device_type = 0, device_id = 0, writable = 0;
-  if (PyArg_ParseTuple(arguments, "siO!iip", &what, &dtype, &PyTuple_Type, &shape, &device_type, &device_id,
-                       &writable) == 0) {
+  int dtype = 0, device_type = 0, device_id = 0, role = 0;
+  if (PyArg_ParseTuple(arguments, "siO!iii", &what, &dtype, &PyTuple_Type, &shape, &device_type, &device_id, &role) ==
+      0) {
     return nullptr;
   }
-  if (view->dtype != dtype) {
-    return PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, NameOf(view->dtype),
-                        NameOf(dtype));
-  }
-  PyObject* const own = ShampooPyTuple(view->shape, view->ndim);
-  if (own == nullptr) return nullptr;
-  const int same = PyObject_RichCompareBool(own, shape, Py_EQ);
-  if (same == 0) PyErr_Format(PyExc_ValueError, "%s: shape %R, and the parameter has %R", what, own, shape);
-  Py_DECREF(own);
-  if (same != 1) return nullptr;
-  if (view->device_type != device_type || view->device_id != device_id) {
-    return PyErr_Format(PyExc_ValueError, "%s: on %s:%d, and the optimizer is on %s:%d", what,
-                        NameOfDevice(view->device_type), view->device_id, NameOfDevice(device_type), device_id);
-  }
-  if (!view->dense) {
-    return PyErr_Format(PyExc_ValueError,
-                        "%s: its strides are not those of a row-major array without gaps: pass a contiguous one", what);
-  }
-  if (writable != 0 && view->readonly) {
-    return PyErr_Format(PyExc_ValueError, "%s: read-only, and a step writes to it", what);
-  }
-  if (reinterpret_cast<uintptr_t>(view->data) % static_cast<uintptr_t>(ElementSize(dtype)) != 0) {
-    return PyErr_Format(PyExc_ValueError, "%s: its address is no multiple of the size of an element", what);
-  }
-  Py_RETURN_NONE;
+  if (!Fits(*view, what, dtype, shape, device_type, device_id, role)) return nullptr;
+  return view->dense ? Py_NewRef(self) : DenseCopy(*view);
 }
 
 PyGetSetDef getters[] = {
@@ -133,7 +189,8 @@ PyMemberDef members[] = {
 
 PyMethodDef methods[] = {
     {"check", Check, METH_VARARGS,
-     "check(what, dtype, shape, device_type, device_id, writable): ValueError where the array is not that."},
+     "check(what, dtype, shape, device_type, device_id, role): the view to bind for a role of buffers.py.\n\n"
+     "It is this one, or a row-major copy of a gradient on the CPU. ValueError: a step cannot use the array."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -145,7 +202,7 @@ PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_methods, methods},
     {Py_tp_doc, const_cast<char*>("View(array, what='array', stream=None): an array of the caller, without a copy.\n\n"
-                                  "It keeps the memory alive. what is how messages name it.")},
+                                  "It keeps the memory alive. what is the name of the array in messages.")},
     {0, nullptr},
 };
 
