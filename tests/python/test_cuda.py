@@ -60,8 +60,9 @@ class Cuda:
 class OnDevice:
     """An array in memory of the device, of which the outer world sees DLPack."""
 
-    def __init__(self, cuda: Cuda, values: np.ndarray) -> None:
+    def __init__(self, cuda: Cuda, values: np.ndarray, strides: tuple[int, ...] | None = None) -> None:
         self.cuda, self.streams = cuda, []  # type: ignore[var-annotated]
+        self.strides = None if strides is None else (ctypes.c_int64 * len(strides))(*strides)
         self.like, self.address = np.empty_like(values), ctypes.c_void_p()
         cuda.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(values.nbytes))
         cuda.call("cudaMemcpy", self.address, ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes), 1)
@@ -80,6 +81,7 @@ class OnDevice:
         managed = Managed()
         managed.tensor = Tensor(self.address.value, Device(2, 0), self.like.ndim, 2, 32, 1)
         managed.tensor.shape = (ctypes.c_int64 * self.like.ndim)(*self.like.shape)
+        managed.tensor.strides = None if self.strides is None else ctypes.addressof(self.strides)
         managed.deleter = delete
         exported[ctypes.addressof(managed)] = (self, managed)
         return new_capsule(ctypes.addressof(managed), b"dltensor", None)
@@ -166,6 +168,17 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
     gc.collect()
     assert kept() is None
     opt.close()
+
+
+def test_gradients_that_are_not_row_major_are_refused(cuda: Cuda) -> None:
+    """Only those on the CPU are copied."""
+    ones = np.ones((4, 3), np.float32)
+    param = OnDevice(cuda, ones)
+    opt = libshampoo.Optimizer({"w": param}, **KEYS)
+    with pytest.raises(ValueError, match="gradient of 'w': its strides .* it is on cuda: pass a contiguous copy"):
+        opt.step({"w": OnDevice(cuda, ones, (1, 4))})
+    opt.step({"w": OnDevice(cuda, ones, (3, 1))})
+    assert (param.read() < 1).all()
 
 
 def test_arrays_of_another_device_are_refused(cuda: Cuda) -> None:
