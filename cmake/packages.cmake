@@ -4,7 +4,7 @@
 #
 #   libshampoo0        libshampoo.so.0
 #   libshampoo0-cuda   libshampoo_cuda.so.0, which the former loads; where a CUDA toolkit is
-#   libshampoo-dev     header, link, archive, CMake and pkg-config files
+#   libshampoo-dev     headers, link, archive, CMake and pkg-config files
 #   shampoo-tools      shampoo-ckpt
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -28,6 +28,7 @@ set(CPACK_DEBIAN_PACKAGE_VERSION ${PROJECT_VERSION}-1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SOURCE libshampoo)
+set(CPACK_DEBIAN_PACKAGE_HOMEPAGE ${SHAMPOO_URL})
 set(runtime libshampoo${PROJECT_VERSION_MAJOR})
 set(same "(= ${CPACK_DEBIAN_PACKAGE_VERSION})")
 
@@ -36,8 +37,9 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Distributed Shampoo optimizers behind a C API
 The optimizer Shampoo (arXiv 1802.09568, arXiv 2309.06497) on raw buffers,
 for training frameworks and trainers in any language: grafting, blocking,
-many ranks over communicators of the caller, checkpoints. It brings a BLAS of
-its own, which nothing else in the process sees.")
+many ranks over communicators of the caller, checkpoints. It contains a
+private BLAS, which is invisible to the rest of the process. Linux on x86-64
+and 64-bit ARM; other systems are not supported yet.")
 
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME ${runtime}-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
@@ -55,7 +57,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libshampoo-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${runtime} ${same}")
 set(CPACK_DEBIAN_DEV_DESCRIPTION "Distributed Shampoo optimizers, to build programs with
-The header of libshampoo, headers for communicators of MPI and NCCL, the
+The headers of libshampoo, headers for communicators of MPI and NCCL, the
 archive, and files for CMake and pkg-config.")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME shampoo-tools)

@@ -11,40 +11,32 @@
 #define TEXT(number) TEXT_OF(number)
 const char library_soname[] = "libshampoo.so." TEXT(SHAMPOO_VERSION_MAJOR);
 
-// ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes are right.
-static void find(const Library* library, const char* path, const char* name, void* function) {
-  void* const found = dlsym(library->handle, name);
-  if (found == NULL) fail("%s has no %s: it is no libshampoo, or an older one than this program needs", path, name);
-  memcpy(function, &found, sizeof found);
-}
-
-// Before 1.0 a minor version may change the API; afterwards a later one only adds to it.
-static void check_version(const Library* library, const char* path) {
-  const int found = (int)library->version(), major = found / 10000, minor = found / 100 % 100;
+// Before 1.0 a minor version may change the API; later minor versions only add to it.
+static void check_version(const shampoo_api* api, const char* path) {
+  const int found = (int)api->version(), major = found / 10000, minor = found / 100 % 100;
   const int fits =
       major == SHAMPOO_VERSION_MAJOR && (major == 0 ? minor == SHAMPOO_VERSION_MINOR : minor >= SHAMPOO_VERSION_MINOR);
   if (!fits) {
-    fail(
-        "%s is libshampoo %d.%d.%d, and this program was compiled with the header of %d.%d.%d: give it a library of "
-        "%d.%d",
-        path, major, minor, found % 100, SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH,
-        SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR);
+    fail("%s is libshampoo %d.%d.%d; this program was compiled with the header of %d.%d.%d. Use a library of %d.%d",
+         path, major, minor, found % 100, SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH,
+         SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR);
   }
 }
 
-void library_open(Library* library, const char* path) {
-  // RTLD_LOCAL: what is in the library, its BLAS too, is seen by nobody else.
-  library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library->handle == NULL) fail("%s: give the file by --library, or its folder in LD_LIBRARY_PATH", dlerror());
-  find(library, path, "shampoo_version", &library->version);
-  check_version(library, path);  // before all else, so that another version is told as what it is
-#define LIBRARY_FIND(name) find(library, path, "shampoo_" #name, &library->name);
-  LIBRARY_FUNCTIONS(LIBRARY_FIND)
-#undef LIBRARY_FIND
+const shampoo_api* library_open(const char* path) {
+  // RTLD_LOCAL: the symbols of the library and of its BLAS stay invisible to everything else in the process.
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) fail("%s; pass the file with --library, or set LD_LIBRARY_PATH to its folder", dlerror());
+  void* const found = dlsym(library, "shampoo_get_api");
+  if (found == NULL) fail("%s has no shampoo_get_api: it is not libshampoo", path);
+  // ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that the bytes are right.
+  shampoo_get_api_function get_api;
+  memcpy(&get_api, &found, sizeof found);
+  const shampoo_api* const api = get_api();
+  check_version(api, path);
+  return api;
 }
 
-void library_close(Library* library) { dlclose(library->handle); }
-
-void library_check(const Library* library, shampoo_status status, const char* what) {
-  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, library->last_error(), library->status_name(status));
+void library_check(const shampoo_api* api, shampoo_status status, const char* what) {
+  if (status != SHAMPOO_OK) fail("%s: %s (%s)", what, api->last_error(), api->status_name(status));
 }

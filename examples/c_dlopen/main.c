@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that was built without libshampoo, and finds it when it runs: it trains the network of c_mlp on the digits,
-// with the same first weights, batches and settings, and so with the same losses.
+// A host that is built without libshampoo and loads it at run time. It trains the network of c_mlp on the digits with
+// the same initial weights, batches and settings, so the losses are the same.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,46 +68,46 @@ static void log_message(void* user, int32_t level, const char* message) {
   fprintf(stderr, "libshampoo: %s\n", message);
 }
 
-static void tell_library(const Library* library) {
-  printf("library     %s\n", library->build_info());
-  for (int32_t b = 0; b < library->backend_count(); ++b) {
+static void print_library(const shampoo_api* api) {
+  printf("library     %s\n", api->build_info());
+  for (int32_t b = 0; b < api->backend_count(); ++b) {
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
-    library_check(library, library->backend_describe(b, &info), "backend");
+    library_check(api, api->backend_describe(b, &info), "backend");
     printf("backend     %s: %s\n", info.name, info.usable ? "usable" : info.why_not);
   }
 }
 
-static shampoo_config* make_config(const Library* library) {
+static shampoo_config* make_config(const shampoo_api* api) {
   static const char* const settings[][2] = {{"lr", "0.03"}, {"weight_decay", "0.1"}};
   shampoo_config* config;
-  library_check(library, library->config_create(&config), "config");
+  library_check(api, api->config_create(&config), "config");
   for (size_t s = 0; s < sizeof settings / sizeof settings[0]; ++s) {
-    library_check(library, library->config_set_str(config, settings[s][0], settings[s][1]), settings[s][0]);
+    library_check(api, api->config_set_str(config, settings[s][0], settings[s][1]), settings[s][0]);
   }
   return config;
 }
 
-static shampoo_plan* make_plan(const Library* library, const shampoo_config* config) {
+static shampoo_plan* make_plan(const shampoo_api* api, const shampoo_config* config) {
   shampoo_plan* plan;
-  const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  library_check(library, library->plan_create(&plan, config, &place), "plan");
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  library_check(api, api->plan_create(&plan, config, &desc), "plan");
   for (int t = 0; t < kTensors; ++t) {
-    shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-    desc.name = mlp_tensors[t].name;
-    desc.ndim = mlp_tensors[t].ndim;
-    for (int d = 0; d < desc.ndim; ++d) desc.shape[d] = mlp_tensors[t].shape[d];
-    library_check(library, library->plan_add_param(plan, &desc, NULL), desc.name);
+    shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+    param.name = mlp_tensors[t].name;
+    param.ndim = mlp_tensors[t].ndim;
+    for (int d = 0; d < param.ndim; ++d) param.shape[d] = mlp_tensors[t].shape[d];
+    library_check(api, api->plan_add_param(plan, &param, NULL), param.name);
   }
-  library_check(library, library->plan_finish(plan), "plan");
+  library_check(api, api->plan_finish(plan), "plan");
   return plan;
 }
 
-static shampoo_optimizer* make_optimizer(const Library* library, const Mlp* net) {
-  shampoo_config* const config = make_config(library);
-  shampoo_plan* const plan = make_plan(library, config);
+static shampoo_optimizer* make_optimizer(const shampoo_api* api, const Mlp* net) {
+  shampoo_config* const config = make_config(api);
+  shampoo_plan* const plan = make_plan(api, config);
   shampoo_optimizer* optimizer;
-  const shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  library_check(library, library->optimizer_create(&optimizer, plan, &device), "optimizer");
+  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  library_check(api, api->optimizer_create(&optimizer, plan, &desc), "optimizer");
 
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
@@ -116,13 +116,13 @@ static shampoo_optimizer* make_optimizer(const Library* library, const Mlp* net)
     buffers[t].param = buffers[t].out = net->params + mlp_tensors[t].offset;
     buffers[t].grad = net->grads + mlp_tensors[t].offset;
   }
-  library_check(library, library->optimizer_bind(optimizer, 0, kTensors, buffers), "bind");
-  library->plan_destroy(plan);
-  library->config_destroy(config);
+  library_check(api, api->optimizer_bind(optimizer, 0, kTensors, buffers), "bind");
+  api->plan_destroy(plan);
+  api->config_destroy(config);
   return optimizer;
 }
 
-static void tell_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
+static void print_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
   int correct;
   const double loss = mlp_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
   mlp_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kInputs,
@@ -132,7 +132,7 @@ static void tell_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
   if (csv != NULL) fprintf(csv, "%d,%.9g\n", epoch, loss);
 }
 
-static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net, const Digits* digits,
+static void train(const shampoo_api* api, shampoo_optimizer* optimizer, Mlp* net, const Digits* digits,
                   const Options* options, uint64_t* random_state, FILE* csv) {
   const int steps_per_epoch = digits->train_count / kBatch, steps = options->epochs * steps_per_epoch;
   real* const x = allocate(kBatch * kInputs, sizeof(real));
@@ -140,8 +140,8 @@ static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net
   int* const rows = allocate((size_t)digits->train_count, sizeof(int));
   double lr;
   for (int i = 0; i < digits->train_count; ++i) rows[i] = i;
-  library_check(library, library->optimizer_get(optimizer, 0, "lr", &lr), "lr");
-  tell_epoch(net, digits, 0, csv);
+  library_check(api, api->optimizer_get(optimizer, 0, "lr", &lr), "lr");
+  print_epoch(net, digits, 0, csv);
   for (int step = 0; step < steps; ++step) {
     const int first = step % steps_per_epoch * kBatch;
     if (first == 0) random_shuffle(random_state, digits->train_count, rows);
@@ -152,10 +152,10 @@ static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net
       labels[r] = digits->labels[row];
     }
     const double share = 0.5 * (1 + cos(3.14159265358979323846 * step / steps));
-    library_check(library, library->optimizer_set(optimizer, 0, "lr", share * lr), "lr");
+    library_check(api, api->optimizer_set(optimizer, 0, "lr", share * lr), "lr");
     mlp_gradient(net, kBatch, x, labels);
-    library_check(library, library->optimizer_step(optimizer, NULL), "step");
-    if ((step + 1) % steps_per_epoch == 0) tell_epoch(net, digits, step / steps_per_epoch + 1, csv);
+    library_check(api, api->optimizer_step(optimizer, NULL), "step");
+    if ((step + 1) % steps_per_epoch == 0) print_epoch(net, digits, step / steps_per_epoch + 1, csv);
   }
   free(rows);
   free(x);
@@ -164,25 +164,23 @@ static void train(const Library* library, shampoo_optimizer* optimizer, Mlp* net
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   uint64_t random_state = 1;
-  Library library;
   Digits digits;
   Mlp net;
-  library_open(&library, options.library);
-  library_check(&library, library.set_log(log_message, NULL, 1), "log");
-  tell_library(&library);
+  const shampoo_api* const api = library_open(options.library);
+  library_check(api, api->set_log(log_message, NULL, 1), "log");
+  print_library(api);
   digits_load(&digits, options.data);
   FILE* const csv = options.csv != NULL ? open_file(options.csv, "w") : NULL;
   if (csv != NULL) fputs("epoch,shampoo_train_loss\n", csv);
 
   mlp_create(&net, kBatch);
   mlp_init(&net, &random_state);
-  shampoo_optimizer* const optimizer = make_optimizer(&library, &net);
-  train(&library, optimizer, &net, &digits, &options, &random_state, csv);
+  shampoo_optimizer* const optimizer = make_optimizer(api, &net);
+  train(api, optimizer, &net, &digits, &options, &random_state, csv);
 
-  library.optimizer_destroy(optimizer);
+  api->optimizer_destroy(optimizer);
   mlp_free(&net);
   digits_free(&digits);
   if (csv != NULL) close_file(csv, options.csv);
-  library_close(&library);
   return 0;
 }

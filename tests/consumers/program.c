@@ -15,12 +15,7 @@ void xerbla_(void) { abort(); }
 
 #ifdef PROGRAM_LOADS
 #include <dlfcn.h>
-#define FIND(name)                                           \
-  do {                                                       \
-    void* const found = dlsym(library, "shampoo_" #name);    \
-    if (found == NULL) return puts("there is no " #name), 1; \
-    memcpy(&name, &found, sizeof found);                     \
-  } while (0)
+#include <shampoo/api.h>
 #endif
 
 int main(int argc, char** argv) {
@@ -28,24 +23,18 @@ int main(int argc, char** argv) {
   double a[16] = {2, 1, 0, 0, 1, 2, 0, 0, 0, 0, 2, 1, 0, 0, 1, 2}, x[16], error = 0;
   int i, j, k;
 #ifdef PROGRAM_LOADS
-  int32_t (*version)(void);
-  shampoo_status (*config_create)(shampoo_config**);
-  shampoo_status (*config_set_f64)(shampoo_config*, const char*, double);
-  void (*config_destroy)(shampoo_config*);
-  shampoo_status (*matrix_inverse_root)(const shampoo_config*, int64_t, int32_t, const void*, void*, int32_t, int32_t,
-                                        shampoo_root_info*);
+  const shampoo_api* api;
+  shampoo_get_api_function get_api;
   void* const library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (library == NULL) return puts("usage: program LIBRARY"), 1;
-  FIND(version);
-  FIND(config_create);
-  FIND(config_set_f64);
-  FIND(config_destroy);
-  FIND(matrix_inverse_root);
-#define shampoo_version version
-#define shampoo_config_create config_create
-#define shampoo_config_set_f64 config_set_f64
-#define shampoo_config_destroy config_destroy
-#define shampoo_matrix_inverse_root matrix_inverse_root
+  void* const found = library == NULL ? NULL : dlsym(library, "shampoo_get_api");
+  if (found == NULL) return puts("usage: program LIBRARY"), 1;
+  memcpy(&get_api, &found, sizeof found);
+  api = get_api();
+#define shampoo_version api->version
+#define shampoo_config_create api->config_create
+#define shampoo_config_set_f64 api->config_set_f64
+#define shampoo_config_destroy api->config_destroy
+#define shampoo_matrix_inverse_root api->matrix_inverse_root
 #else
   (void)argc, (void)argv;
 #endif

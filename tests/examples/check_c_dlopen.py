@@ -50,11 +50,14 @@ def main():
                        stdout=subprocess.DEVNULL, check=True)
         if len(losses(ours)) != int(EPOCHS) + 1 or losses(ours) != losses(theirs):
             raise SystemExit(f"losses differ: {losses(ours)} and {losses(theirs)}")
-        other = compiled(folder, "other.so", "int shampoo_version(void) { return 203; }")
+        # A table of another version, of which a host may call the first function only.
+        source = """static int version(void) { return 203; }
+static const struct { unsigned long struct_size; int (*version)(void); } table = {16, version};
+const void* shampoo_get_api(void) { return &table; }"""
+        other = compiled(folder, "other.so", source)
         expect(refusal(host, other), str(other), "0.2.3", "0.1.0")
-        older = compiled(folder, "older.so", "int shampoo_version(void) { return 100; }")
-        expect(refusal(host, older), str(older), "shampoo_build_info")
-        expect(refusal(host, compiled(folder, "none.so", "")), "shampoo_version")
+        none = compiled(folder, "none.so", "int shampoo_version(void) { return 100; }")
+        expect(refusal(host, none), str(none), "shampoo_get_api")
         expect(refusal(host, folder / "missing.so"), "missing.so", "--library")
 
 

@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # crate.sh ROOT PACKAGES SOURCE: the crates in an empty Debian with Cargo, against the library of the Debian packages: the first
-# program of docs/rust.md builds and runs.
+# program of docs/rust.md builds and runs, with the shared library and with the archive.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"
@@ -23,4 +23,10 @@ libshampoo = { path = "/packages/rust/libshampoo" }
 T
 install /packages/libshampoo0_*.deb /packages/libshampoo-dev_*.deb cargo rustc gcc libc6-dev pkg-config
 inside 'cd /program && cargo run --quiet --offline'
+
+# With the feature static the program runs without the shared library.
+sed -i 's|libshampoo" }|libshampoo", features = ["static"] }|' "$root/program/Cargo.toml"
+install libstdc++-12-dev
+inside 'cd /program && cargo build --quiet --offline'
+inside 'apt-get -qq purge libshampoo0 >/dev/null 2>&1 && ! ls /usr/lib/*/libshampoo.so* 2>/dev/null && /program/target/debug/program'
 [ -s "$root/packages/rust/libshampoo/LICENSE" ] || { echo 'the crate has no LICENSE'; exit 1; }

@@ -12,6 +12,9 @@ copy_root "$1"
 if command -v lintian >/dev/null; then
   lintian --allow-root --fail-on error,warning "$packages"/*.deb
 fi
+for package in "$packages"/*.deb; do
+  dpkg-deb --field "$package" Homepage | grep -q '^https://' || { echo "$package has no Homepage"; exit 1; }
+done
 mkdir "$root/packages" "$root/program"
 cp "$packages"/*.deb "$root/packages"
 code_of "$source/README.md" c >"$root/program/program.c"
@@ -26,6 +29,7 @@ inside /program/of_host | grep '^w = ('
 install /packages/libshampoo-dev_*.deb /packages/shampoo-tools_*.deb gcc libc6-dev libstdc++-12-dev pkg-config
 inside 'cd /program && cc program.c $(pkg-config --cflags --libs shampoo) -o program && ./program' | grep '^w = ('
 inside 'cd /program && cc -static program.c $(pkg-config --static --libs shampoo) -o program && ./program' | grep '^w = ('
+[ -s "$root/usr/include/shampoo/api.h" ] || { echo 'libshampoo-dev has no shampoo/api.h'; exit 1; }
 inside 'shampoo-ckpt --version' | grep -F "$version"
 for package in libshampoo0 libshampoo-dev shampoo-tools; do
   for file in copyright LICENSE THIRD_PARTY_NOTICES changelog.Debian.gz; do

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""finding.py CARGO FOLDER: what a user is told where libshampoo-sys does not find the library, or finds another version."""
+"""finding.py CARGO FOLDER VERSION: the errors of libshampoo-sys if it does not find the library, or finds another version."""
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-cargo, folder = sys.argv[1], Path(sys.argv[2])
-empty, other = folder / "empty", folder / "other"
+cargo, folder, version = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+empty, other, shared = folder / "empty", folder / "other", folder / "shared"
 empty.mkdir(parents=True, exist_ok=True)
 other.mkdir(parents=True, exist_ok=True)
 other.joinpath("shampoo.pc").write_text("Name: shampoo\nDescription: other\nVersion: 9.7.5\nlibdir=/nowhere\n", encoding="ascii")
@@ -16,8 +16,8 @@ bare = {name: value for name, value in os.environ.items() if name not in ("SHAMP
 bare.update(CARGO_TARGET_DIR=str(folder / "target"), PKG_CONFIG_LIBDIR=str(empty))
 
 
-def expect(words: list[str], **changes: str) -> None:
-    command = [cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys"]
+def expect(words: list[str], features: str = "", **changes: str) -> None:
+    command = [cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys", "--features", features]
     run = subprocess.run(command, env={**bare, **changes}, stderr=subprocess.PIPE, text=True)
     assert run.returncode != 0, f"{changes}: it has been found"
     missing = [word for word in ["libshampoo was not found", "PKG_CONFIG_PATH", *words] if word not in run.stderr]
@@ -26,6 +26,14 @@ def expect(words: list[str], **changes: str) -> None:
 
 expect(["SHAMPOO_LIB_DIR", str(empty), "libshampoo.so"], SHAMPOO_LIB_DIR=str(empty))
 expect(["shampoo"])
+# A shared library does not do for the feature static.
+shared.mkdir(parents=True, exist_ok=True)
+shared.joinpath("libshampoo.so").touch()
+shared.joinpath("shampoo.pc").write_text(
+    f"Name: shampoo\nDescription: shared\nVersion: {version}\nlibdir={shared}\nincludedir=/\n", encoding="ascii"
+)
+for changes in ({"SHAMPOO_LIB_DIR": str(shared)}, {"PKG_CONFIG_LIBDIR": str(shared)}):
+    expect([str(shared), "libshampoo.a", "-DSHAMPOO_STATIC=ON"], "static", **changes)
 expect(["/no/such/pkg-config"], PKG_CONFIG="/no/such/pkg-config")
 expect(["9.7.5", "this crate is for"], PKG_CONFIG_LIBDIR=str(other))
 # Documentation needs no library.

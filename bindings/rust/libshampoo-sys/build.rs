@@ -1,15 +1,17 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds libshampoo: in the folder that SHAMPOO_LIB_DIR names, or by pkg-config.
+//! Finds libshampoo in the folder that SHAMPOO_LIB_DIR names, or with pkg-config. Links libshampoo.so, or with the feature
+//! `static` libshampoo.a.
 //!
-//! Dependents get its folder as DEP_SHAMPOO_LIB_DIR, and from pkg-config that of its header as DEP_SHAMPOO_INCLUDE.
+//! Dependents get the folder of the library as DEP_SHAMPOO_LIB_DIR and, from pkg-config, that of its header as
+//! DEP_SHAMPOO_INCLUDE.
 
 use std::env;
 use std::path::Path;
 use std::process::{exit, Command};
 
-/// Asks pkg-config; Err has what it, or the system, says.
+/// Runs pkg-config. The error is what it, or the system, prints.
 fn pkg_config(arguments: &[&str]) -> Result<String, String> {
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     match Command::new(&program).args(arguments).arg("shampoo").output() {
@@ -22,10 +24,33 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 fn fail(why: &str) -> ! {
     eprintln!("libshampoo was not found: {why}");
     eprintln!(
-        "Install it (cmake --install), and set PKG_CONFIG_PATH to the folder of its shampoo.pc where that is not \
-         one of the system's; or set SHAMPOO_LIB_DIR to the folder of libshampoo.so."
+        "Install it (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the folder of its \
+         shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
     );
+    if is_static() {
+        eprintln!("The feature static needs libshampoo.a, which is built with -DSHAMPOO_STATIC=ON.");
+    }
     exit(1)
+}
+
+fn is_static() -> bool {
+    env::var_os("CARGO_FEATURE_STATIC").is_some()
+}
+
+/// The folder of the library, and what pkg-config says that a program linked with the archive needs in addition.
+fn find() -> (String, String) {
+    if let Ok(folder) = env::var("SHAMPOO_LIB_DIR") {
+        return (folder, "-lstdc++ -lm -lpthread -ldl".into());
+    }
+    let ask = |arguments: &[&str]| pkg_config(arguments).unwrap_or_else(|why| fail(&why));
+    let found = ask(&["--modversion"]);
+    let wanted = env!("CARGO_PKG_VERSION");
+    // Before 1.0 each minor version may change the API.
+    if found.split('.').take(2).ne(wanted.split('.').take(2)) {
+        fail(&format!("pkg-config knows version {found}, and this crate is for {wanted}"));
+    }
+    println!("cargo:include={}", ask(&["--variable=includedir"]));
+    (ask(&["--variable=libdir"]), ask(&["--static", "--libs-only-l"]))
 }
 
 fn main() {
@@ -36,28 +61,22 @@ fn main() {
     if env::var_os("DOCS_RS").is_some() {
         return; // documentation links nothing
     }
-    let lib_dir = match env::var("SHAMPOO_LIB_DIR") {
-        Ok(folder) => {
-            if !Path::new(&folder).join("libshampoo.so").exists() {
-                fail(&format!("SHAMPOO_LIB_DIR is {folder:?}, and there is no libshampoo.so in it"));
-            }
-            folder
-        }
-        Err(_) => {
-            let found = pkg_config(&["--modversion"]).unwrap_or_else(|why| fail(&why));
-            let wanted = env!("CARGO_PKG_VERSION");
-            // Before 1.0 each minor version may change the API.
-            if found.split('.').take(2).ne(wanted.split('.').take(2)) {
-                fail(&format!("pkg-config knows version {found}, and this crate is for {wanted}"));
-            }
-            if let Ok(include) = pkg_config(&["--variable=includedir"]) {
-                println!("cargo:include={include}");
-            }
-            pkg_config(&["--variable=libdir"]).unwrap_or_else(|why| fail(&why))
-        }
-    };
-    println!("cargo:rerun-if-changed={lib_dir}/libshampoo.so");
+    let (lib_dir, needs) = find();
+    let file = if is_static() { "libshampoo.a" } else { "libshampoo.so" };
+    if !Path::new(&lib_dir).join(file).exists() {
+        fail(&format!("there is no {file} in {lib_dir:?}, the folder that SHAMPOO_LIB_DIR or pkg-config names"));
+    }
+    println!("cargo:rerun-if-changed={lib_dir}/{file}");
     println!("cargo:rustc-link-search=native={lib_dir}");
-    println!("cargo:rustc-link-lib=dylib=shampoo");
     println!("cargo:lib_dir={lib_dir}");
+    if !is_static() {
+        println!("cargo:rustc-link-lib=dylib=shampoo");
+        return;
+    }
+    println!("cargo:rustc-link-lib=static=shampoo");
+    for name in needs.split_whitespace().filter_map(|word| word.strip_prefix("-l")) {
+        if name != "shampoo" {
+            println!("cargo:rustc-link-lib=dylib={name}");
+        }
+    }
 }

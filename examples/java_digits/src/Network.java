@@ -1,10 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.DoubleBuffer;
 import java.util.Arrays;
+import io.github.libshampoo.Shampoo;
 
 /**
  * A small network, 64-128-64-10 with tanh between the layers, its mean cross entropy and the gradient of it.
@@ -25,8 +24,8 @@ final class Network {
 
   static final int VALUES = offset(NAMES.length);
 
-  final DoubleBuffer params = direct(VALUES);
-  final DoubleBuffer grads = direct(VALUES);
+  final DoubleBuffer params = Shampoo.doubles(VALUES);
+  final DoubleBuffer grads = Shampoo.doubles(VALUES);
   private final int rows;
   private final double[] p = new double[VALUES];
   private final double[] g = new double[VALUES];
@@ -48,10 +47,6 @@ final class Network {
       outputs[k] = new double[rows * SIZES[k]];
       d[k] = new double[rows * SIZES[k]];
     }
-  }
-
-  private static DoubleBuffer direct(int count) {
-    return ByteBuffer.allocateDirect(8 * count).order(ByteOrder.nativeOrder()).asDoubleBuffer();
   }
 
   static int size(int tensor) {

@@ -35,7 +35,7 @@ final class WithShampoo implements AutoCloseable {
         optimizer = new Optimizer(plan);
       }
     }
-    lr = optimizer.get(0, "lr");
+    lr = optimizer.lr();
     // 4. Where parameters and gradients are. They stay there, so once is enough.
     for (int t = 0; t < Network.NAMES.length; ++t) {
       optimizer.bind(t, part(net.params, t), part(net.grads, t));
@@ -47,7 +47,7 @@ final class WithShampoo implements AutoCloseable {
   }
 
   void step(double rate) {
-    optimizer.set(0, "lr", rate);
+    optimizer.setLr(rate);
     optimizer.step();
   }
 

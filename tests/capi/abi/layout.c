@@ -3,7 +3,7 @@
 /* The layout that the structs had in version 0.1, for good: programs compiled then run with every later library. A
  * later version may be larger; what stood in 0.1 stays where it was. Last field of 0.1, and where it ends: no struct
  * has padding there, so that a new field never hides in the size of an old one. */
-#include <shampoo/shampoo.h>
+#include <shampoo/api.h>
 #include <stdio.h>
 
 static int failures = 0;
@@ -23,6 +23,8 @@ static void expect_at_least(size_t is, size_t was, const char* what) {
   expect(offsetof(type, struct_size), 0, "offset of " #type ".struct_size"); \
   expect_at_least(sizeof(type), size, "size of " #type);                     \
   expect(offsetof(type, last) + sizeof(((type*)0)->last), size, "end of " #type "." #last)
+/* The place of a function in the table, counted from 0. */
+#define SLOT(name, number) OFFSET(shampoo_api, name, sizeof(size_t) + (number) * sizeof(void (*)(void)))
 #define OFFSET(type, field, offset) expect(offsetof(type, field), offset, "offset of " #type "." #field)
 
 static void check_read_by_the_library(void) {
@@ -116,6 +118,58 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_root_info, retried, 20);
 }
 
+/* The functions of 0.1, each in its place. Later versions append to them. */
+static void check_api(void) {
+  LAYOUT(shampoo_api, sizeof(size_t) + 47 * sizeof(void (*)(void)), matrix_inverse_root);
+  SLOT(version, 0);
+  SLOT(build_info, 1);
+  SLOT(status_name, 2);
+  SLOT(last_error, 3);
+  SLOT(set_log, 4);
+  SLOT(backend_load, 5);
+  SLOT(backend_count, 6);
+  SLOT(backend_describe, 7);
+  SLOT(config_create, 8);
+  SLOT(config_clone, 9);
+  SLOT(config_destroy, 10);
+  SLOT(config_set_f64, 11);
+  SLOT(config_set_i64, 12);
+  SLOT(config_set_str, 13);
+  SLOT(config_get, 14);
+  SLOT(config_key_count, 15);
+  SLOT(config_describe_key, 16);
+  SLOT(plan_create, 17);
+  SLOT(plan_destroy, 18);
+  SLOT(plan_add_group, 19);
+  SLOT(plan_add_param, 20);
+  SLOT(plan_add_shard, 21);
+  SLOT(plan_finish, 22);
+  SLOT(plan_block_count, 23);
+  SLOT(plan_block, 24);
+  SLOT(plan_bytes, 25);
+  SLOT(comm_from_ops, 26);
+  SLOT(comm_from_nccl, 27);
+  SLOT(comm_destroy, 28);
+  SLOT(optimizer_create, 29);
+  SLOT(optimizer_destroy, 30);
+  SLOT(optimizer_bind, 31);
+  SLOT(optimizer_bind_scalar, 32);
+  SLOT(optimizer_bind_state, 33);
+  SLOT(optimizer_set, 34);
+  SLOT(optimizer_get, 35);
+  SLOT(optimizer_step, 36);
+  SLOT(optimizer_status, 37);
+  SLOT(optimizer_error, 38);
+  SLOT(optimizer_stat, 39);
+  SLOT(state_count, 40);
+  SLOT(state_describe, 41);
+  SLOT(state_read, 42);
+  SLOT(state_write, 43);
+  SLOT(save, 44);
+  SLOT(load, 45);
+  SLOT(matrix_inverse_root, 46);
+}
+
 static void check_codes(void) {
   expect(SHAMPOO_OK, 0, "SHAMPOO_OK");
   expect(SHAMPOO_E_INVALID, 1, "SHAMPOO_E_INVALID");
@@ -140,6 +194,7 @@ static void check_codes(void) {
 int main(void) {
   check_read_by_the_library();
   check_written_by_the_library();
+  check_api();
   check_codes();
   return failures == 0 ? 0 : 1;
 }

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_function_comments.sh COMPILER HEADER: the comment right above every function tells since when it exists, whether it
-# blocks, which thread rule holds, what it returns, and every parameter that it has.
+# check_function_comments.sh COMPILER HEADER [FUNCTIONS]: the comment right above every function of the header states since
+# when it exists, whether it blocks, which thread rule holds, what it returns, and every parameter that it has. FUNCTIONS: the
+# functions of a header that includes another one.
 set -eu
 export LC_ALL=C
-functions=$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')
+functions=${3:-$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')}
 test -n "$functions"
 awk -v functions="$functions" '
   function lacks(what) { print name ": its comment lacks " what; ++lacking }

@@ -71,7 +71,9 @@ rm -rf checkpoints other && cp -r examples/c_mpi/saved checkpoints
 mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/digits.bin --checkpoint other --stop-after 2 >/dev/null""",
         rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of", "the two were saved at different steps"),),
     ),
-    "docs/java.md": Page(wants=("java",)),
+    "docs/java.md": Page(wants=("java",), rules=(
+        Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would fetch a plugin"),
+    )),
     "docs/jax.md": Page(wants=("python",), before=PIP),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),

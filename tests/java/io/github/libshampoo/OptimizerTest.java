@@ -271,6 +271,52 @@ class OptimizerTest {
   }
 
   @Test
+  void aLearningRateIsSetInAllGroupsOrInNone() {
+    Config config = Model.config().set("lr", 0.1);
+    try (Plan plan = new Plan(config)) {
+      int second = plan.addGroup(config.copy().set("lr", 0.2));
+      plan.addParam(new Param("wide", 4).dtype(DType.F64));
+      plan.addParam(new Param("narrow", 4).group(second));
+      try (Optimizer optimizer = new Optimizer(plan.finish())) {
+        assertEquals(0.1, optimizer.lr());
+        assertRefused("lr", () -> optimizer.setLr(1e300)); // float64 has it, float32 does not
+        assertRefused("lr", () -> optimizer.setLr(-1));
+        assertEquals(List.of(0.1, 0.2), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
+        optimizer.setLr(0.5);
+        assertEquals(List.of(0.5, 0.5), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
+        assertEquals(0.5, optimizer.lr());
+      }
+    }
+  }
+
+  /** What Shampoo allocates can be bound as it is; and a state needs addresses of 64. */
+  @Test
+  void allocatedBuffersAreDirectNativeAndZero() {
+    FloatBuffer floats = Shampoo.floats(6);
+    assertEquals(List.of(6, 6, 5, 3), List.of(floats.limit(), floats.capacity(), Shampoo.doubles(5).limit(), Shampoo.shorts(3).limit()));
+    assertEquals(0, Shampoo.floats(0).limit());
+    ByteBuffer bytes = Shampoo.bytes(7);
+    assertEquals(7, bytes.limit());
+    for (int index = 0; index < 7; ++index) {
+      assertEquals(0, bytes.get(index));
+    }
+    for (java.nio.Buffer buffer : List.of(floats, bytes, Shampoo.doubles(1), Shampoo.shorts(1))) {
+      assertTrue(buffer.isDirect());
+      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of refuses another byte order
+    }
+    assertRefused("floats: count is -1", () -> Shampoo.floats(-1));
+    assertRefused("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));
+    assertRefused("bytes: count is 2147483647", () -> Shampoo.bytes(Integer.MAX_VALUE));
+    try (Optimizer optimizer =
+        make(Model.config(), new Param("w", 3, 2), new Param("d", 2).dtype(DType.F64), new Param("h", 2).dtype(DType.BF16))) {
+      optimizer.bind("w", floats, Shampoo.floats(6));
+      optimizer.bind("d", Shampoo.doubles(2), null);
+      optimizer.bind("h", Shampoo.shorts(2), null);
+      optimizer.step();
+    }
+  }
+
+  @Test
   void aParameterWithoutElementsIsBound() {
     FloatBuffer w = Buffers.filled(4, 1);
     try (Optimizer optimizer = make(Model.config(), new Param("empty", 0, 3), new Param("w", 4))) {

@@ -96,21 +96,17 @@ class StateTest {
     }
   }
 
-  private static ByteBuffer arena(long bytes) {
-    return ByteBuffer.allocateDirect((int) bytes + 63).alignedSlice(64).slice(0, (int) bytes).order(ByteOrder.nativeOrder());
-  }
-
   @Test
   void arenasMakeAStepAPureFunction() {
     try (Config config = Model.config();
         Plan plan = new Plan(config)) {
       plan.addParam("w", Model.SHAPES[0]);
       long bytes = plan.finish().bytes("state");
-      ByteBuffer first = arena(bytes);
-      ByteBuffer second = arena(bytes);
+      ByteBuffer first = Shampoo.bytes(bytes);
+      ByteBuffer second = Shampoo.bytes(bytes);
       assertThrows(
           ShampooException.Invalid.class,
-          () -> new Optimizer(plan, new OptimizerOptions().state(Memory.of(arena(bytes - 64)))));
+          () -> new Optimizer(plan, new OptimizerOptions().state(Memory.of(Shampoo.bytes(bytes - 64)))));
       try (Optimizer optimizer = new Optimizer(plan, new OptimizerOptions().state(Memory.of(first)))) {
         optimizer.bindState(Memory.of(first.asReadOnlyBuffer().order(ByteOrder.nativeOrder())), Memory.of(second));
         List<float[]> results = new ArrayList<>();
@@ -121,7 +117,7 @@ class StateTest {
         }
         assertArrayEquals(results.get(0), results.get(1));
         assertTrue(first.mismatch(second) >= 0);
-        assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(arena(bytes - 64))));
+        assertRefused("bytes", () -> optimizer.bindState(Memory.of(first), Memory.of(Shampoo.bytes(bytes - 64))));
         assertThrows(ShampooException.Invalid.class, () -> optimizer.bindState(Memory.of(first), null));
         assertRefused("read-only", () -> {
           Memory only = Memory.of(first.asReadOnlyBuffer().order(ByteOrder.nativeOrder()));

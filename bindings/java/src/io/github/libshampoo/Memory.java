@@ -43,7 +43,7 @@ public final class Memory {
     Objects.requireNonNull(buffer, "buffer");
     if (!buffer.isDirect()) {
       throw new ShampooException.Invalid(
-          buffer + ": it is not direct, and the library works in place: use ByteBuffer.allocateDirect(bytes)");
+          buffer + ": it is not direct, and the library works in place: use Shampoo.floats, doubles, shorts or bytes");
     }
     ByteOrder order;
     Set<DType> dtypes;

@@ -26,6 +26,7 @@ public final class Optimizer implements AutoCloseable {
   final Handle handle;
   final List<Comm> comms;
   private final DeviceType device;
+  private final int groups;
 
   /**
    * Makes an optimizer on one rank, and initialises its state.
@@ -53,6 +54,7 @@ public final class Optimizer implements AutoCloseable {
    */
   public Optimizer(Plan plan, OptimizerOptions options) {
     device = plan.device;
+    groups = plan.groups();
     Comm replicas = options.replicas != null ? Comm.of(options.replicas) : options.replicaComm;
     Comm shards = null;
     try {
@@ -242,6 +244,42 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
+   * Changes the learning rate of all groups from the next step on: of all or, on failure, of none.
+   *
+   * @param value the learning rate, at least 0.
+   * @throws ShampooException.Invalid the value is negative or not finite, or too large for the arithmetic of a group.
+   */
+  public void setLr(double value) {
+    handle.change(
+        this,
+        opt -> {
+          double[] before = new double[groups];
+          for (int group = 0; group < groups; ++group) {
+            before[group] = get(opt, group, "lr");
+          }
+          for (int group = 0; group < groups; ++group) {
+            try {
+              Raw.shampoo_optimizer_set(opt, group, "lr", value);
+            } catch (ShampooException error) {
+              while (--group >= 0) {
+                Raw.shampoo_optimizer_set(opt, group, "lr", before[group]);
+              }
+              throw error;
+            }
+          }
+        });
+  }
+
+  /**
+   * Returns the learning rate of group 0. For another group, use {@link #get}.
+   *
+   * @return the learning rate.
+   */
+  public double lr() {
+    return get(0, "lr");
+  }
+
+  /**
    * Value of a hyper-parameter of a group.
    *
    * @param group number of the parameter group.
@@ -250,13 +288,13 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException.Invalid there is no such group or key, or it has no number to give.
    */
   public double get(int group, String key) {
-    return handle.changeAndGet(
-        this,
-        opt -> {
-          double[] value = new double[1];
-          Raw.shampoo_optimizer_get(opt, group, key, value);
-          return value[0];
-        });
+    return handle.changeAndGet(this, opt -> get(opt, group, key));
+  }
+
+  private static double get(long opt, int group, String key) {
+    double[] value = new double[1];
+    Raw.shampoo_optimizer_get(opt, group, key, value);
+    return value[0];
   }
 
   /**

@@ -158,6 +158,11 @@ public final class Plan implements AutoCloseable {
     return "updates".equals(Raw.shampoo_config_get(config, "output"));
   }
 
+  /** Number of groups, the plan's own included. */
+  int groups() {
+    return handle.read(this, plan -> updates.size());
+  }
+
   /** Which parameters are in such a group. */
   List<Boolean> updates() {
     return handle.read(this, plan -> params.stream().map(param -> updates.get(param.group())).toList());

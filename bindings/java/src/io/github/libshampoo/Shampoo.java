@@ -4,6 +4,11 @@ package io.github.libshampoo;
 
 import java.lang.ref.Reference;
 import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.DoubleBuffer;
+import java.nio.FloatBuffer;
+import java.nio.ShortBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -14,6 +19,66 @@ import java.util.Map;
 /** The library as a whole: version, backends, messages, the table of keys, checkpoints of many ranks, inverse roots. */
 public final class Shampoo {
   private Shampoo() {}
+
+  /**
+   * Allocates a buffer for float32 parameters or gradients: direct, in the native byte order, filled with zeros, at an
+   * address that is a multiple of 64.
+   *
+   * @param count number of elements.
+   * @return the buffer, from position 0 to the limit count.
+   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   */
+  public static FloatBuffer floats(long count) {
+    return allocate("floats", count, 4).asFloatBuffer();
+  }
+
+  /**
+   * Allocates a buffer for float64 parameters or gradients, like {@link #floats}.
+   *
+   * @param count number of elements.
+   * @return the buffer.
+   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   */
+  public static DoubleBuffer doubles(long count) {
+    return allocate("doubles", count, 8).asDoubleBuffer();
+  }
+
+  /**
+   * Allocates a buffer for float16 or bfloat16 parameters or gradients, like {@link #floats}. Each short has the bits of
+   * one number.
+   *
+   * @param count number of elements.
+   * @return the buffer.
+   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   */
+  public static ShortBuffer shorts(long count) {
+    return allocate("shorts", count, 2).asShortBuffer();
+  }
+
+  /**
+   * Allocates a buffer of bytes, like {@link #floats}: for elements of any type, or for the state of an optimizer.
+   *
+   * @param count number of bytes.
+   * @return the buffer.
+   * @throws ShampooException.Invalid count is negative, or the buffer would exceed 2 GiB.
+   */
+  public static ByteBuffer bytes(long count) {
+    return allocate("bytes", count, 1);
+  }
+
+  private static ByteBuffer allocate(String method, long count, int size) {
+    int alignment = 64; // that of a state; enough for all types of elements
+    long most = (Integer.MAX_VALUE - alignment + 1) / size;
+    if (count < 0 || count > most) {
+      throw new ShampooException.Invalid(
+          method + ": count is " + count + "; expected 0 to " + most
+              + ", because a buffer holds at most 2 GiB. Use Memory.of(address, bytes) for larger memory");
+    }
+    int bytes = (int) count * size;
+    ByteBuffer all = ByteBuffer.allocateDirect(bytes + alignment - 1);
+    int first = (alignment - all.alignmentOffset(0, alignment)) % alignment;
+    return all.slice(first, bytes).order(ByteOrder.nativeOrder());
+  }
 
   /**
    * Version of the library that is loaded.

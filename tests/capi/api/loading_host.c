@@ -1,0 +1,62 @@
+/* Copyright The libshampoo authors. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host in C89 that knows the headers alone: it loads the library, which is its argument, takes the table, and follows
+ * the gradient of half the squared norm of a 4x3 matrix. */
+#include <dlfcn.h>
+#include <shampoo/api.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TRY(call)                        \
+  do {                                   \
+    if ((call) != SHAMPOO_OK) {          \
+      printf("%s\n", api->last_error()); \
+      return 1;                          \
+    }                                    \
+  } while (0)
+
+static int train(const shampoo_api* api) {
+  float weight[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, gradient[12];
+  shampoo_config* config;
+  shampoo_plan* plan;
+  shampoo_optimizer* optimizer;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+  int i, step, far = 0;
+
+  TRY(api->config_create(&config));
+  TRY(api->config_set_f64(config, "lr", 0.5));
+  TRY(api->plan_create(&plan, config, &plan_desc));
+  param.name = "weight", param.ndim = 2, param.shape[0] = 4, param.shape[1] = 3;
+  TRY(api->plan_add_param(plan, &param, NULL));
+  TRY(api->plan_finish(plan));
+  TRY(api->optimizer_create(&optimizer, plan, &optimizer_desc));
+  api->plan_destroy(plan);
+  api->config_destroy(config);
+  buffers.param = weight, buffers.grad = gradient, buffers.out = weight;
+  TRY(api->optimizer_bind(optimizer, 0, 1, &buffers));
+  for (step = 0; step < 200; ++step) {
+    memcpy(gradient, weight, sizeof gradient);
+    TRY(api->optimizer_step(optimizer, NULL));
+  }
+  api->optimizer_destroy(optimizer);
+  for (i = 0; i < 12; ++i) far += !(weight[i] > -0.01f && weight[i] < 0.01f);
+  printf("%d of 12 elements are far from 0; the last one is %g\n", far, weight[11]);
+  return far != 0;
+}
+
+int main(int argc, char** argv) {
+  void* const library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  shampoo_get_api_function get_api;
+  const shampoo_api* api;
+  void* found;
+  if (library == NULL || (found = dlsym(library, "shampoo_get_api")) == NULL) return puts(dlerror()), 2;
+  memcpy(&get_api, &found, sizeof found);
+  api = get_api();
+  if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR) return puts("another version"), 2;
+  /* It may be closed: the library stays mapped. */
+  dlclose(library);
+  return train(api);
+}

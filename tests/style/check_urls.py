@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_urls.py ROOT BUILD: the files that name the project's URL or issue tracker have those of cmake/urls.cmake.
+
+Prints each file that has another one. BUILD: the build folder, for files that CMake makes. If an old URL is left anywhere
+else, `git grep` finds it; the placeholders of the first version are searched for here.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PLACE = "cmake/urls.cmake"
+PLACEHOLDER = "example.org/" + "libshampoo"
+CRATES = "bindings/rust"
+
+# File, pattern of the field, and which of the two URLs it has.
+FIELDS = (
+    ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Homepage = "(.*?)"$', "SHAMPOO_URL"),
+    ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Issues = "(.*?)"$', "SHAMPOO_ISSUES_URL"),
+    (f"{CRATES}/libshampoo-sys/Cargo.toml", r'(?m)^repository = "(.*)"$', "SHAMPOO_URL"),
+    (f"{CRATES}/libshampoo-sys/Cargo.toml", r'(?m)^homepage = "(.*)"$', "SHAMPOO_URL"),
+    (f"{CRATES}/libshampoo/Cargo.toml", r'(?m)^repository = "(.*)"$', "SHAMPOO_URL"),
+    (f"{CRATES}/libshampoo/Cargo.toml", r'(?m)^homepage = "(.*)"$', "SHAMPOO_URL"),
+    ("bindings/java/pom.xml", r"(?m)^  <url>(.*)</url>$", "SHAMPOO_URL"),
+    ("bindings/java/pom.xml", r"<scm>\s*<url>(.*)</url>\s*</scm>", "SHAMPOO_URL"),
+    ("bindings/java/pom.xml", r"<issueManagement>\s*<url>(.*)</url>\s*</issueManagement>", "SHAMPOO_ISSUES_URL"),
+    ("docs/troubleshooting.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
+)
+# The same, of the build folder.
+MADE = (
+    ("capi/shampoo.pc", r"(?m)^URL: (.*)$", "SHAMPOO_URL"),
+    ("CPackConfig.cmake", r'(?m)^set\(CPACK_DEBIAN_PACKAGE_HOMEPAGE "(.*)"\)$', "SHAMPOO_URL"),
+    ("debian/copyright", r"(?m)^Source: (.*)$", "SHAMPOO_URL"),
+)
+
+
+def problems_of(folder, fields, urls):
+    for name, pattern, which in fields:
+        found = re.findall(pattern, folder.joinpath(name).read_text(encoding="utf-8"))
+        if not found:
+            yield f"{name}: nothing matches {pattern}; expected {urls[which]}"
+        yield from (f"{name}: {url}; expected {urls[which]}" for url in found if url != urls[which])
+
+
+def leftovers(root, urls):
+    if any(PLACEHOLDER in url for url in urls.values()):
+        return
+    done = subprocess.run(["git", "-C", root, "grep", "-lF", PLACEHOLDER], capture_output=True, text=True, check=False)
+    yield from (f"{name}: https://{PLACEHOLDER} is left" for name in done.stdout.splitlines())
+
+
+def main():
+    root, build = map(Path, sys.argv[1:])
+    urls = dict(re.findall(r"(?m)^set\((\w+) (https://\S+)\)$", root.joinpath(PLACE).read_text(encoding="utf-8")))
+    if set(urls) != {"SHAMPOO_URL", "SHAMPOO_ISSUES_URL"}:
+        raise SystemExit(f"{PLACE} sets {sorted(urls)}; expected SHAMPOO_ISSUES_URL and SHAMPOO_URL, each an https:// address")
+    problems = [*problems_of(root, FIELDS, urls), *problems_of(build, MADE, urls), *leftovers(root, urls)]
+    print("\n".join([*problems, f"{len(problems)} differences from {PLACE}"]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
