@@ -32,6 +32,9 @@ static void add(Training* training, int uses_shampoo, int frequency, double lr, 
 static void add_contenders(Training* training, const Options* options) {
   if (options->what == kCompare) {
     add(training, 0, 0, options->adamw_lr, "AdamW");
+    add(training, 1, 0, options->lr, "Shampoo");
+  } else if (options->what == kCompareFrequencies) {
+    add(training, 0, 0, options->adamw_lr, "AdamW");
     add(training, 1, 1, options->lr, "Shampoo every step");
     add(training, 1, 10, options->lr, "Shampoo every 10th");
     add(training, 1, 50, options->lr, "Shampoo every 50th");

@@ -16,12 +16,11 @@
 static const char kHelp[] =
     "usage: train_text [option [value]]...\n"
     "\n"
-    "Trains a small transformer to foretell the next character of a text. Prints losses and times, and draws them.\n"
+    "Trains a small transformer to predict the next character of a text. Prints losses and times, and draws them.\n"
     "\n"
     "  --optimizer NAME     shampoo, grafted from Adam (default), or adamw\n"
-    "  --compare            instead of that: AdamW and Shampoo with new inverse roots at every 1st, 10th and 50th "
-    "step,\n"
-    "                       from the same weights and on the same batches\n"
+    "  --compare            instead of that: AdamW and Shampoo, from the same weights and on the same batches\n"
+    "  --compare-frequencies  the same with three kinds of Shampoo: new inverse roots every 1, 10 and 50 steps\n"
     "  --search             instead of that: both optimizers with five learning rates each\n"
     "\n"
     "  --steps N            (300)\n"
@@ -32,7 +31,7 @@ static const char kHelp[] =
     "  --width N            of the residual stream (192)\n"
     "  --heads N            of attention; divides the width (4)\n"
     "  --layers N           (3)\n"
-    "  --lr X               largest learning rate of Shampoo (0.004)\n"
+    "  --lr X               largest learning rate of Shampoo (0.008)\n"
     "  --adamw-lr X         of AdamW (0.002)\n"
     "  --weight-decay X     of both, decoupled, for matrices (0.1)\n"
     "  --seed N             of the first weights and of the batches (1)\n"
@@ -88,7 +87,7 @@ static void set_defaults(Options* options) {
                             .width = 192,
                             .heads = 4,
                             .layers = 3,
-                            .lr = 0.004,
+                            .lr = 0.008,
                             .adamw_lr = 0.002,
                             .weight_decay = 0.1,
                             .seed = 1,
@@ -118,8 +117,16 @@ void options_parse(Options* options, int argc, char** argv) {
       fputs(kHelp, stdout);
       exit(0);
     }
-    if (strcmp(name, "--compare") == 0 || strcmp(name, "--search") == 0) {
-      options->what = strcmp(name, "--compare") == 0 ? kCompare : kSearch;
+    if (strcmp(name, "--compare") == 0) {
+      options->what = kCompare;
+      continue;
+    }
+    if (strcmp(name, "--compare-frequencies") == 0) {
+      options->what = kCompareFrequencies;
+      continue;
+    }
+    if (strcmp(name, "--search") == 0) {
+      options->what = kSearch;
       continue;
     }
     const char* value = argv[++i];  // NULL after the last argument

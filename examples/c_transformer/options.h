@@ -8,7 +8,7 @@
 #include "settings.h"
 
 typedef struct {
-  enum { kTrainOne, kCompare, kSearch } what;
+  enum { kTrainOne, kCompare, kCompareFrequencies, kSearch } what;
   int uses_shampoo;  // of kTrainOne: 1 Shampoo, 0 AdamW
   int steps, warmup, every;
   int batch;  // sequences in a step

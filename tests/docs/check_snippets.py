@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_snippets.py ROOT: by what name build files of the reader take the library.
 
-Of a block of toml: each of its dependencies with a path is a crate of this repository, by the name that its Cargo.toml
+A program of Rust or Java in README.md is one of its guide, where a test runs it. Of a block of toml: each of its dependencies with a path is a crate of this repository, by the name that its Cargo.toml
 has. Of a block of xml: group, artifact and version are those of the jar's pom. Blocks of CMake are built by run_shell.py.
 """
 import sys
@@ -57,6 +57,13 @@ def problems_of(root, language, text):
         yield f"it is no {language}: {error}"
 
 
+def programs_not_in_their_guides(root):
+    for first, language, lines in blocks(root / "README.md"):
+        guide = f"docs/{language}.md"
+        if language in ("java", "rust") and lines not in [found for _, _, found in blocks(root / guide)]:
+            yield f"README.md:{first}: this program is not in {guide}, whose programs are tested"
+
+
 def main():
     root = Path(sys.argv[1]).resolve()
     counts, failures = dict.fromkeys(KINDS, 0), []
@@ -65,6 +72,7 @@ def main():
             if language in KINDS:
                 counts[language] += 1
                 failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, language, "\n".join(lines))]
+    failures += programs_not_in_their_guides(root)
     # Without one of each kind the search itself is broken.
     failures += [f"no block of {language} was found" for language, count in counts.items() if not count]
     print("\n".join(failures + [f"{sum(counts.values())} blocks of {' and '.join(KINDS)}, {len(failures)} problems"]))

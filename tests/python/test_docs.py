@@ -47,6 +47,25 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert count >= 5
 
 
+def test_the_readme() -> None:
+    """Each block of Python runs on its own, with arrays, gradients and a model of the reader."""
+    model = None
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        model = torch.nn.Linear(4, 3)
+    count = 0
+    for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M):
+        if any(f"libshampoo.{name}" in block and importlib.util.find_spec(name) is None for name in ("jax", "torch")):
+            continue
+        w1, w2 = (np.ones((4, 3), np.float32) for _ in range(2))
+        names = {"w1": w1, "w2": w2, "grad1": w1.copy(), "grad2": w2.copy(), "model": model}
+        exec(compile(block, "README.md", "exec"), names)
+        assert ("opt.step" in block) == bool((w1 < 1).all() and (w2 < 1).all())
+        count += 1
+    assert count >= 1
+
+
 def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its block of Python, and its commands of shampoo-ckpt, on checkpoints as they are told of there."""
     pytest.importorskip("safetensors")

@@ -27,6 +27,7 @@ FIELDS = (
     ("bindings/java/pom.xml", r"<scm>\s*<url>(.*)</url>\s*</scm>", "SHAMPOO_URL"),
     ("bindings/java/pom.xml", r"<issueManagement>\s*<url>(.*)</url>\s*</issueManagement>", "SHAMPOO_ISSUES_URL"),
     ("docs/troubleshooting.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
+    ("docs/faq.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
 )
 # The same, of the build folder.
 MADE = (

@@ -45,6 +45,7 @@ PIP = "export CC=cc CXX=c++"
 PAGES = {
     "README.md": Page(program="program.c", rules=(
         Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
+        Instead(r"pip install \.", "test -e pyproject.toml", "docs/python.md runs it"),
         Ends(r"^\./program", (0,), r"^w = \(-?[0-9.e-]+, -?[0-9.e-]+\)$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
