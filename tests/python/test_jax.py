@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import threading
+import warnings
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ import libshampoo
 import libshampoo.jax
 import numpy as np
 import pytest
+from libshampoo.keywords import Keywords
 
 KEYS: dict[str, Any] = {"grafting": "adam", "precondition_frequency": 2, "beta2": 0.99}
 SHAPES = {"layer": {"w": (24, 17), "b": (17,)}, "scale": (), "empty": (0, 3)}
@@ -103,7 +106,7 @@ def test_another_learning_rate_does_not_compile_anew() -> None:
     assert update._cache_size() == 1
 
 
-@pytest.mark.parametrize("kind", ["number", "schedule", "array"])
+@pytest.mark.parametrize("kind", ["number", "schedule", "traced"])
 def test_learning_rates_are_those_of_the_library(kind: str) -> None:
     rates = [0.5, 0.25, 0.125, 0.0625]
     params, grads = draw(1), [draw(t + 2) for t in range(4)]
@@ -111,18 +114,73 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
 
     @jax.jit
     def step(rate: Any, grad: Any, state: Any, params: Any) -> Any:
-        rate = rate if kind == "array" else (lambda count: 0.5 / 2**count) if kind == "schedule" else 7.0
+        rate = rate if kind == "traced" else (lambda count: 0.5 / 2**count) if kind == "schedule" else 7.0
         updates, state = libshampoo.jax.shampoo(rate, weight_decay=0.1, **KEYS).update(grad, state, params)
         return updates, state, jax.tree.map(jnp.add, params, updates)
 
-    state = libshampoo.jax.shampoo(1.0, weight_decay=0.1, **KEYS).init(params)
+    state = libshampoo.jax.shampoo(7.0, weight_decay=0.1, **KEYS).init(params)
     for t, rate in enumerate(rates):
         if kind == "number":
             state = state._replace(learning_rate=jnp.float32(rate))
+        elif kind == "traced":  # one in the state has no influence
+            state = state._replace(learning_rate=jnp.float32(9), configured_learning_rate=jnp.float32(rate))
         updates, state, params = step(jnp.float32(rate), grads[t], state, params)
         assert same(updates, expected[t]), f"step {t}"
         assert float(state.learning_rate) == rate
     assert step._cache_size() == 1
+
+
+@pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
+    """A number given to the transformation is the rate at the start; the last change, there or in the state, wins."""
+    params, grads = draw(1), draw(2)
+    expected = [libshampoo.jax.shampoo(rate, **KEYS) for rate in (0.5, 0.25, 0.125)]
+    expected = [tx.update(grads, tx.init(params), params)[0] for tx in expected]
+    first, other = (libshampoo.jax.shampoo(make(rate), **KEYS) for rate in (0.5, 0.125))
+    update, update_of_other = (jax.jit(tx.update) if compiled else tx.update for tx in (first, other))
+    state = first.init(params)
+    assert same(update(grads, state, params)[0], expected[0])
+    changed = state._replace(learning_rate=jnp.float32(0.25))
+    updates, after = update(grads, changed, params)
+    assert same(updates, expected[1]) and float(after.learning_rate) == 0.25
+    assert float(update(grads, after, params)[1].learning_rate) == 0.25, "it stays"
+    updates, resumed = update_of_other(grads, changed, params)
+    assert same(updates, expected[2]), "a run that is resumed with another number uses that one"
+    assert float(update_of_other(grads, resumed, params)[1].learning_rate) == 0.125
+
+
+@pytest.mark.parametrize("rate", [0.1, lambda count: 0.1 / (count + 1.0)], ids=["number", "schedule"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
+    """No array is in it twice."""
+    tx = libshampoo.jax.shampoo(rate, **KEYS)
+    params = draw(1)
+    state = jax.jit(tx.init)(params) if compiled else tx.init(params)
+    donating = jax.jit(tx.update, donate_argnums=1)
+    for t in range(3):
+        if not compiled:
+            _, state = tx.update(draw(t + 2), state, params)
+        _, state = donating(draw(t + 2), state, params)
+    assert int(state.count) == (3 if compiled else 6) and donating._cache_size() == 1
+
+
+def test_a_tree_without_parameters() -> None:
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
+    for tree in ({}, (), {"layer": {}, "other": []}):
+        for init, update in ((tx.init, tx.update), (jax.jit(tx.init), jax.jit(tx.update))):
+            state = init(tree)
+            assert state.arena.shape == (0,) and state.arena.dtype == jnp.uint8
+            updates, state = update(tree, state, tree)
+            assert jax.tree.structure(updates) == jax.tree.structure(tree)
+            assert int(state.count) == 1 and state.arena.shape == (0,)
+
+
+def test_update_ignores_extra_arguments() -> None:
+    tx = libshampoo.jax.shampoo(0.1, **KEYS)
+    params = draw(1)
+    expected = tx.update(params, tx.init(params), params)
+    assert same(tx.update(params, tx.init(params), params, value=1.0, grad=None), expected)
 
 
 def test_subnormal_numbers_are_kept() -> None:
@@ -146,6 +204,130 @@ def test_dtypes() -> None:
     narrow = libshampoo.jax.shampoo(0.1, update_dtype=jnp.bfloat16, **KEYS)
     rounded, _ = jax.jit(narrow.update)(grads, narrow.init(params), params)
     assert same(rounded, jax.tree.map(lambda u: u.astype(jnp.bfloat16), updates))
+
+
+def test_updates_have_the_dtypes_that_update_dtype_chooses() -> None:
+    params, grads = draw(1), draw(2)
+    params["layer"]["w"] = params["layer"]["w"].astype(jnp.bfloat16)
+    params["scale"] = params["scale"].astype(jnp.float16)
+
+    def updates(update_dtype: Any) -> Any:
+        tx = libshampoo.jax.shampoo(0.1, update_dtype=update_dtype, **KEYS)
+        return jax.jit(tx.update)(grads, tx.init(params), params)[0]
+
+    def same_dtypes(tree: Any, other: Any) -> bool:
+        return [leaf.dtype for leaf in jax.tree.leaves(tree)] == [leaf.dtype for leaf in jax.tree.leaves(other)]
+
+    def cast(tree: Any, like: Any) -> Any:
+        return jax.tree.map(lambda leaf, other: leaf.astype(other.dtype), tree, like)
+
+    arithmetic = updates(None)
+    assert {leaf.dtype for leaf in jax.tree.leaves(arithmetic)} == {jnp.dtype(jnp.float32)}
+    assert same(updates("params"), cast(arithmetic, params))
+    assert same_dtypes(updates("params"), params)
+    of_name = updates(lambda name: "params" if "'w'" in name else jnp.float16 if "'b'" in name else None)
+    found = {name: of_name["layer"][name].dtype.name for name in "wb"} | {"scale": of_name["scale"].dtype.name}
+    assert found == {"w": "bfloat16", "b": "float16", "scale": "float32"}
+
+
+def test_the_signature_has_every_key() -> None:
+    """So that editors complete them, and optax.inject_hyperparams finds them."""
+    replaced = {"lr", "output"}
+    for function, first in ((libshampoo.jax.shampoo, "learning_rate"), (libshampoo.jax.plan, "params")):
+        parameters = inspect.signature(function).parameters
+        own = [first, "stack_dims", "update_dtype", "threads"]
+        assert list(parameters)[:4] == own
+        assert set(parameters) == {*own, *libshampoo.KEYS} - replaced
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for name, parameter in parameters.items() if name != first)
+        assert all(parameter.default is None for name, parameter in parameters.items() if name != first)
+    types = {"f64": "float | str | None", "i64": "int | None", "bool": "bool | None", "choice": "str | None",
+             "dtype": "Any", "list": "int | str | Sequence[int] | None"}  # fmt: skip
+    expected = {name: types[key.value_type] for name, key in libshampoo.KEYS.items()}
+    for name in ("threads", *replaced):
+        expected.pop(name)
+    assert {name: kind.__forward_arg__ for name, kind in Keywords.__annotations__.items()} == expected
+    assert libshampoo.jax.Shampoo is libshampoo.jax.shampoo
+
+
+def test_none_is_the_default_of_a_key() -> None:
+    params, nothing = draw(1), {name: None for name in Keywords.__annotations__}
+    expected = libshampoo.jax.plan(params, preset="shampoo_2024")
+    found = libshampoo.jax.plan(params, **{**nothing, "preset": "shampoo_2024"})
+    assert repr(found) == repr(expected)
+    states = [libshampoo.jax.shampoo(0.1, **keys).init(params) for keys in (nothing, {})]
+    assert same(*states)
+
+
+def test_values_of_keys_that_are_scalar_arrays() -> None:
+    params, grads = draw(1), draw(2)
+    keys = {"weight_decay": 0.5, "precondition_frequency": 2, "use_merge_dims": False, "beta2": 0.75}
+    expected = libshampoo.jax.shampoo(0.1, **keys)
+    expected = expected.update(grads, expected.init(params), params)
+    for make in (np.array, jnp.array):
+        tx = libshampoo.jax.shampoo(0.1, **{name: make(value) for name, value in keys.items()})
+        assert same(tx.update(grads, tx.init(params), params), expected)
+        stacked = libshampoo.jax.plan({"w": jnp.ones((3, 8, 4))}, stack_dims=make(1), threads=make(1))
+        assert len(stacked.blocks) == 3
+
+
+@pytest.mark.parametrize("name", ["weight_decay", "precondition_frequency", "use_merge_dims", "stack_dims", "threads"])
+def test_a_traced_value_of_a_key_is_refused_by_name(name: str) -> None:
+    words = f"{name}: the value is traced .*only the learning rate can change.*static_args='{name}'"
+    with pytest.raises(TypeError, match=words):
+        jax.jit(lambda value: libshampoo.jax.shampoo(0.1, **{name: value}).init(draw(1)))(1)
+
+
+LAYERS = {"attention": {"w": (6, 16, 48), "b": (6, 48)}, "scale": (6, 16), "gate": (6,)}
+CONVOLUTIONS: dict[str, Any] = {
+    "images": {"one": {"w": (3, 3, 3, 16), "b": (16,)}, "two": {"w": (3, 3, 16, 32), "b": (32,)}},
+    "images without biases": {"one": (3, 3, 3, 16), "two": (3, 3, 16, 32), "three": (3, 3, 32, 64)},
+    "images of three channels": {"w": (3, 3, 16, 3), "b": (3,)},
+    "equinox": {"one": {"w": (16, 3, 5), "b": (16, 1)}, "two": {"w": (16, 16, 5, 5), "b": (16, 1, 1)}},
+    "heads": {"q": {"w": (16, 4, 8), "b": (4, 8)}, "out": {"w": (4, 8, 16), "b": (16,)}, "mlp": (16, 64), "n": (16,)},
+    "a matrix and a vector": {"w": (6, 16), "b": (6,)},
+    "one layer": {"w": (1, 16, 48), "b": (1, 48)},
+    "nothing in common": {"w": (6, 16, 48), "b": (7, 48)},
+}
+
+
+def shapes(tree: Any) -> Any:
+    is_shape = lambda leaf: isinstance(leaf, tuple)  # noqa: E731
+    return jax.tree.map(lambda shape: jax.ShapeDtypeStruct(shape, jnp.float32), tree, is_leaf=is_shape)
+
+
+def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libshampoo.jax, "_warned", set())
+    params = shapes({"embedding": (100, 16), "layers": LAYERS, "more": {"layers": {"w": (2, 9, 9), "b": (2, 9)}}})
+    tx = libshampoo.jax.shampoo(0.1)
+    with pytest.warns(UserWarning) as caught:
+        tx.init(params)
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == 2
+    assert "the 4 parameters under ['layers'] look like 6 stacked layers" in texts[0]
+    assert "['layers']['attention']['w'] has shape (6, 16, 48)" in texts[0]
+    assert "the 2 parameters under ['more'] look like 2 stacked layers" in texts[1]
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tx.init(params)  # once for a structure
+        libshampoo.jax.shampoo(0.2).init(params)
+        other = shapes({"embedding": (200, 16), "layers": LAYERS})
+        for stack_dims in (0, 1, lambda name: name.startswith("['layers']")):
+            libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
+            libshampoo.jax.plan(other, stack_dims=stack_dims)
+        libshampoo.jax._warned.clear()
+        with pytest.raises(UserWarning, match=r"stack_dims=1, or .*stack_dims=lambda name: name.startswith"):
+            libshampoo.jax.plan(other)
+    with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
+        libshampoo.jax.plan(shapes(LAYERS["attention"]))
+
+
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_other_tensors_are_no_warning(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libshampoo.jax, "_warned", set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        libshampoo.jax.shampoo(0.1).init(shapes(CONVOLUTIONS[kind]))
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:
@@ -245,7 +427,17 @@ def test_errors() -> None:
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
         (lambda: make(0.1, output="params"), TypeError, "output"),
         (lambda: make(0.1, beta2=7), ValueError, "beta2"),
-        (lambda: tx.init({}), ValueError, "no parameter"),
+        (lambda: make(None), TypeError, "learning_rate: None; expected a number"),
+        (lambda: make("fast"), TypeError, "learning_rate: 'fast'; expected a number"),
+        (lambda: make(jnp.ones(3)), TypeError, "learning_rate: .*; expected a number"),
+        (lambda: make(0.1, weight_decay=np.ones(2)), TypeError, r"weight_decay: an array of shape \(2,\); expected a"),
+        (lambda: make(0.1, beta1=lambda count: 0.9), TypeError, "beta1: a function; expected .* Only learning_rate"),
+        (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected a number of dim"),
+        (lambda: make(0.1, update_dtype="int8").init(params), ValueError, "update_dtype: 'int8' for .*; expected fl"),
+        (lambda: make(0.1, update_dtype="parms").init(params), ValueError, "update_dtype: 'parms' for .*; expected"),
+        (lambda: libshampoo.jax.plan({}), ValueError, "no parameter"),
+        (lambda: tx.update({"w": 1.0}, tx.init({}), {}), ValueError, "structure of the parameters"),
+        (lambda: tx.update({}, state, {}), ValueError, "it is of others"),
         (lambda: tx.init({"k": jnp.arange(3)}), ValueError, r"\['k'\].*int32"),
         (lambda: tx.update(params, state), ValueError, "parameters are needed"),
         (lambda: tx.update(params["layer"], state, params), ValueError, "structure of the parameters"),

@@ -61,6 +61,71 @@ def test_learning_rates() -> None:
     assert same(frozen[0], PARAMS)
 
 
+def test_groups_without_parameters() -> None:
+    """A label that nobody has, a mask without a parameter, and optax's own walk through a state."""
+    make = libshampoo.jax.shampoo
+    alone = make(0.1, **KEYS)
+    groups = {"used": alone, "unused": make(0.2, **KEYS)}
+    assert same(train(optax.multi_transform(groups, {"w": "used", "b": "used"}))[0], train(alone)[0])
+    masked = optax.masked(alone, {"w": False, "b": False})
+    updates, _ = jax.jit(masked.update)(GRADS, masked.init(PARAMS), PARAMS)
+    assert same(updates, GRADS)
+    state = alone.init(PARAMS)
+    mapped = optax.tree.map_params(alone, lambda leaf: leaf + 1, state)
+    assert jax.tree.all(jax.tree.map(np.array_equal, mapped, state))
+
+
+def test_inject_hyperparams() -> None:
+    inject, schedule = optax.inject_hyperparams, optax.linear_schedule(0.5, 0.0, 4)
+    for rate in (0.1, schedule):
+        expected = train(libshampoo.jax.shampoo(rate, **KEYS))
+        injected = inject(libshampoo.jax.shampoo, static_args=("beta2", "precondition_frequency"))
+        found = train(injected(learning_rate=rate, **KEYS))
+        assert same(found[0], expected[0]) and found[2] == 1
+    plain = inject(libshampoo.jax.shampoo)(learning_rate=0.1, grafting="adam")
+    assert same(train(plain)[0], train(libshampoo.jax.shampoo(0.1, grafting="adam"))[0])
+    with pytest.raises(TypeError, match="weight_decay: the value is traced.*static_args='weight_decay'"):
+        train(inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5))
+    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # not compiled: a number
+    expected = libshampoo.jax.shampoo(0.1, weight_decay=0.5)
+    updates, _ = tx.update(GRADS, tx.init(PARAMS), PARAMS)
+    assert same(updates, expected.update(GRADS, expected.init(PARAMS), PARAMS)[0])
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
+    tx = optax.inject_hyperparams(libshampoo.jax.shampoo)(learning_rate=0.5)
+    update = jax.jit(tx.update) if compiled else tx.update
+    state = tx.init(PARAMS)
+    once, _ = update(GRADS, state, PARAMS)
+    state.hyperparams["learning_rate"] = jnp.float32(0.25)
+    half, after = update(GRADS, state, PARAMS)
+    assert same(jax.tree.map(lambda leaf: leaf / 2, once), half)
+    assert float(after.inner_state.learning_rate) == 0.25
+    falling = optax.inject_hyperparams(libshampoo.jax.shampoo)(learning_rate=optax.linear_schedule(0.5, 0.0, 4))
+    update, state = jax.jit(falling.update) if compiled else falling.update, falling.init(PARAMS)
+    rates = []
+    for _ in range(4):
+        _, state = update(GRADS, state, PARAMS)
+        rates.append(float(state.inner_state.learning_rate))
+    assert rates == [0.5, 0.375, 0.25, 0.125]
+
+
+def test_updates_of_the_dtype_of_the_parameters_in_a_cond() -> None:
+    """float32 updates of 16-bit parameters do not fit the other branch of optax.apply_if_finite."""
+    params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
+    tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
+    updates, state = jax.jit(tx.update)(grads, tx.init(params), params)
+    assert updates["w"].dtype == jnp.bfloat16 and updates["b"].dtype == jnp.float32
+    with pytest.raises(TypeError, match="float32.*bfloat16"):
+        alone = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, **KEYS), 3)
+        alone.update(grads, alone.init(params), params)
+    broken = {**grads, "b": grads["b"].at[0].set(jnp.nan)}
+    updates, after = jax.jit(tx.update)(broken, state, params)
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(updates))
+    assert np.array_equal(after.inner_state.arena, state.inner_state.arena)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_gradients_of_several_steps(dtype: Any) -> None:
     params, grads = ({name: leaf.astype(dtype) for name, leaf in tree.items()} for tree in (PARAMS, GRADS))

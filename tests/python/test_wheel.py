@@ -28,16 +28,20 @@ def run(command: list[object], **options: object) -> str:
     return str(done.stdout)
 
 
+def build_environment() -> dict[str, str]:
+    environment = {**os.environ, "CMAKE_GENERATOR": "Ninja"}
+    if shutil.which("ccache") is not None:
+        environment |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
+    return environment
+
+
 def make_wheel(folder: Path, *options: str) -> Path:
     for package in ("scikit_build_core", "pip"):
         pytest.importorskip(package)
     # Not -C, which the pip of Debian 12 does not know.
     settings = [word for option in (f"build-dir={folder}/build", *options) for word in ("--config-settings", option)]
-    environment = {**os.environ, "CMAKE_GENERATOR": "Ninja"}
-    if shutil.which("ccache") is not None:
-        environment |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
-         ROOT, "-w", folder, *settings], env=environment, cwd=folder)  # fmt: skip
+         ROOT, "-w", folder, *settings], env=build_environment(), cwd=folder)  # fmt: skip
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -95,12 +99,17 @@ def check_paths(wheel: Path, folder: Path) -> None:
     assert "libshampoo" in found and not any(found.values()), found
 
 
-def wheel_of_this_build(folder: Path) -> Path:
+def stripped_library(folder: Path) -> Path:
+    """Copy the library of this build, without its symbols."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:
         run(["patchelf", "--set-rpath", "/somewhere/else", library])
-    return make_wheel(folder, f"cmake.define.SHAMPOO_PREBUILT={library}")
+    return library
+
+
+def wheel_of_this_build(folder: Path, *options: str) -> Path:
+    return make_wheel(folder, f"cmake.define.SHAMPOO_PREBUILT={stripped_library(folder)}", *options)
 
 
 def test_wheel_alone(tmp_path: Path) -> None:
@@ -114,6 +123,46 @@ def test_wheel_alone(tmp_path: Path) -> None:
     assert len([name for name in names if ".so" in name]) == 2 + len(handlers) and set(handlers) <= set(names), names
     check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path, frameworks=False)
+
+
+def test_a_build_without_jaxlib(tmp_path: Path) -> None:
+    """It has no libshampoo.jax, and the ImportError says what to do."""
+    wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
+    files = zipfile.ZipFile(wheel)
+    assert not any("_xla_handlers" in name for name in files.namelist())
+    files.extractall(tmp_path / "files")
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "files")}
+    for preparation, words in [
+        ("", "was made without jaxlib, and has no libshampoo.jax. jax is installed now: build libshampoo again"),
+        ("sys.modules['jax'] = None;", "pip install jax, then build libshampoo again: this build was made without"),
+    ]:
+        program = f"import sys; {preparation} import libshampoo; print(libshampoo.__file__); import libshampoo.jax"
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.returncode == 1 and str(tmp_path) in done.stdout
+        assert "ImportError: " in done.stderr and words in done.stderr
+
+
+def test_a_wrong_folder_of_headers_ends_a_build_for_jaxlib(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="SHAMPOO_XLA_INCLUDE: /usr/nothing has no\\s+xla/ffi/api/ffi.h"):
+        wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=/usr/nothing")
+
+
+def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
+    """A sitecustomize in PYTHONPATH hides the packages of the environment, as pip does."""
+    jaxlib = importlib.util.find_spec("jaxlib")
+    expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys\nsys.path = [p for p in sys.path if '-packages' not in p]\n")
+    other = tmp_path / "other" / "jaxlib" / "include" / "xla" / "ffi" / "api" / "ffi.h"
+    other.parent.mkdir(parents=True)
+    other.write_text("")
+    (tmp_path / "other" / "jaxlib" / "__init__.py").write_text("")
+    script = ROOT / "bindings" / "python" / "xla" / "find_headers.py"
+    for path, found in ((hidden, expected), (tmp_path / "other", str(other.parents[3]))):
+        assert run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(path)}).strip() == found
 
 
 def test_wheel_with_frameworks(tmp_path: Path) -> None:

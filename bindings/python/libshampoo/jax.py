@@ -3,116 +3,243 @@
 """Shampoo as a gradient transformation for JAX, in the manner of optax. docs/jax.md is the guide."""
 from __future__ import annotations
 
+import inspect
+import operator
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .keys import make_config, read_key
+import numpy as np
+
+from .keys import KEYS, make_config, read_key
+from .keywords import Keywords
 from .params import Param
 from .plan import Plan
 from .xla_call import Program, jax
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 jnp = jax.numpy
 
-__all__ = ["GradientTransformation", "ShampooState", "plan", "shampoo"]
+__all__ = ["GradientTransformation", "Shampoo", "ShampooState", "plan", "shampoo"]
+
+#: Keys that cannot be passed to ``shampoo``, and what to use in their place.
+_REPLACED = {"lr": "learning_rate", "output": "the default: an update is what is to be added"}
+_DTYPES = ("float32", "float64", "float16", "bfloat16")
+_warned: set[str] = set()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ShampooState(NamedTuple):
-    """All that an optimizer remembers: a pytree of arrays, to be kept with the parameters.
+    """State of an optimizer: a pytree of arrays, to be saved with the parameters.
 
     Attributes
     ----------
     count : jax.Array
-        Steps made: what a schedule is asked with.
+        Number of steps made. A schedule is called with it.
     learning_rate : jax.Array
-        Of the last step; of the next one, too, where ``shampoo`` was given a number. Another can be put in its place.
+        Learning rate of the last step. If ``shampoo`` was given a number, the next step uses it, too; put another one
+        in its place to change the learning rate.
+    configured_learning_rate : jax.Array
+        Number that ``shampoo`` was given at the last step. If a later step is made by a transformation with another
+        number, that number replaces ``learning_rate``.
     arena : jax.Array
-        State of the library, as bytes. What they mean depends on the parameters and keys, and the version.
+        State of the library, as bytes. Their meaning depends on the parameters, the keys and the version.
     """
 
     count: jax.Array
     learning_rate: jax.Array
+    configured_learning_rate: jax.Array
     arena: jax.Array
 
 
 class GradientTransformation(NamedTuple):
-    """``init(params)`` and ``update(grads, state, params)``: for optax one of its own."""
+    """``init(params)`` and ``update(grads, state, params)``, as the class of the same name in optax."""
 
     init: Callable[..., ShampooState]
     update: Callable[..., tuple[Any, ShampooState]]
 
 
-def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    """Give names and leaves; what is no array yet is told by its shape and dtype."""
-    found = jax.tree_util.tree_flatten_with_path(tree)[0]
-    if not found:
-        raise ValueError("params: there is no parameter")
-    leaves = [leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else jnp.asarray(leaf) for _, leaf in found]
-    return [(jax.tree_util.keystr(path) or "params", leaf) for (path, _), leaf in zip(found, leaves)]
+class _Leaf(NamedTuple):
+    """One parameter: the names of all subtrees that it is in, from the root on, its own name, and the array."""
+
+    subtrees: tuple[str, ...]
+    name: str
+    array: Any
+
+
+def _leaves(tree: Any) -> list[_Leaf]:
+    """Return the leaves of a tree. A leaf needs a shape and a dtype, but no values."""
+    keystr, leaves = jax.tree_util.keystr, []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        array = leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else jnp.asarray(leaf)
+        leaves.append(_Leaf(tuple(keystr(path[:end]) for end in range(len(path))), keystr(path) or "params", array))
+    return leaves
 
 
 def _dtype(leaf: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(leaf.dtype)
 
 
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
+
+
+def _constant(name: str, value: Any) -> Any:
+    """Return an argument that must be known when a step is compiled. A 0-d array becomes a number of Python."""
+    if _is_traced(value):
+        raise TypeError(
+            f"{name}: the value is traced ({value}); only the learning rate can change while a compiled program runs. "
+            f"Pass a number; with optax.inject_hyperparams, add static_args={name!r}"
+        )
+    if isinstance(value, (np.generic, np.ndarray, jax.Array)) and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def _constants(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys that were set. None stands for the default."""
+    found = {}
+    for name, value in keys.items():
+        if name in _REPLACED:
+            raise TypeError(f"the key {name!r} cannot be set here: use {_REPLACED[name]}")
+        value = _constant(name, value)
+        numeric = name in KEYS and KEYS[name].value_type in ("f64", "i64", "bool")
+        if numeric and (callable(value) or hasattr(value, "shape")):
+            kind = f"an array of shape {value.shape}" if hasattr(value, "shape") else "a function"
+            raise TypeError(f"{name}: {kind}; expected a number. Only learning_rate can be a schedule")
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _check_learning_rate(rate: Any) -> Any:
+    """Return a learning rate that is a function, a number or an array of one element, and refuse anything else."""
+    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    is_scalar = hasattr(rate, "dtype") and np.size(rate) == 1 and jnp.isrealobj(rate) and rate.dtype != bool
+    if callable(rate) or is_number or is_scalar:
+        return rate
+    raise TypeError(f"learning_rate: {rate!r}; expected a number, a scalar array or a function of the step count")
+
+
+def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
+    """Warn of subtrees that look like stacked layers. docs/jax.md has the rule."""
+    subtrees: dict[str, list[_Leaf]] = {}
+    for leaf in leaves:
+        for subtree in leaf.subtrees:
+            subtrees.setdefault(subtree, []).append(leaf)
+    reported: list[str] = []
+    for subtree, inside in subtrees.items():  # a subtree comes before those inside of it
+        shapes = [tuple(leaf.array.shape) for leaf in inside]
+        if any(subtree.startswith(outer) for outer in reported) or len({shape[:1] for shape in shapes}) != 1:
+            continue
+        layers = shapes[0][0] if shapes[0] else 0
+        stacked_vector = any(len(shape) == 2 and shape[1] > 1 for shape in shapes)
+        stacked_matrix = [leaf for leaf in inside if len(leaf.array.shape) > 2]
+        if layers < 2 or not stacked_vector or not stacked_matrix:
+            continue
+        reported.append(subtree)
+        first = stacked_matrix[0]
+        by_name = f", or a function of the name: stack_dims=lambda name: name.startswith({subtree!r})"
+        text = (
+            f"libshampoo.jax: the {len(inside)} parameters {f'under {subtree} ' if subtree else ''}look like "
+            f"{layers} stacked layers, as jax.lax.scan and jax.vmap use them ({first.name} has shape "
+            f"{tuple(first.array.shape)}), and are preconditioned across layers. Pass "
+            f"stack_dims=1{by_name if subtree else ''}. stack_dims=0 silences this warning"
+        )
+        if text not in _warned:
+            warnings.warn(text, UserWarning, stacklevel=4)
+            _warned.add(text)
+
+
 class _Shampoo:
-    """The two functions of a transformation, and a program for every structure of parameters they have met."""
+    """The two functions of a transformation, and a program for each structure of parameters that they have met."""
 
     def __init__(
         self,
         learning_rate: Any,
-        stack_dims: int | Callable[[str], int],
+        stack_dims: int | Callable[[str], int] | None,
         update_dtype: Any,
-        threads: int,
+        threads: int | None,
         keys: dict[str, Any],
     ) -> None:
-        self._learning_rate, self._stack_dims, self._update_dtype = learning_rate, stack_dims, update_dtype
-        self._threads, self._keys = threads, keys
-        computation = str(read_key(make_config(keys), "computation_dtype"))
+        self._learning_rate, self._update_dtype = _check_learning_rate(learning_rate), update_dtype
+        self._stack_dims, self._threads = _constant("stack_dims", stack_dims), _constant("threads", threads) or 0
+        self._keys = _constants(keys)
+        computation = str(read_key(make_config(self._keys), "computation_dtype"))
         self._computation_dtype = {"f32": "float32", "f64": "float64"}.get(computation)
         self._programs: dict[Any, Program] = {}
 
-    def _out_dtype(self, param: Any) -> Any:
+    def _out_dtype(self, name: str, param: Any) -> Any:
         wanted = self._update_dtype
+        if callable(wanted) and not isinstance(wanted, type):  # jnp.bfloat16 is a type
+            wanted = wanted(name)
+        if isinstance(wanted, str) and wanted == "params":
+            return _dtype(param)
         if wanted is None:
             # That of the arithmetic, as in the library where computation_dtype is auto.
             wanted = self._computation_dtype or ("float64" if _dtype(param) == jnp.float64 else "float32")
-        return jax.dtypes.canonicalize_dtype(wanted)
+        try:
+            dtype = jax.dtypes.canonicalize_dtype(wanted)
+        except TypeError:
+            dtype = None
+        if dtype is None or dtype.name not in _DTYPES:
+            raise ValueError(
+                f'update_dtype: {wanted!r} for {name}; expected {", ".join(_DTYPES)}, "params" or None'
+            )
+        return dtype
 
-    def _program(self, params: Sequence[tuple[str, Any]], grad_dtypes: Sequence[Any]) -> Program:
-        dtypes = [(_dtype(param), grad, self._out_dtype(param)) for (_, param), grad in zip(params, grad_dtypes)]
-        key = tuple((name, param.shape, *kinds) for (name, param), kinds in zip(params, dtypes))
+    def _program(self, params: Sequence[_Leaf], grad_dtypes: Sequence[Any]) -> Program:
+        dtypes = [(_dtype(leaf.array), grad, self._out_dtype(*leaf[1:])) for leaf, grad in zip(params, grad_dtypes)]
+        key = tuple((leaf.name, leaf.array.shape, *kinds) for leaf, kinds in zip(params, dtypes))
         if key not in self._programs:
+            if self._stack_dims is None:
+                _warn_of_stacks(params)
             described = [
-                (name, self._describe(name, param.shape, *kinds)) for (name, param), kinds in zip(params, dtypes)
+                (leaf.name, self._describe(leaf.name, leaf.array.shape, *kinds)) for leaf, kinds in zip(params, dtypes)
             ]
             self._programs[key] = Program(described, self._threads, {**self._keys, "output": "updates"})
         return self._programs[key]
 
     def plan(self, params: Any) -> Plan:
         leaves = _leaves(params)
-        return self._program(leaves, [_dtype(leaf) for _, leaf in leaves]).plan
+        if not leaves:
+            raise ValueError("params: there is no parameter")
+        return self._program(leaves, [_dtype(leaf.array) for leaf in leaves]).plan
 
     def _describe(self, name: str, shape: tuple[int, ...], dtype: Any, grad: Any, out: Any) -> Param:
-        stack_dims = self._stack_dims(name) if callable(self._stack_dims) else self._stack_dims
+        wanted = self._stack_dims(name) if callable(self._stack_dims) else self._stack_dims
+        try:
+            stack_dims = operator.index(0 if wanted is None else wanted)
+        except TypeError:
+            raise TypeError(f"stack_dims: {wanted!r} for {name}; expected a number of dimensions") from None
         array = jax.ShapeDtypeStruct(shape, dtype)
         return Param(array, stack_dims=min(stack_dims, len(shape)), grad_dtype=grad, out_dtype=out)
 
-    def _next_learning_rate(self, count: jax.Array, kept: Any) -> jax.Array:
-        rate = self._learning_rate
-        if callable(rate):
-            rate = rate(count)
-        elif isinstance(rate, (int, float)) and kept is not None:
-            rate = kept
-        rate = jnp.asarray(rate)
-        return rate.astype(rate.dtype if rate.dtype == jnp.float64 else jnp.float32).reshape(())
+    def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
+        """Return the learning rate of a step, and the number that it was configured with."""
+        given = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
+        configured = rate = _as_learning_rate(given)
+        if state is not None and not callable(self._learning_rate) and not _is_traced(given):
+            # float32, because a state may come from a process without float64.
+            unchanged = configured.astype(jnp.float32) == jnp.asarray(state.configured_learning_rate, jnp.float32)
+            rate = jnp.where(unchanged, _as_learning_rate(state.learning_rate), rate)
+        return rate, jnp.copy(configured)  # two buffers, because one cannot be donated twice
 
     def init(self, params: Any) -> ShampooState:
         leaves = _leaves(params)
         count = jnp.zeros((), jnp.int32)
-        arena = self._program(leaves, [_dtype(leaf) for _, leaf in leaves]).init()
-        return ShampooState(count, self._next_learning_rate(count, None), arena)
+        if leaves:
+            arena = self._program(leaves, [_dtype(leaf.array) for leaf in leaves]).init()
+        else:
+            arena = jnp.zeros((0,), jnp.uint8)
+        return ShampooState(count, *self._next_learning_rates(count, None), arena)
 
-    def update(self, grads: Any, state: ShampooState, params: Any = None) -> tuple[Any, ShampooState]:
+    def update(
+        self, grads: Any, state: ShampooState, params: Any = None, **extra_args: Any
+    ) -> tuple[Any, ShampooState]:
+        """Return the updates and the next state. Ignores extra arguments, such as ``value``, as optax's methods do."""
         if params is None:
             raise ValueError("update: the parameters are needed, too: update(grads, state, params)")
         structure: Any = jax.tree_util.tree_structure(params)
@@ -121,58 +248,92 @@ class _Shampoo:
             given = structure.flatten_up_to(grads)
         except (TypeError, ValueError) as error:
             raise ValueError(f"update: the gradients are not of the structure of the parameters: {error}") from error
-        arrays = [jnp.asarray(leaf) for _, leaf in leaves]
+        arrays = [jnp.asarray(leaf.array) for leaf in leaves]
         gradients = [None if grad is None else jnp.asarray(grad) for grad in given]
-        for (name, leaf), grad in zip(leaves, gradients):
-            if grad is not None and grad.shape != leaf.shape:
-                raise ValueError(f"gradient of {name!r}: shape {grad.shape}, and the parameter has {leaf.shape}")
+        for leaf, grad in zip(leaves, gradients):
+            if grad is not None and grad.shape != leaf.array.shape:
+                raise ValueError(
+                    f"gradient of {leaf.name!r}: shape {grad.shape}, and the parameter has {leaf.array.shape}"
+                )
         grad_dtypes = [array.dtype if grad is None else grad.dtype for array, grad in zip(arrays, gradients)]
-        program = self._program(leaves, grad_dtypes)
-        if state.arena.shape != (program.state_bytes,):
+        program = self._program(leaves, grad_dtypes) if leaves else None
+        state_bytes = program.state_bytes if program is not None else 0
+        if state.arena.shape != (state_bytes,):
             raise ValueError(
                 f"update: the state has {state.arena.shape} bytes, and that of these parameters and keys has "
-                f"{program.state_bytes}: it is of others, make it anew with init"
+                f"{state_bytes}: it is of others, make it anew with init"
             )
-        rate = self._next_learning_rate(state.count, state.learning_rate)
-        out_dtypes = [self._out_dtype(array) for array in arrays]
-        arena, updates = program.step(rate, jnp.asarray(state.arena), arrays, gradients, out_dtypes)
-        return structure.unflatten(updates), ShampooState(state.count + 1, rate, arena)
+        rate, configured = self._next_learning_rates(state.count, state)
+        arena = jnp.asarray(state.arena)
+        updates: list[jax.Array] = []
+        if program is not None:
+            out_dtypes = [self._out_dtype(leaf.name, array) for leaf, array in zip(leaves, arrays)]
+            arena, updates = program.step(rate, arena, arrays, gradients, out_dtypes)
+        return structure.unflatten(updates), ShampooState(state.count + 1, rate, configured, arena)
 
 
+def _as_learning_rate(rate: Any) -> jax.Array:
+    rate = jnp.asarray(rate)
+    return rate.astype(rate.dtype if rate.dtype == jnp.float64 else jnp.float32).reshape(())
+
+
+def _with_keys(function: _Function) -> _Function:
+    """Replace ``**keys`` in the signature by the keys, each with the default None.
+
+    ``optax.inject_hyperparams`` and interactive shells read this signature.
+    """
+    signature = inspect.signature(function)
+    parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
+    known = {*_REPLACED, *signature.parameters}
+    for name in KEYS:
+        if name not in known:
+            annotation = Keywords.__annotations__.get(name, "Any")
+            annotation = getattr(annotation, "__forward_arg__", annotation)
+            keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            parameters.append(keyword)
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
+
+
+@_with_keys
 def shampoo(
     learning_rate: Any,
     *,
-    stack_dims: int | Callable[[str], int] = 0,
+    stack_dims: int | Callable[[str], int] | None = None,
     update_dtype: Any = None,
-    threads: int = 0,
-    **keys: Any,
+    threads: int | None = None,
+    **keys: Unpack[Keywords],
 ) -> GradientTransformation:
     """Make a gradient transformation, for use alone or in a chain of optax.
 
-    ``update`` is pure: it gives the updates, which already are times the negative learning rate, and the next state.
-    Compile it, and donate the state (``jax.jit(step, donate_argnums=...)``): then a step works in place. Where the leaf
-    of a gradient is None the parameter stays as it is, and so does its state; its update is zero.
+    ``update`` is pure. It returns the updates, which already are multiplied by the negative learning rate, and the next
+    state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``): then a step works in place. If the
+    gradient of a parameter is None, the parameter and its state stay as they are, and its update is zero. A tree
+    without parameters is accepted. Extra arguments of ``update`` are ignored.
 
     Parameters
     ----------
     learning_rate
-        A number, which is kept in the state and can be changed there; an array, or a tracer; or a function of the
-        number of steps made, such as a schedule of optax. Another value never compiles anew.
+        A number or a concrete scalar array, which is stored in the state and can be changed there; a traced array; or
+        a function of the number of steps made, such as a schedule of optax. Another value never compiles anew.
     stack_dims
-        How many leading dims of a parameter only stack separate tensors: 1 for the weights of layers that a
-        ``jax.lax.scan`` goes through. A number for all, or a function of the name as ``jax.tree_util.keystr`` gives it.
+        How many leading dimensions of a parameter only stack separate tensors: 1 for the weights of layers that
+        ``jax.lax.scan`` goes through. Either a number for all parameters, or a function of the name as
+        ``jax.tree_util.keystr`` gives it. None: 0, with a warning about parameters that look like stacked layers.
     update_dtype
-        Dtype of updates; by default that of the arithmetic: float64 for parameters of float64, else float32. So
-        parameters of 16 bits are rounded once, when ``optax.apply_updates`` has added.
+        Dtype of the updates. None: that of the arithmetic, which is float64 for parameters of float64 and otherwise
+        float32, so that ``optax.apply_updates`` rounds parameters of 16 bits once. "params": each update has the dtype
+        of its parameter. A dtype: that one for all. A function of the name returns one of these.
     threads
-        That work on a step; 0: as many processors as the process may use.
+        Threads that work on a step. None: as many as the step is worth, at most one for each processor.
     **keys
         Hyper-parameters: ``grafting``, ``weight_decay``, ...; ``libshampoo.KEYS`` has them with their documentation.
+        None stands for the default.
 
     Raises
     ------
     TypeError
-        There is no such key.
+        There is no such key, or the value of a key is traced.
     ValueError
         A value is out of range, or parameters, gradients and state do not fit together.
 
@@ -189,27 +350,31 @@ def shampoo(
     >>> bool(abs(params["w"]).max() < 1e-2)
     True
     """
-    _check_keys(keys)
-    made = _Shampoo(learning_rate, stack_dims, update_dtype, threads, keys)
+    made = _Shampoo(learning_rate, stack_dims, update_dtype, threads, dict(keys))
     return GradientTransformation(made.init, made.update)
 
 
+#: Another name of ``shampoo``: the optimizer has it in every module of the package.
+Shampoo = shampoo
+
+
+@_with_keys
 def plan(
     params: Any,
     *,
-    stack_dims: int | Callable[[str], int] = 0,
+    stack_dims: int | Callable[[str], int] | None = None,
     update_dtype: Any = None,
-    threads: int = 0,
-    **keys: Any,
+    threads: int | None = None,
+    **keys: Unpack[Keywords],
 ) -> Plan:
-    """Work out what ``shampoo`` of the same keys makes of parameters: blocks, and memory on the CPU.
+    """Compute the blocks and the memory of ``shampoo`` with the same keys, on the CPU.
 
     Parameters
     ----------
     params
-        A pytree of arrays, or of what has a shape and a dtype: ``jax.eval_shape(init, key)`` is enough.
+        A pytree of arrays, or of anything with a shape and a dtype: ``jax.eval_shape(init, key)`` is enough.
     stack_dims, update_dtype, threads, **keys
-        As of ``shampoo``, without its learning rate.
+        As those of ``shampoo``, without its learning rate.
 
     Examples
     --------
@@ -221,11 +386,4 @@ def plan(
     """
     if "learning_rate" in keys or "lr" in keys:
         raise TypeError("a plan does not depend on the learning rate: leave it out")
-    _check_keys(keys)
-    return _Shampoo(0.0, stack_dims, update_dtype, threads, keys).plan(params)
-
-
-def _check_keys(keys: dict[str, Any]) -> None:
-    for name, instead in (("lr", "learning_rate"), ("output", "the default: an update is what is to be added")):
-        if name in keys:
-            raise TypeError(f"the key {name!r} cannot be set here: use {instead}")
+    return _Shampoo(0.0, stack_dims, update_dtype, threads, dict(keys)).plan(params)

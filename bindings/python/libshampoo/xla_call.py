@@ -15,14 +15,15 @@ from . import _native
 from .params import Param
 from .plan import plan
 
+INIT, STEP = "shampoo_init", "shampoo_step"
+_LIBRARY = Path(__file__).with_name("_xla_handlers.so")
+
 try:
     import jax as jax  # libshampoo.jax has it from here
     import jax.ffi
 except ImportError as error:
-    raise ImportError('libshampoo.jax needs jax 0.5 or later: pip install "libshampoo[jax]"') from error
-
-INIT, STEP = "shampoo_init", "shampoo_step"
-_LIBRARY = Path(__file__).with_name("_xla_handlers.so")
+    _again = "" if _LIBRARY.exists() else ", then build libshampoo again: this build was made without jaxlib"
+    raise ImportError(f"libshampoo.jax needs jax 0.5 or later: pip install jax{_again}") from error
 
 
 def _version_of_jaxlib() -> int:
@@ -38,15 +39,17 @@ def check_version(compiled: int, running: int) -> None:
         return
     names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]
     raise ImportError(
-        f"libshampoo.jax was compiled for {names[0]} of XLA's foreign function interface, and that of jaxlib "
-        f"{version('jaxlib')} is {names[1]}: install a later jaxlib, or build libshampoo with the headers of this one "
-        "(SHAMPOO_XLA_INCLUDE)"
+        f"libshampoo.jax was compiled for version {names[0]} of XLA's foreign function interface, and jaxlib "
+        f"{version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again beside this one"
     )
 
 
 def _load() -> ctypes.CDLL:
     if not _LIBRARY.exists():
-        raise ImportError(f"this build of libshampoo has no {_LIBRARY.name}: build it where jaxlib is installed")
+        raise ImportError(
+            "this build of libshampoo was made without jaxlib, and has no libshampoo.jax. jax is installed now: build "
+            "libshampoo again (pip install --force-reinstall --no-deps --no-cache-dir)"
+        )
     library = ctypes.CDLL(str(_LIBRARY))
     check_version(library.ShampooXlaApiVersion(), _version_of_jaxlib())
     for platform, suffix in (("cpu", "Cpu"), ("CUDA", "Cuda")):

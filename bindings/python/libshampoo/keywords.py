@@ -1,0 +1,70 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the hyper-parameters that ``libshampoo.jax.shampoo`` takes as keyword arguments."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+
+class Keywords(TypedDict, total=False):
+    """Every key of ``libshampoo.KEYS`` except ``lr`` and ``output``, which JAX replaces, and ``threads``.
+
+    Editors and type checkers complete and check keyword arguments from this list. A test compares it with the table.
+    """
+
+    preset: str | None
+    beta1: float | str | None
+    beta2: float | str | None
+    epsilon: float | str | None
+    root_relative_epsilon: float | str | None
+    momentum: float | str | None
+    use_nesterov: bool | None
+    weight_decay: float | str | None
+    weight_decay_type: str | None
+    max_preconditioner_dim: int | None
+    use_merge_dims: bool | None
+    merge_min_dim: int | None
+    precondition_1d: bool | None
+    precondition_frequency: int | None
+    refresh_growth: float | str | None
+    start_preconditioning_step: int | None
+    inverse_root_override: int | str | Sequence[int] | None
+    exponent_multiplier: float | str | None
+    use_bias_correction: bool | None
+    grafting: str | None
+    grafting_beta2: float | str | None
+    grafting_epsilon: float | str | None
+    initial_inverse: str | None
+    root_method: str | None
+    root_order: int | None
+    root_tolerance: float | str | None
+    root_max_iterations: int | None
+    root_rank_handling: str | None
+    root_rank_rtol: float | str | None
+    root_rank_atol: float | str | None
+    root_failure_tolerance: int | None
+    track_root_residuals: bool | None
+    root_spread: bool | None
+    root_async: int | None
+    on_nonfinite: str | None
+    computation_dtype: Any
+    root_dtype: Any
+    factor_dtype: Any
+    inverse_dtype: Any
+    filtered_grad_dtype: Any
+    momentum_dtype: Any
+    grafting_dtype: Any
+    allow_stalled_moments: bool | None
+    gradient_scale: float | str | None
+    communicate: str | None
+    communication_dtype: Any
+    comm_bucket_bytes: int | None
+    balance: str | None
+    shard_mode: str | None
+    verify_replicas: int | None
+    checkpoint_keep: int | None
+    on_block_mismatch: str | None
+    status_lag: int | None
+    precondition_math: str | None
+    track_times: bool | None

@@ -1,0 +1,28 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Print the folder with the headers of the jaxlib that is installed for this interpreter, or nothing."""
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def find() -> str:
+    """Return the folder, or an empty text if there is none."""
+    spec = importlib.util.find_spec("jaxlib")
+    for location in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if Path(location, "include", "xla", "ffi", "api", "ffi.h").exists():
+            return str(Path(location, "include"))
+    return ""
+
+
+found = find()
+if not found and "PYTHONPATH" in os.environ and not sys.flags.ignore_environment:
+    # pip hides the packages of the environment from an isolated build, through PYTHONPATH. Headers are not a
+    # requirement of the build, so those of the environment may be used.
+    command = [sys.executable, "-E", __file__]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+print(found)
