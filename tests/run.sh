@@ -38,6 +38,16 @@ leave_out() {
   not_run+=("NOT RUN: $1")
   printf '%s\n' "${not_run[-1]}"
 }
+# PyTorch brings its packages of CUDA, even for a machine without a GPU: it is installed for the long tier alone.
+prepare_torch() {
+  local torch=torch==2.15.0
+  if $full && ! "$python" -c "import torch" 2>/dev/null; then
+    printf '== %s from PyPI, with packages of CUDA that it requires: about 5 GB on disk\n' "$torch"
+    "$python" -m pip install --quiet --disable-pip-version-check --timeout 60 --retries 1 "$torch" || true
+  fi
+  "$python" -c "import torch" 2>/dev/null ||
+    leave_out "python.torch and python.torch_conformance, because PyTorch is not installed"
+}
 prepare_python() {
   local base=/usr/bin/python3 # Debian's, which has numpy
   "$base" -c 'import numpy' 2>/dev/null || base=python3
@@ -70,7 +80,7 @@ prepare_python() {
   fi
   if "$python" -c "import $modules" 2>/dev/null; then
     python_option+=(-DSHAMPOO_PYTHON=ON "-DPython_EXECUTABLE=$python")
-    "$python" -c "import torch" 2>/dev/null || leave_out "python.torch, as PyTorch is not installed"
+    prepare_torch
   else
     python_option+=(-DSHAMPOO_PYTHON=OFF)
     leave_out "the tests python, as pip could not install ${packages[*]}"

@@ -25,7 +25,7 @@ MODULES = sorted(
 FRAMEWORKS = ("tinygrad", "torch")
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name not in FRAMEWORKS])
+@pytest.mark.parametrize("name", [name for name in MODULES if name.partition("_")[0] not in FRAMEWORKS])
 def test_docstrings(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"libshampoo.{name}")).failed == 0
 

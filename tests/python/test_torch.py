@@ -7,9 +7,11 @@ import copy
 import doctest
 import gc
 import io
+import pickle
 import subprocess
 import sys
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +118,8 @@ def test_schedulers_and_param_groups() -> None:
         lr=0.2, **KEYS,
     )  # fmt: skip
     assert [(group["lr"], group["weight_decay"]) for group in opt.param_groups] == [(0.1, 0.0), (0.2, 0.5)]
-    assert opt.param_groups[0]["grafting"] == "adam" and opt.defaults["momentum"] == 0.0
+    assert opt.param_groups[0]["grafting"] == "adam" and opt.param_groups[0]["momentum"] == 0.0
+    assert (opt.defaults["lr"], opt.defaults["weight_decay"]) == (0.2, 0.0)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
     by_hand = libshampoo.Optimizer(
         [{"params": [p.detach() for p in twin[0].parameters()], "lr": 0.1},
@@ -153,12 +156,15 @@ def test_keys_that_are_fixed_or_wrong_are_refused() -> None:
     model = make()
     with pytest.raises(TypeError, match='"graftin": did you mean grafting'):
         Shampoo(model.parameters(), graftin="adam")
-    with pytest.raises(TypeError, match="'foreach'"):
-        Shampoo([{"params": model.parameters(), "foreach": True}])
+    for name in ("foreach", "fused", "capturable", "differentiable", "betas", "eps"):
+        with pytest.raises(TypeError, match=f"Shampoo: {name} is an option of PyTorch's own optimizers; "):
+            Shampoo(model.parameters(), **{name: True})
+        with pytest.raises(TypeError, match=f"param_group: {name} is an option"):
+            Shampoo([{"params": model.parameters(), name: True}])
     opt = Shampoo(model.parameters(), **KEYS)
     fill_grads(model, 1)
     before = bits(model)
-    for key, value in (("grafting", "sgd"), ("max_preconditioner_dim", 8), ("root_method", "newton")):
+    for key, value in (("grafting", "sgd"), ("max_preconditioner_dim", 8), ("root_method", "higher_order")):
         saved = dict(opt.param_groups[0])
         opt.param_groups[0][key] = value
         with pytest.raises(ValueError, match=f"{key}: fixed"):
@@ -168,17 +174,52 @@ def test_keys_that_are_fixed_or_wrong_are_refused() -> None:
     with pytest.raises(ValueError, match="lr"):
         opt.step()
     assert bits(model) == before
-    with pytest.raises(RuntimeError, match="momentum was 0"):
-        torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.1, total_steps=10)
+
+
+@pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
+def test_cycling_a_momentum_of_zero_is_refused(name: str) -> None:
+    def schedule(opt: Any, **options: Any) -> Any:
+        kind = getattr(torch.optim.lr_scheduler, name)
+        return kind(opt, 0.1, total_steps=10, **options) if name == "OneCycleLR" else kind(opt, 0.01, 0.1, **options)
+
+    model = make()
+    opt = Shampoo(model.parameters(), **KEYS)
+    with pytest.raises(ValueError, match="cycle_momentum"):  # the text of PyTorch
+        schedule(opt)
+    opt.param_groups[0]["momentum"] = 0.9
+    fill_grads(model, 1)
+    before = bits(model)
+    with pytest.raises(RuntimeError, match="momentum of group 0 is 0.9, .* pass cycle_momentum=False"):
         opt.step()
+    assert bits(model) == before
+    opt.param_groups[0]["momentum"] = 0.0
+    scheduler = schedule(opt, cycle_momentum=False)
+    opt.step()
+    scheduler.step()
+    other = Shampoo(model.parameters(), momentum=0.5, **KEYS)
+    scheduler = schedule(other)
+    other.step()
+    assert other.optimizer.param_groups[0]["momentum"] == other.param_groups[0]["momentum"] != 0.5
 
 
 def test_what_is_no_parameter_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="parameter 'w': its strides"):
+    with pytest.raises(ValueError, match=r"parameter 'w': its strides \(1, 4\)"):
         Shampoo([("w", torch.ones(3, 4).t())])
-    with pytest.raises(ValueError, match="parameter 'param0': its strides"):
+    with pytest.raises(ValueError, match=r"parameter 'param0': its strides \(8, 2\)"):
         Shampoo([torch.ones(3, 8)[:, ::2]])
-    with pytest.raises(ValueError, match="parameter 'w': on meta"):
+    lazy = torch.nn.parameter.UninitializedParameter()
+    convolution = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    with pytest.raises(ValueError, match=r"'weight': .* model.to\(memory_format=torch.contiguous_format\)"):
+        Shampoo(convolution.named_parameters())
+    with pytest.raises(ValueError, match="parameter 'weight': not initialized yet"):
+        Shampoo([("weight", lazy)])
+    with pytest.raises(ValueError, match=r"^lr: a tensor of shape \(0,\)"):
+        Shampoo([torch.ones(3)], lr=torch.tensor([]))
+    with pytest.raises(ValueError, match="^lr: None"):
+        Shampoo([torch.ones(3)], lr=None)
+    with pytest.raises(TypeError, match="sets"):
+        Shampoo([{"params": {torch.ones(3)}}])
+    with pytest.raises(ValueError, match="parameter 'w': on device meta"):
         Shampoo([("w", torch.ones(3, device="meta"))])
     with pytest.raises(ValueError, match="parameter 'w': dtype"):
         Shampoo([("w", torch.ones(3, dtype=torch.complex64))])
@@ -214,12 +255,12 @@ def test_a_view_with_another_sign_is_refused() -> None:
     weight = torch.nn.Parameter(torch.ones(1))
     opt = Shampoo([weight])
     weight.grad = torch.tensor([1 + 1j]).conj().imag
-    with pytest.raises(ValueError, match="gradient of 'param0': a view with another sign"):
+    with pytest.raises(ValueError, match="gradient of 'param0': a negated view"):
         opt.step()
 
 
 def test_states_go_to_the_parameter_whose_name_is_longest() -> None:
-    opt = Shampoo([("w", torch.ones(3)), ("w/0", torch.ones(2))])
+    opt = Shampoo([("w", torch.ones(3)), ("w/0", torch.ones(2))], precondition_1d=True)
     state = opt.state_dict()["state"]
     assert [state[number]["0/factor.0"].shape for number in range(2)] == [(3, 3), (2, 2)]
     assert set(state[0]) == set(state[1])
@@ -282,7 +323,7 @@ def test_state_comes_back_with_the_same_bits() -> None:
 
 def test_wrong_states_are_refused_and_change_nothing() -> None:
     model = make()
-    opt = Shampoo(model.named_parameters(), lr=0.1, **KEYS)
+    opt = Shampoo(model.named_parameters(), lr=0.1, precondition_1d=True, **KEYS)
     fill_grads(model, 1)
     opt.step()
     saved = opt.state_dict()
@@ -357,14 +398,285 @@ def test_autograd_sees_that_a_step_wrote() -> None:
         loss.backward()
 
 
-def test_groups_are_fixed_and_optimizers_are_not_copied() -> None:
+def test_a_group_that_is_added_starts_at_step_0_and_changes_no_other_state() -> None:
+    model, twin = make(), make()
+    opt = Shampoo(model[0].named_parameters(), lr=0.1, momentum=0.5, **KEYS)
+    reference = Shampoo(twin[0].named_parameters(), lr=0.1, momentum=0.5, **KEYS)
+    for step in range(3):
+        fill_grads(model, step)
+        fill_grads(twin, step)
+        opt.step()
+        reference.step()
+    opt.param_groups[0].update(lr=0.2, momentum=0.0)
+    reference.param_groups[0].update(lr=0.2, momentum=0.0)
+    before = opt.state_dict()["state"]
+    last = [("last.weight", model[2].weight), ("last.bias", model[2].bias)]
+    opt.add_param_group({"params": last, "weight_decay": 0.1})
+    assert opt.param_groups[0]["lr"] == 0.2 and opt.param_groups[0]["momentum"] == 0.0
+    added = {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.1, "grafting": "adam"}
+    assert {name: opt.param_groups[1][name] for name in added} == added
+    after = opt.state_dict()["state"]
+    assert all(torch.equal(value, after[k][name]) for k in before for name, value in before[k].items())
+    assert (after[0]["step"], after[2]["step"]) == (3, 0)
+    late = Shampoo(twin[2].parameters(), lr=0.1, momentum=0.5, weight_decay=0.1, **KEYS)
+    for step in range(3, 7):
+        fill_grads(model, step)
+        fill_grads(twin, step)
+        opt.step()
+        reference.step()
+        late.step()
+    assert bits(model) == bits(twin)
+    assert (opt.state[model[0].weight]["step"], opt.state[model[2].weight]["step"]) == (7, 4)
+    assert opt.optimizer.plan.names == ["weight", "bias", "last.weight", "last.bias"]
+    again = Shampoo([{"params": model[0].named_parameters()}], lr=0.1, momentum=0.5, **KEYS)
+    again.add_param_group({"params": model[2].named_parameters("last"), "weight_decay": 0.1})
+    again.load_state_dict(opt.state_dict())
+    assert again.state[model[2].weight]["step"] == 4
+
+
+def test_a_group_that_is_refused_changes_nothing() -> None:
     model = make()
-    opt = Shampoo(model.parameters())
-    with pytest.raises(RuntimeError, match="add_param_group: .* make a new one"):
+    opt = Shampoo(model[0].parameters(), **KEYS)
+    fill_grads(model, 1)
+    opt.step()
+    saved, made = opt.state_dict(), opt.optimizer
+    for group, match in (
+        ({"params": [model[0].weight]}, "more than one parameter group"),
+        ({"params": [torch.nn.Parameter(torch.ones(3, 4).t())]}, "parameter 'param2': its strides"),
+        ({"params": [torch.nn.Parameter(torch.ones(3))], "lr": -1.0}, "lr"),
+        ({"params": [("w", torch.nn.Parameter(torch.ones(3)))]}, "with/without names|taken"),
+    ):
+        if "names" in match and not hasattr(torch.optim.Optimizer, "_process_value_according_to_param_policy"):
+            continue
+        with pytest.raises(ValueError, match=match):
+            opt.add_param_group(group)
+        assert len(opt.param_groups) == 1 and opt.optimizer is made
+    with pytest.raises(TypeError, match="dictionary"):
+        opt.add_param_group([torch.nn.Parameter(torch.ones(3))])
+    again = opt.state_dict()
+    assert torch.equal(again["state"][0]["0/factor.0"], saved["state"][0]["0/factor.0"])
+    opt.step()
+
+
+def copies(model: Any, opt: Any) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save((model, opt), file)
+    file.seek(0)
+    return {
+        "deepcopy": copy.deepcopy((model, opt)),
+        "pickle": pickle.loads(pickle.dumps((model, opt))),
+        "save": torch.load(file, weights_only=False),
+    }
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle", "save"])
+def test_copies_go_on_with_the_same_bits(way: str) -> None:
+    model = make()
+    opt = Shampoo(groups(model), lr=torch.tensor(0.1), momentum=0.5, **KEYS)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+    for step in range(3):
+        fill_grads(model, step)
+        opt.step()
+    scheduler.step()
+    opt.add_param_group({"params": [torch.nn.Parameter(torch.ones(3, 2))]})
+    other_model, other = copies(model, opt)[way]
+    params = [*other_model.parameters()]
+    held = [param for group in other.param_groups for param in group["params"]]
+    assert all(param is own for param, own in zip(params, held)) and len(held) == 5
+    assert params[0] is not model[0].weight and other.optimizer is not opt.optimizer
+    assert other.param_groups[1]["lr"] == 0.15 and other.defaults.keys() == opt.defaults.keys()
+    for step in range(3, 6):
+        for net, optimizer in ((model, opt), (other_model, other)):
+            fill_grads(net, step)
+            optimizer.step()
+    assert bits(model) == bits(other_model)
+    assert torch.equal(opt.state[model[0].weight]["0/factor.0"], other.state[params[0]]["0/factor.0"])
+    assert "lr: 0.01" in repr(Shampoo(make().parameters()))
+
+
+class Alone(libshampoo.Communicator):
+    rank, world = 0, 1
+
+    def all_gather(self, send: memoryview, recv: memoryview) -> None:
+        recv[:] = send
+
+
+def test_an_optimizer_with_ranks_is_not_copied_and_takes_no_groups() -> None:
+    opt = Shampoo(make().parameters(), comm=Alone())
+    for copied in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="with comm or shard_comm cannot be copied or pickled"):
+            copied(opt)
+    with pytest.raises(RuntimeError, match="add_param_group: an optimizer with comm or shard_comm"):
         opt.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
-    with pytest.raises(TypeError, match="state_dict"):
-        copy.deepcopy(opt)
-    assert "lr: 0.01" in repr(opt)
+    assert len(opt.param_groups) == 1
+
+
+def test_the_state_of_a_parameter_is_that_of_now() -> None:
+    model = make()
+    opt = Shampoo(model.parameters(), **KEYS)
+    weight = model[0].weight
+    state = opt.state[weight]
+    assert state["step"] == 0 and len(opt.state) == 4 and list(opt.state) == [*model.parameters()]
+    fill_grads(model, 1)
+    opt.step()
+    saved = opt.state_dict()["state"][0]
+    assert state["step"] == 1 and len(state) == len(saved) > 3 and set(state) == set(saved)
+    assert all(isinstance(value, torch.Tensor) and torch.equal(value, saved[name]) for name, value in state.items())
+    assert "step" in state and "more" not in state and weight in opt.state and torch.ones(1) not in opt.state
+    state["0/filtered_grad"].zero_()  # a copy
+    assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
+    state["0/filtered_grad"] = torch.zeros_like(saved["0/filtered_grad"])
+    assert not state["0/filtered_grad"].any()
+    opt.state[weight] = saved
+    assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
+    # As some trainers move a state to a device.
+    opt.state[weight] = type(state)(OrderedDict((name, value.to("cpu")) for name, value in state.items()))
+    assert opt.state[weight]["step"] == 1 and copy.deepcopy(state)["step"] == 1
+    with pytest.raises(ValueError, match="no such entry; it has step"):
+        state["more"] = 1
+    with pytest.raises(ValueError, match="shape"):
+        state["0/filtered_grad"] = torch.ones(1)
+    with pytest.raises(TypeError, match="make a new optimizer"):
+        del state["step"]
+    with pytest.raises(TypeError, match="make a new optimizer"):
+        opt.state.clear()
+    with pytest.raises(RuntimeError, match="make a new optimizer"):
+        opt.state = {}
+    assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"]) and "ParamState(step" in repr(state)
+
+
+def test_an_optimizer_ends_with_its_last_reference() -> None:
+    opt = Shampoo(make().parameters())
+    kept = weakref.ref(opt.optimizer)
+    assert len(opt.state) == 4
+    gc.disable()
+    try:
+        del opt
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_gradients_of_any_strides_are_read() -> None:
+    model, twin = make(), make()
+    opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
+    fill_grads(twin, 1)
+    model[0].weight.grad = twin[0].weight.grad.t().contiguous().t()
+    model[0].bias.grad = torch.ones(1).expand(12)
+    twin[0].bias.grad = torch.ones(12)
+    model[2].weight.grad = torch.stack([twin[2].weight.grad] * 2, -1)[..., 0]
+    model[2].bias.grad = twin[2].bias.grad
+    assert not model[0].weight.grad.is_contiguous() and not model[2].weight.grad.is_contiguous()
+    opt.step()
+    other.step()
+    assert bits(model) == bits(twin)
+
+
+def test_gradients_of_another_dtype() -> None:
+    model, twin = make(), make()
+    opt = Shampoo(model.parameters(), lr=0.1, grad_dtype=torch.bfloat16)
+    other = Shampoo(twin.parameters(), lr=0.1)
+    assert len(copy.deepcopy(opt).state) == 4
+    fill_grads(twin, 1)
+    for param, of_twin in zip(model.parameters(), twin.parameters()):
+        grad = of_twin.grad.bfloat16()
+        of_twin.grad = grad.float()
+        if not hasattr(param, "grad_dtype"):
+            pytest.skip("this PyTorch has no Tensor.grad_dtype")
+        param.grad_dtype = torch.bfloat16
+        param.grad = grad
+    opt.step()
+    other.step()
+    assert bits(model) == bits(twin)
+    by_attribute = Shampoo(model.parameters(), lr=0.1)
+    by_attribute.step()
+    twin[0].weight.grad_dtype = None
+    twin[0].weight.grad = twin[0].weight.grad.bfloat16()
+    with pytest.raises(ValueError, match="gradient of 'param0': .*pass grad_dtype=torch.bfloat16 to Shampoo"):
+        other.step()
+
+
+@pytest.mark.parametrize("decay", ["coupled", "decoupled"])
+def test_maximize(decay: str) -> None:
+    model, twin = make(), make()
+    keys = {"lr": 0.1, "weight_decay": 0.1, "weight_decay_type": decay, "gradient_scale": 2.0, **KEYS}
+    opt, other = Shampoo(model.parameters(), maximize=True, **keys), Shampoo(twin.parameters(), **keys)
+    for step in range(3):
+        fill_grads(model, step)
+        fill_grads(twin, step)
+        for param in twin.parameters():
+            param.grad.neg_()
+        opt.step()
+        other.step()
+    assert bits(model) == bits(twin)
+    assert opt.param_groups[0]["gradient_scale"] == 2.0 and opt.optimizer.param_groups[0]["gradient_scale"] == -2.0
+    opt.param_groups[0]["maximize"] = False
+    for net, optimizer in ((model, opt), (twin, other)):
+        fill_grads(net, 5)
+        optimizer.step()
+    assert bits(model) == bits(twin)
+    mixed = Shampoo([{"params": model[0].parameters()}, {"params": model[2].parameters(), "maximize": True}])
+    mixed.step()
+    assert [group["gradient_scale"] for group in mixed.optimizer.param_groups] == [1.0, -1.0]
+
+
+def test_states_of_other_optimizers_and_dtypes() -> None:
+    model = make()
+    fill_grads(model, 1)
+    adam = torch.optim.Adam(model.parameters())
+    adam.step()
+    opt = Shampoo(model.parameters(), lr=0.1, **KEYS)
+    with pytest.raises(ValueError, match="state: it is of another optimizer, whose groups have betas, eps, amsgrad"):
+        opt.load_state_dict(adam.state_dict())
+    with pytest.raises(ValueError, match="state: it is of another optimizer"):
+        opt.load_state_dict(torch.optim.SGD(model.parameters(), 0.1).state_dict())
+    opt.step()
+    saved = opt.state_dict()
+    wide = Shampoo(make(dtype=torch.float64).parameters(), lr=0.1, **KEYS)
+    wide.load_state_dict(saved)
+    found = wide.state_dict()["state"]
+    assert found[0]["0/factor.0"].dtype is torch.float64 and found[0]["step"] == 1
+    assert all(torch.equal(value.to(found[k][name].dtype), found[k][name])
+               for k in range(4) for name, value in saved["state"][k].items())  # fmt: skip
+    saved["state"][0]["0/factor.0"] = torch.full((12, 12), 1e300, dtype=torch.float64)
+    with pytest.raises(ValueError, match="is out of the range of torch.float32"):
+        opt.load_state_dict(saved)
+    assert torch.equal(opt.state_dict()["state"][0]["0/factor.0"], found[0]["0/factor.0"].float())
+
+
+COMPILE = """
+import warnings
+warnings.simplefilter("error")
+warnings.filterwarnings("ignore", "The .grad attribute")  # of a loss that is used after backward; with SGD, too
+import torch, libshampoo.torch
+torch.manual_seed(0)
+inputs = torch.randn(4, 5)
+for number in range(3):
+    model = torch.nn.Linear(5, 3)
+    opt = libshampoo.torch.Shampoo(model.parameters(), lr=torch.tensor(0.01))
+    compiled = torch.compile(lambda: opt.step(), backend="eager")
+    for _ in range(3):
+        opt.zero_grad()
+        model(inputs).square().sum().backward()
+        compiled()
+    assert opt.optimizer.stats()["steps"] == 3
+
+    @torch.compile(backend="eager")
+    def train():
+        opt.zero_grad()
+        loss = model(inputs).square().sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    losses = [train().item() for _ in range(5)]
+    assert losses[-1] < losses[0] and opt.optimizer.stats()["steps"] == 8
+"""
+
+
+def test_compiled_steps_of_several_optimizers() -> None:
+    ran = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
 
 
 def test_gradient_scalers() -> None:

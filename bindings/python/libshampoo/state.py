@@ -4,54 +4,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _native
 from .dtypes import NUMPY_NAMES, numpy_dtype
 
 
-def _entries(handle: _native.shampoo_optimizer) -> Iterator[tuple[int, str, tuple[int, ...], int]]:
+class Entry(NamedTuple):
+    """One array of the state: its number, key and shape, and the code of its dtype."""
+
+    number: int
+    key: str
+    shape: tuple[int, ...]
+    dtype: int
+
+
+def entries(handle: _native.shampoo_optimizer) -> Iterator[Entry]:
+    """List the entries of the state, without their values."""
     entry = _native.shampoo_state_entry()
     for index in range(_native.shampoo_state_count(handle)):
         _native.shampoo_state_describe(handle, index, entry)
-        yield index, entry.key, entry.shape[: entry.ndim], entry.dtype
+        yield Entry(index, entry.key, entry.shape[: entry.ndim], entry.dtype)
+
+
+def read_entry(handle: _native.shampoo_optimizer, entry: Entry, stream: int) -> Any:
+    """Copy one entry into an array of NumPy."""
+    import numpy
+
+    array = numpy.empty(entry.shape, numpy_dtype(entry.dtype))
+    _native.shampoo_state_read(
+        handle, entry.number, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
+    )
+    return array
+
+
+def write_entry(handle: _native.shampoo_optimizer, entry: Entry, array: Any, stream: int) -> None:
+    """Write an array, which ``check_entry`` returned, into one entry."""
+    _native.shampoo_state_write(
+        handle, entry.number, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
+    )
+
+
+def check_entry(entry: Entry, value: Any) -> Any:
+    """Return a value as a contiguous array; raise ValueError if its shape or dtype is not that of the entry."""
+    import numpy
+
+    array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
+    if array.shape != entry.shape:
+        raise ValueError(f"state {entry.key!r}: shape {array.shape}, and the optimizer has {entry.shape}")
+    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # of a process without ml_dtypes
+    if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
+        raise ValueError(f"state {entry.key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[entry.dtype]}")
+    return array
 
 
 def read(handle: _native.shampoo_optimizer, stream: int) -> dict[str, Any]:
     """Copy every entry into an array of NumPy."""
-    import numpy
-
-    found = {}
-    for index, key, shape, dtype in _entries(handle):
-        array = numpy.empty(shape, numpy_dtype(dtype))
-        _native.shampoo_state_read(
-            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
-        )
-        found[key] = array
-    return found
+    return {entry.key: read_entry(handle, entry, stream) for entry in entries(handle)}
 
 
-def write(handle: _native.shampoo_optimizer, entries: Mapping[str, Any], stream: int) -> None:
-    """Write every entry, after all of them have been looked at."""
-    import numpy
-
-    wanted = list(_entries(handle))
-    names = {key for _, key, _, _ in wanted}
-    for key in entries:
+def write(handle: _native.shampoo_optimizer, values: Mapping[str, Any], stream: int) -> None:
+    """Write every entry, after all of them have been checked."""
+    wanted = list(entries(handle))
+    names = {entry.key for entry in wanted}
+    for key in values:
         if key not in names:
             raise ValueError(f"state {key!r}: the optimizer has no such entry")
     arrays = []
-    for _, key, shape, dtype in wanted:
-        if key not in entries:
-            raise ValueError(f"state {key!r} is missing")
-        array = numpy.ascontiguousarray(entries[key]).reshape(numpy.shape(entries[key]))
-        if array.shape != shape:
-            raise ValueError(f"state {key!r}: shape {array.shape}, and the optimizer has {shape}")
-        bits = dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # of a process without ml_dtypes
-        if array.dtype != numpy_dtype(dtype) and str(array.dtype) != NUMPY_NAMES[dtype] and not bits:
-            raise ValueError(f"state {key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[dtype]}")
-        arrays.append(array)
-    for (index, _, _, _), array in zip(wanted, arrays, strict=True):
-        _native.shampoo_state_write(
-            handle, index, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
-        )
+    for entry in wanted:
+        if entry.key not in values:
+            raise ValueError(f"state {entry.key!r} is missing")
+        arrays.append(check_entry(entry, values[entry.key]))
+    for entry, array in zip(wanted, arrays, strict=True):
+        write_entry(handle, entry, array, stream)

@@ -3,7 +3,6 @@
 """Shampoo in the manner of torch.optim: parameters and gradients of PyTorch, stepped where they are."""
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,17 +13,27 @@ except ImportError as error:
     message = f"libshampoo.torch needs PyTorch 2.2 or later: pip install torch ({error})"
     raise ImportError(message, name="torch") from error
 
-from . import _native
 from .comm import Communicator
-from .dtypes import numpy_dtype
 from .errors import StateError
-from .keys import KEYS
+from .keys import KEYS, make_config, read_key
 from .optimizer import Optimizer
+from .params import Param
+from .torch_state import Entries, States, cast, to_array
 
 __all__ = ["ProcessGroupComm", "Shampoo"]
 
-#: What a group may have beside keys: torch and its schedulers put it there.
-_OF_TORCH = ("params", "param_names", "initial_lr")
+#: What a group of torch.optim may contain in addition to keys.
+_OF_TORCH = ("params", "param_names", "initial_lr", "maximize")
+#: Options of torch.optim's own optimizers that have no meaning here, and what to do instead.
+_NOT_HERE = {
+    "foreach": "leave it out: a step always processes all parameters in one call",
+    "fused": "leave it out: a step is always one call of the library",
+    "capturable": "leave it out: on CUDA, docs/cuda.md describes steps in CUDA graphs",
+    "differentiable": "leave it out: autograd cannot differentiate through a step of the library",
+    "betas": "pass beta1 and beta2",
+    "eps": "pass epsilon",
+}
+_CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_group]
 
 
 class ProcessGroupComm(Communicator):
@@ -51,77 +60,97 @@ class ProcessGroupComm(Communicator):
 
 
 def _memory(tensor: Any, what: str) -> Any:
-    """Give a tensor as DLPack takes it; refuse what has no memory of its own, or shows it changed."""
-    if tensor.layout is not torch.strided:
-        raise ValueError(f"{what}: layout {tensor.layout}: a dense tensor is expected")
-    if hasattr(tensor, "placements"):
+    """Return a tensor without its autograd history; raise ValueError if the library cannot use its memory in place."""
+    if torch.nn.parameter.is_lazy(tensor):
         raise ValueError(
-            f"{what}: a DTensor: give its parts to libshampoo.Optimizer, as libshampoo.Param with local_offset"
+            f"{what}: not initialized yet, as in a lazy module; run a forward pass before you make the optimizer"
         )
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{what}: layout {tensor.layout}; expected a dense tensor")
+    if hasattr(tensor, "placements"):
+        raise ValueError(f"{what}: a DTensor; give its local parts to libshampoo.Optimizer, as libshampoo.Param with "
+                         "local_offset")  # fmt: skip
     if tensor.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"{what}: on {tensor.device}: the CPU or CUDA is expected")
+        raise ValueError(f"{what}: on device {tensor.device}; expected the CPU or CUDA")
     if tensor.is_neg():
-        raise ValueError(f"{what}: a view with another sign: pass tensor.resolve_neg()")
+        raise ValueError(f"{what}: a negated view; pass tensor.resolve_neg()")
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{what}: its strides {tuple(tensor.stride())} are not those of a contiguous tensor of shape "
+            f"{tuple(tensor.shape)}; for a model in channels_last, call "
+            "model.to(memory_format=torch.contiguous_format) before you make the optimizer; otherwise pass "
+            "tensor.contiguous()"
+        )
     return tensor.detach()
 
 
-def _split_names(params: Any) -> tuple[list[Any], list[str] | None]:
-    """Take tensors, or pairs (name, tensor) as of named_parameters(), apart."""
-    items = [params] if isinstance(params, torch.Tensor) else list(params)
+def _split_names(params: Any) -> tuple[Any, list[str] | None]:
+    """Split pairs (name, tensor), as of named_parameters(), into tensors and names."""
+    if isinstance(params, (torch.Tensor, set)):  # PyTorch refuses a set
+        return params, None
+    items = list(params)
     named = [item for item in items if isinstance(item, tuple)]
     if not named:
         return items, None
     if len(named) != len(items):
-        raise ValueError("params: some have names and some have not: give a name to all, as named_parameters() does")
+        raise ValueError("params: some have names and some have not; give a name to all, as named_parameters() does")
     return [tensor for _, tensor in named], [str(name) for name, _ in named]
 
 
-def _to_tensor(array: Any) -> Any:
-    """Give an array of NumPy that nobody else has as a tensor; uint16 has the bits of bfloat16."""
-    if array.dtype.name in ("bfloat16", "uint16"):
-        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
-    return torch.from_numpy(array)
+def _plain(name: str, value: Any) -> Any:
+    """Return the value of a key, with the number of a tensor in place of the tensor."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1:
+            raise ValueError(f"{name}: a tensor of shape {tuple(value.shape)}; expected a number, or a tensor with one "
+                             "element")  # fmt: skip
+        return float(value)
+    if name == "lr" and value is None:
+        raise ValueError("lr: None; expected a number, or a tensor with one element")
+    return value
 
 
-def _to_array(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    tensor = value.detach().cpu().contiguous()
-    if tensor.dtype is torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(numpy_dtype(_native.SHAMPOO_BF16))
-    return tensor.numpy()
+def _stream_of(device: Any) -> int:
+    """Return the current stream of a CUDA device; 0 for the CPU."""
+    return int(torch.cuda.current_stream(device).cuda_stream) if device.type == "cuda" else 0
 
 
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, torch.Tensor) else value
+def _refuse_options(group: Iterable[str], where: str) -> None:
+    for name in group:
+        if name in _NOT_HERE and name not in KEYS:
+            raise TypeError(f"{where}: {name} is an option of PyTorch's own optimizers; {_NOT_HERE[name]}")
 
 
 class Shampoo(torch.optim.Optimizer):
-    """Shampoo, to be used as an optimizer of torch.optim.
+    """Shampoo as an optimizer of torch.optim.
 
-    Parameters are stepped in place, and gradients read where they are, on the CPU and on CUDA, there in the order of
-    the current stream. Parameters without a gradient stay as they are. Which parameters there are is fixed.
+    Steps update parameters in place and read gradients in place, on the CPU and on CUDA. On CUDA they run on the
+    current stream. Parameters without a gradient do not change.
 
     Parameters
     ----------
     params
         Tensors, pairs (name, tensor) as of ``model.named_parameters()``, or groups: dictionaries with ``"params"`` and
-        keys of their own. Dense and contiguous, of float32, float64, float16 or bfloat16. Names are those of messages
-        and of ``optimizer.save``.
+        keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or bfloat16. Their names
+        appear in messages and in the checkpoints of ``optimizer.save``.
     lr
-        Learning rate: a number, or a tensor of one, which each step reads.
+        Learning rate: a number, or a tensor with one element, which each step reads.
+    maximize
+        Maximize the objective: each step negates the gradient before it adds weight decay. Groups may set it, too.
     comm, shard_comm
         As of ``libshampoo.Optimizer``; or a process group of torch.distributed, for parameters on the CPU.
     threads
-        That work on a step; 0: as many processors as the process may use.
+        Number of threads that work on a step; 0: as many processors as the process may use.
+    grad_dtype
+        Dtype of all gradients. None: that of the parameter, or its attribute ``grad_dtype``, which newer versions of
+        PyTorch have.
     **keys
-        As of ``libshampoo.Optimizer``; ``libshampoo.KEYS`` has them. Those that can be changed are in ``param_groups``,
-        and the next step uses the values there.
+        As of ``libshampoo.Optimizer``; ``libshampoo.KEYS`` lists them. Those that can be changed are in
+        ``param_groups``, and the next step uses the values there.
 
     Attributes
     ----------
     optimizer : libshampoo.Optimizer
-        What makes the steps: its ``plan``, ``stats()``, ``save()`` and ``load()``.
+        Computes the steps. Use its ``plan``, ``stats()``, ``save()`` and ``load()``.
 
     Examples
     --------
@@ -137,81 +166,193 @@ class Shampoo(torch.optim.Optimizer):
     True
     """
 
+    #: Computes the steps.
+    optimizer: Optimizer
+
     def __init__(
         self,
         params: Iterable[Any],
         lr: Any = 0.01,
         *,
+        maximize: bool = False,
         comm: Any = None,
         shard_comm: Any = None,
         threads: int = 0,
+        grad_dtype: Any = None,
         **keys: Any,
     ) -> None:
-        super().__init__(params, {"lr": lr, **keys})
-        self._params = [param for group in self.param_groups for param in group["params"]]
+        _refuse_options(keys, "Shampoo")
+        self._given = {"lr": lr, **keys}
+        self._grad_dtype, self._threads = grad_dtype, threads
+        #: For each group, the keys that the library's optimizer was made with, and those that it uses now.
+        self._made: list[dict[str, Any]] = []
+        self._sent: list[dict[str, Any]] = []
         self._names: list[str] = []
-        groups = []
-        for group in self.param_groups:
-            count = len(self._names)
-            self._names += group.get("param_names") or [f"param{count + k}" for k in range(len(group["params"]))]
-            arrays = [_memory(param, f"parameter {name!r}")
-                      for name, param in zip(self._names[count:], group["params"], strict=True)]  # fmt: skip
-            own = {key: _plain(value) for key, value in group.items() if key not in _OF_TORCH}
-            groups.append({"params": list(zip(self._names[count:], arrays, strict=True)), **own})
-        #: What makes the steps.
-        self.optimizer = Optimizer(
-            groups, comm=self._connect(comm), shard_comm=self._connect(shard_comm), threads=threads,
-            stream=self._stream(),
-        )  # fmt: skip
-        self._pointers = [param.data_ptr() for param in self._params]
-        changeable = [name for name, key in KEYS.items() if key.changeable and key.per_group]
-        #: By group, what the library has been told of each key.
-        self._told: list[dict[str, Any]] = []
-        for group, known in zip(self.param_groups, self.optimizer.param_groups, strict=True):
-            shown = [name for name in group if name in KEYS] + [name for name in changeable if name not in group]
-            self._told.append({name: known[name] for name in shown})
-            group.update({name: value for name, value in self._told[-1].items()
-                          if not isinstance(group.get(name), torch.Tensor)})  # fmt: skip
-        self.defaults.update({name: value for name, value in self._told[0].items() if name not in self.defaults})
-        self._forget()
+        self._grad_dtypes: list[Any] = []
+        self._alone = comm is None and shard_comm is None
+        self._copies: dict[Any, dict[str, Any]] | None = None
+        super().__init__(params, {**self._given, "maximize": maximize})
+        self._make(comm, shard_comm)
+        self._show_keys()
+        config = make_config({name: _plain(name, value) for name, value in self._given.items()})
+        self.defaults.update({name: read_key(config, name) for name in _CHANGEABLE if name not in self._given})
+        if all(group["momentum"] == 0 for group in self.param_groups):
+            del self.defaults["momentum"]  # OneCycleLR and CyclicLR look here whether there is a momentum to cycle
 
-    def _connect(self, comm: Any) -> Any:
+    def _make(self, comm: Any = None, shard_comm: Any = None, entries: Mapping[str, Any] | None = None) -> None:
+        """Make the library's optimizer for all groups; nothing has changed if that fails.
+
+        Parameters
+        ----------
+        comm, shard_comm
+            As of the constructor.
+        entries
+            Values for the state; entries that are missing start fresh.
+        """
+        params = [param for group in self.param_groups for param in group["params"]]
+        names, grad_dtypes = list(self._names), list(self._grad_dtypes)
+        ranges: list[range] = []
+        groups = []
+        for group, keys in zip(self.param_groups, self._made, strict=True):
+            first = ranges[-1].stop if ranges else 0
+            ranges.append(range(first, first + len(group["params"])))
+            if first >= len(names):  # a new group
+                names += group.get("param_names") or [f"param{k}" for k in ranges[-1]]
+                grad_dtypes += [self._grad_dtype or getattr(param, "grad_dtype", None) or param.dtype
+                                for param in group["params"]]  # fmt: skip
+            items = [(names[k], Param(_memory(params[k], f"parameter {names[k]!r}"), grad_dtype=grad_dtypes[k]))
+                     for k in ranges[-1]]  # fmt: skip
+            groups.append({"params": items, **keys})
+        device = params[0].device if params else torch.device("cpu")
+        optimizer = Optimizer(
+            groups,
+            comm=self._connect(comm, device),
+            shard_comm=self._connect(shard_comm, device),
+            threads=self._threads,
+            stream=_stream_of(device),
+        )
+        if entries is not None:
+            fresh = optimizer.state_dict(stream=_stream_of(device))
+            optimizer.load_state_dict({**fresh, **entries}, stream=_stream_of(device))
+        if hasattr(self, "optimizer"):
+            self.optimizer.close()
+        self.optimizer = optimizer
+        self._params, self._names, self._grad_dtypes, self._device = params, names, grad_dtypes, device
+        self._pointers = [param.data_ptr() for param in params]
+        self._entries = Entries(optimizer, names, ranges, lambda: _stream_of(device))
+        self._states = States(params, self._entries)
+        self._sent = []
+        for keys, known in zip(self._made, optimizer.param_groups, strict=True):
+            shown = [*keys, *(name for name in _CHANGEABLE if name not in keys)]
+            self._sent.append({name: known[name] for name in shown})
+
+    def _show_keys(self, first: int = 0) -> None:
+        """Put the values that the library uses into param_groups, from one group on; tensors stay."""
+        for group, sent in zip(self.param_groups[first:], self._sent[first:], strict=True):
+            group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
+
+    def _connect(self, comm: Any, device: Any) -> Any:
         if not torch.distributed.is_available() or not isinstance(comm, torch.distributed.ProcessGroup):
             return comm
-        if self._params[0].is_cuda:
-            raise ValueError("comm: a process group is for parameters on the CPU: on CUDA pass a libshampoo.NcclComm")
+        if device.type == "cuda":
+            raise ValueError("comm: a process group is for parameters on the CPU; on CUDA pass a libshampoo.NcclComm")
         return ProcessGroupComm(comm)
 
-    def _stream(self) -> int:
-        """Give the current stream of the device of the parameters; 0 on the CPU."""
-        device = self._params[0].device
-        return int(torch.cuda.current_stream(device).cuda_stream) if device.type == "cuda" else 0
+    @property
+    def state(self) -> Any:
+        """State by parameter: ``opt.state[param]["step"]`` and tensors by their names, read from the library."""
+        if self._copies is not None:
+            return self._copies
+        return self._states if hasattr(self, "_states") else {}
 
-    def _forget(self) -> None:
-        # The state is the library's. Something is there nevertheless: where there is nothing,
-        # torch.distributed.checkpoint makes a step with gradients of 0.
-        self.state = defaultdict(dict, {param: {} for param in self._params})
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refuse: which parameters there are is fixed when an optimizer is made."""
+    @state.setter
+    def state(self, value: Any) -> None:
         if hasattr(self, "optimizer"):
             raise StateError(
-                "add_param_group: which parameters there are is fixed when an optimizer is made: make a new one of all"
+                "state: it cannot be replaced; assign to opt.state[param], call load_state_dict(), or make a new "
+                "optimizer to start with a fresh state"
             )
-        # Names are taken off here, as PyTorch before 2.6 does not know them.
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a parameter group, such as a layer that is trained from now on.
+
+        The new parameters start with a fresh state at step 0. The state of all others keeps its bits. Bias correction
+        and the refreshes of inverse roots follow the step count of each group. The attribute ``optimizer`` becomes a
+        new object, whose ``stats()`` count from 0.
+
+        Parameters
+        ----------
+        param_group
+            A dictionary with ``"params"`` and keys of its own. Other keys have the values that the constructor was
+            given.
+
+        Raises
+        ------
+        StateError
+            The optimizer has a communicator.
+        ValueError
+            A parameter is wrong or already in a group, or a value of a key is wrong. Nothing has changed.
+        """
+        existing = hasattr(self, "optimizer")
+        if existing and not self._alone:
+            raise StateError(
+                "add_param_group: an optimizer with comm or shard_comm cannot take more parameters, because its blocks "
+                "would move to other ranks; make a new optimizer with all parameters"
+            )
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group: {type(param_group).__name__}; expected a dictionary")
+        _refuse_options(param_group, "param_group")
+        made = {name: _plain(name, value) for name, value in {**self._given, **param_group}.items()
+                if name not in _OF_TORCH}  # fmt: skip
+        # PyTorch before 2.6 does not split names.
         tensors, names = _split_names(param_group["params"])
         super().add_param_group({**param_group, "params": tensors, **({"param_names": names} if names else {})})
+        self._made.append(made)
+        if not existing:
+            return
+        try:
+            if self._device.type == "cuda":
+                self.optimizer.status()  # what earlier steps found would be lost
+            self._make(entries=self.optimizer.state_dict(stream=_stream_of(self._device)))
+        except BaseException:
+            del self.param_groups[-1], self._made[-1]
+            raise
+        self._show_keys(len(self.param_groups) - 1)
 
-    def _tell_keys(self) -> None:
-        """Tell the library what was changed in param_groups."""
-        for group, told, known in zip(self.param_groups, self._told, self.optimizer.param_groups, strict=True):
+    def _send_keys(self) -> None:
+        """Set the keys of the library to the values in param_groups, where they differ."""
+        for number, (group, sent) in enumerate(zip(self.param_groups, self._sent, strict=True)):
+            known = self.optimizer.param_groups[number]
             for name, value in group.items():
                 if name not in KEYS:
                     continue
-                value = _plain(value)
-                if value != (told[name] if name in told else known[name]):
-                    known[name] = value
-                    told[name] = value
+                value = _plain(name, value)
+                if name == "gradient_scale" and group.get("maximize", False):
+                    value = -value
+                if value == (sent[name] if name in sent else known[name]):
+                    continue
+                if name == "momentum" and self._made[number].get("momentum", 0) == 0:
+                    raise StateError(
+                        f"momentum of group {number} is {value!r}, and there is no state for it, because it was 0 when "
+                        "the optimizer was made; pass cycle_momentum=False to OneCycleLR or CyclicLR, or make the "
+                        "optimizer with a momentum above 0"
+                    )
+                known[name] = value
+                sent[name] = value
+
+    def _grad(self, number: int) -> Any:
+        """Return the gradient of a parameter as the library can read it: in place, or as a contiguous copy."""
+        grad, what = self._params[number].grad, f"gradient of {self._names[number]!r}"
+        if grad is None:
+            return None
+        if grad.dtype is not self._grad_dtypes[number]:
+            raise ValueError(
+                f"{what}: dtype {grad.dtype}, and the optimizer was made for {self._grad_dtypes[number]}; pass "
+                f"grad_dtype={grad.dtype} to Shampoo, or cast the gradient before the step"
+            )
+        if grad.layout is torch.strided and not grad.is_neg() and not grad.is_contiguous():
+            grad = grad.contiguous()
+        return _memory(grad, what)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -220,7 +361,7 @@ class Shampoo(torch.optim.Optimizer):
         Parameters
         ----------
         closure
-            That computes gradients and gives the loss; it is called once.
+            Computes the gradients and returns the loss. It is called once.
 
         Returns
         -------
@@ -229,7 +370,7 @@ class Shampoo(torch.optim.Optimizer):
         Raises
         ------
         ValueError
-            A gradient or parameter is sparse, not contiguous or otherwise not as needed; the message names it.
+            A gradient or parameter is sparse, of another dtype or otherwise not supported; the message names it.
         FloatingPointError
             A gradient is not finite. Nothing has changed.
         """
@@ -237,11 +378,11 @@ class Shampoo(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._tell_keys()
+        self._send_keys()
         stepped = [param for param in self._params if param.grad is not None]
         if not stepped:
             return loss
-        stream = self._stream()
+        stream = _stream_of(self._device)
         pointers = [param.data_ptr() for param in self._params]
         if pointers != self._pointers:  # by param.data = ..., or a model that was moved
             self.optimizer.bind(
@@ -250,87 +391,103 @@ class Shampoo(torch.optim.Optimizer):
                 stream=stream,
             )  # fmt: skip
             self._pointers = pointers
-        grads = [None if param.grad is None else _memory(param.grad, f"gradient of {name!r}")
-                 for name, param in zip(self._names, self._params, strict=True)]  # fmt: skip
         try:
-            self.optimizer.step(grads, stream=stream)
+            self.optimizer.step([self._grad(number) for number in range(len(self._params))], stream=stream)
         finally:
-            if self._params[0].device.type == "cpu":
+            if self._device.type == "cpu":
                 self.optimizer.bind(grads=None)  # so that zero_grad() frees them
         for param in stepped:
-            increment_version(param)  # for autograd, which then sees what was needed as it was before
+            increment_version(param)  # autograd then raises an error where it needs the parameter as it was
         return loss
 
-    def _owners(self, keys: Iterable[str]) -> dict[str, tuple[list[int], str]]:
-        """Give of each entry of the state the numbers of the parameters that show it, and its name there."""
-        by_length = sorted(range(len(self._names)), key=lambda k: -len(self._names[k]))
-        found: dict[str, tuple[list[int], str]] = {}
-        for key in keys:
-            for number in by_length:
-                head, _, rest = key.partition(self._names[number] + "/")
-                if not head and "/" in rest:
-                    found[key] = [number], rest
-                    break
-            else:  # of a group: each of its parameters has it
-                head, _, rest = key.partition("/")
-                first = sum(len(group["params"]) for group in self.param_groups[: int(head.rpartition(".")[2])])
-                count = len(self.param_groups[int(head.rpartition(".")[2])]["params"])
-                found[key] = list(range(first, first + count)), rest
-        return found
-
     def state_dict(self) -> dict[str, Any]:
-        """Copy all state of this rank, in torch's format: of each parameter ``"step"`` and tensors by their names."""
-        entries = self.optimizer.state_dict()
-        for key, (numbers, name) in self._owners(entries).items():
-            for number in numbers:
-                self.state[self._params[number]][name] = _to_tensor(entries[key].copy())
+        """Copy all state of this rank, in PyTorch's format: for each parameter ``"step"`` and tensors by name."""
+        self._copies = {param: self._entries.read_all(number) for number, param in enumerate(self._params)}
         try:
             return dict(super().state_dict())
         finally:
-            self._forget()
+            self._copies = None
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Bring back what ``state_dict`` gave, and the hyper-parameters with it, as torch does.
+        """Load what ``state_dict`` returned, including the hyper-parameters, as PyTorch's optimizers do.
+
+        Floating-point values are converted to the dtypes of the optimizer's state.
+
+        Parameters
+        ----------
+        state_dict
+            Its parameters are matched by their order.
 
         Raises
         ------
         ValueError
-            An entry is missing, too many, or of another shape or dtype; or a key that is fixed differs. Nothing has
-            changed.
+            An entry is missing, unknown, of another shape or out of range; a key that is fixed differs; or it is the
+            state of another kind of optimizer. Nothing has changed.
         """
-        # torch would give floating-point state the dtype of its parameter. So it gets none: the library takes it, after
-        # all hooks that may change it and before anything else.
-        hook = self.register_load_state_dict_pre_hook(lambda _, given: self._take(given))
+        # PyTorch would convert floating-point state to the dtype of its parameter. So this hook, which runs after all
+        # others, writes the state to the library, and returns a dictionary without any state.
+        hook = self.register_load_state_dict_pre_hook(lambda _, given: self._load(given))
         try:
             super().load_state_dict(dict(state_dict))
         finally:
             hook.remove()
-            self._forget()
 
-    def _take(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _load(self, given: Mapping[str, Any]) -> dict[str, Any]:
         saved_groups = given["param_groups"]
+        ours = {*_CHANGEABLE} - {"lr", "momentum", "weight_decay"}
+        for group in saved_groups:
+            if ours.isdisjoint(group):
+                options = ", ".join(name for name in group if name not in (*_OF_TORCH, *KEYS))
+                raise ValueError(
+                    f"state: it is of another optimizer, whose groups have {options or 'no keys of Shampoo'}; load it "
+                    "into an optimizer of that kind; a new Shampoo starts with a fresh state"
+                )
         if [len(group["params"]) for group in saved_groups] != [len(group["params"]) for group in self.param_groups]:
             raise ValueError("state: its groups have other numbers of parameters than those of the optimizer")
-        for number, (group, told) in enumerate(zip(saved_groups, self._told, strict=True)):
+        for number, (group, sent) in enumerate(zip(saved_groups, self._sent, strict=True)):
             for name, value in group.items():
-                if name in told and not KEYS[name].changeable and value != told[name]:
+                if name in sent and not KEYS[name].changeable and value != sent[name]:
                     raise ValueError(f"state of group {number}: key {name} is {value!r}, and the optimizer has "
-                                     f"{told[name]!r}, which is fixed")  # fmt: skip
+                                     f"{sent[name]!r}, which is fixed")  # fmt: skip
         numbers = [number for group in saved_groups for number in group["params"]]
-        owners = self._owners(self.optimizer.state_dict())
-        of_groups = {(number, name): key
-                     for key, (shown, name) in owners.items() if "/" not in name for number in shown}  # fmt: skip
-        entries: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for position, number in enumerate(numbers):
+            known = self._entries.by_param[position]
             for name, value in given["state"].get(number, {}).items():
-                key = of_groups.get((position, name), f"{self._names[position]}/{name}")
-                array = _to_array(value)
-                if key in entries and entries[key] != array:
-                    raise ValueError(f"state of {self._names[position]!r}: {name} is {array}, and {entries[key]} of "
+                entry = known.get(name)
+                key = entry.key if entry is not None else f"{self._names[position]}/{name}"
+                array = cast(value, entry) if entry is not None else value
+                if key in values and values[key] != array:
+                    raise ValueError(f"state of {self._names[position]!r}: {name} is {array}, and {values[key]} of "
                                      "others in its group")  # fmt: skip
-                entries[key] = array
-        self.optimizer.load_state_dict(entries)
+                values[key] = array
+        self.optimizer.load_state_dict(values, stream=_stream_of(self._device))
         return {**given, "state": {}}
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a Shampoo optimizer cannot be copied or pickled: make one, and give it the state_dict()")
+        """Return what copy.deepcopy, pickle and torch.save store: parameters, groups and state, but no hooks."""
+        if not self._alone:
+            raise TypeError(
+                "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
+                "cannot; make another one, and load state_dict() into it"
+            )
+        entries: dict[str, Any] = {}
+        for number in range(len(self._params)):
+            for name, entry in self._entries.by_param[number].items():
+                if entry.key not in entries:
+                    entries[entry.key] = self._entries.read(number, name)
+        kept = ("defaults", "param_groups", "_given", "_grad_dtype", "_threads", "_made", "_names", "_grad_dtypes")
+        return {"entries": entries, **{name: self.__dict__[name] for name in kept}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        entries = state.get("entries")
+        super().__setstate__({name: value for name, value in state.items() if name not in ("entries", "state")})
+        self.defaults.pop("differentiable", None)  # PyTorch puts it there
+        if entries is not None:  # otherwise PyTorch's load_state_dict called it
+            self._alone, self._copies = True, None
+            self._make(entries={key: to_array(value) for key, value in entries.items()})
+
+
+# All of it is one opaque call for torch.compile, with PyTorch's hooks around it.
+Shampoo.step = torch.compiler.disable(torch.optim.Optimizer.profile_hook_step(Shampoo.step))  # type: ignore[method-assign]
+Shampoo.step.hooked = True

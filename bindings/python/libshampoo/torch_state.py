@@ -1,0 +1,210 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The state of an optimizer as ``opt.state`` of PyTorch: of each parameter a mapping from names to tensors."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from .dtypes import numpy_dtype
+from .optimizer import Optimizer
+from .state import Entry, check_entry, entries, read_entry, write_entry
+
+_FLOATS = {
+    _native.SHAMPOO_F32: torch.float32,
+    _native.SHAMPOO_F64: torch.float64,
+    _native.SHAMPOO_F16: torch.float16,
+    _native.SHAMPOO_BF16: torch.bfloat16,
+}
+
+
+def to_tensor(array: Any) -> Any:
+    """Return a NumPy array that nothing else refers to as a tensor; uint16 holds the bits of bfloat16."""
+    if array.dtype.name in ("bfloat16", "uint16"):
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def to_array(value: Any) -> Any:
+    """Return a tensor as a NumPy array, without a copy where possible; anything else unchanged."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor = value.detach().cpu().contiguous()
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(numpy_dtype(_native.SHAMPOO_BF16))
+    return tensor.numpy()
+
+
+def cast(value: Any, entry: Entry) -> Any:
+    """Return a value as an array; a floating-point tensor in the dtype of its entry, as PyTorch's optimizers do."""
+    wanted = _FLOATS.get(entry.dtype)
+    if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
+        result = value.to(wanted)
+        if not torch.equal(result.isfinite(), value.isfinite()):
+            raise ValueError(
+                f"state {entry.key!r}: a value of {value.dtype} is out of the range of {wanted}, the dtype of the "
+                "optimizer; make the optimizer with a wider dtype of this state"
+            )
+        value = result
+    return to_array(value)
+
+
+class Entries:
+    """The entries of an optimizer's state, sorted by parameter.
+
+    An entry of a group, such as its step, belongs to each parameter of the group.
+
+    Parameters
+    ----------
+    optimizer
+        Owns the state.
+    names
+        Names of all parameters.
+    groups
+        For each group the numbers of its parameters.
+    stream
+        Returns the CUDA stream in whose order values are copied.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, names: Sequence[str], groups: Sequence[Iterable[int]], stream: Callable[[], int]
+    ) -> None:
+        self._optimizer, self._stream = optimizer, stream
+        self.by_param: list[dict[str, Entry]] = [{} for _ in names]
+        numbers = {name: number for number, name in enumerate(names)}
+        with optimizer._using() as handle:
+            found = list(entries(handle))
+        for entry in found:  # "group.0/step"
+            owner, *rest = entry.key.rsplit("/", 2)
+            if len(rest) == 1:
+                for number in groups[int(owner.rpartition(".")[2])]:
+                    self.by_param[number][rest[0]] = entry
+        for entry in found:  # "layer.weight/0/factor.0"; the name of the parameter may contain slashes
+            owner, *rest = entry.key.rsplit("/", 2)
+            if len(rest) == 2:
+                self.by_param[numbers[owner]]["/".join(rest)] = entry
+
+    def read(self, number: int, name: str) -> Any:
+        """Copy one entry of a parameter into a tensor."""
+        entry = self.by_param[number][name]
+        with self._optimizer._using() as handle:
+            return to_tensor(read_entry(handle, entry, self._stream()))
+
+    def read_all(self, number: int) -> dict[str, Any]:
+        """Copy all entries of a parameter into tensors."""
+        return {name: self.read(number, name) for name in self.by_param[number]}
+
+    def write(self, number: int, values: Mapping[str, Any]) -> None:
+        """Write some entries of a parameter, after all of them have been checked."""
+        found = []
+        for name, value in values.items():
+            entry = self.by_param[number].get(name)
+            if entry is None:
+                raise ValueError(
+                    f"state {name!r} of parameter {number}: the optimizer has no such entry; it has "
+                    f"{', '.join(self.by_param[number])}"
+                )
+            found.append((entry, check_entry(entry, cast(value, entry))))
+        with self._optimizer._using() as handle:
+            for entry, array in found:
+                write_entry(handle, entry, array, self._stream())
+
+
+class _Live(MutableMapping[str, Any]):
+    """The entries of one parameter, which are read from and written to the optimizer."""
+
+    def __init__(self, of: Entries, number: int) -> None:
+        self._of, self._number = of, number
+
+    def __getitem__(self, name: str) -> Any:
+        return self._of.read(self._number, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._of.write(self._number, {name: value})
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"state {name!r} cannot be deleted; make a new optimizer to start with a fresh state")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of.by_param[self._number])
+
+    def __len__(self) -> int:
+        return len(self._of.by_param[self._number])
+
+
+class ParamState(MutableMapping[str, Any]):
+    """The state of one parameter, ``opt.state[param]``: ``"step"``, and tensors by their names.
+
+    A value is copied from the optimizer each time it is read, so it is never out of date. Assigning a value writes it
+    to the optimizer. Changing a tensor that was read changes only that copy.
+
+    Parameters
+    ----------
+    values
+        Made from a mapping it is a plain container, which some tools build to move tensors to another device.
+    """
+
+    def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        self._values: MutableMapping[str, Any] = values if isinstance(values, _Live) else dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == known for known in self._values)  # without reading the value
+
+    def __repr__(self) -> str:
+        return f"ParamState({', '.join(self._values)})"
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)  # a copy is a plain one
+
+
+class States(MutableMapping[Any, ParamState]):
+    """``opt.state``: the state of each parameter.
+
+    Assigning a mapping to a parameter writes its values to the optimizer.
+    """
+
+    def __init__(self, params: Sequence[Any], of: Entries) -> None:
+        self._numbers = {param: number for number, param in enumerate(params)}
+        self._of = of
+
+    def __getitem__(self, param: Any) -> ParamState:
+        return ParamState(_Live(self._of, self._numbers[param]))
+
+    def __setitem__(self, param: Any, values: Mapping[str, Any]) -> None:
+        self._of.write(self._numbers[param], values)
+
+    def __delitem__(self, param: Any) -> None:
+        raise TypeError("the state of a parameter cannot be deleted; make a new optimizer to start with a fresh state")
+
+    def __contains__(self, param: object) -> bool:
+        return param in self._numbers
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"States({len(self)} parameters)"
+
+    def __reduce__(self) -> Any:
+        return dict, ({param: dict(self[param]) for param in self},)
