@@ -48,6 +48,14 @@ prepare_torch() {
   "$python" -c "import torch" 2>/dev/null ||
     leave_out "python.torch and python.torch_conformance, because PyTorch is not installed"
 }
+# The frameworks of docs/frameworks.md, for the long tier.
+prepare_frameworks() {
+  local packages=(flax==0.12.8 equinox==0.13.8 'mlx[cpu]==0.32.4' keras==3.15.1 tensorflow-cpu==2.21.0 paddlepaddle==3.3.1)
+  if $full && ! "$python" -c "import flax, equinox, mlx.core, keras, tensorflow, paddle" >/dev/null 2>&1; then
+    printf '== %s from PyPI: about 500 MB to download\n' "${packages[*]}"
+    "$python" -m pip install --quiet --disable-pip-version-check --timeout 60 --retries 1 "${packages[@]}" || true
+  fi
+}
 prepare_python() {
   local base=/usr/bin/python3 # Debian's, which has numpy
   "$base" -c 'import numpy' 2>/dev/null || base=python3
@@ -81,6 +89,7 @@ prepare_python() {
   if "$python" -c "import $modules" 2>/dev/null; then
     python_option+=(-DSHAMPOO_PYTHON=ON "-DPython_EXECUTABLE=$python")
     prepare_torch
+    prepare_frameworks
   else
     python_option+=(-DSHAMPOO_PYTHON=OFF)
     leave_out "the tests python, as pip could not install ${packages[*]}"

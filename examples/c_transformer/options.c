@@ -32,7 +32,7 @@ static const char kHelp[] =
     "  --heads N            of attention; divides the width (4)\n"
     "  --layers N           (3)\n"
     "  --lr X               largest learning rate of Shampoo (0.008)\n"
-    "  --adamw-lr X         of AdamW (0.002)\n"
+    "  --adamw-lr X         of AdamW (0.004)\n"
     "  --weight-decay X     of both, decoupled, for matrices (0.1)\n"
     "  --seed N             of the first weights and of the batches (1)\n"
     "  --threads N          0: all processors (0)\n"
@@ -88,7 +88,7 @@ static void set_defaults(Options* options) {
                             .heads = 4,
                             .layers = 3,
                             .lr = 0.008,
-                            .adamw_lr = 0.002,
+                            .adamw_lr = 0.004,
                             .weight_decay = 0.1,
                             .seed = 1,
                             .csv = "curves.csv",

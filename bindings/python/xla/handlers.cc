@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that XLA calls: one handler that initializes an arena and one that makes a step, each for the CPU and for
-// CUDA. They are of the version of XLA's foreign function interface whose headers they are compiled with. jaxlibs with
-// that version or a later one can call them.
+// The functions that XLA calls: one handler that initializes an arena and one that makes a step, each for the CPU and
+// for CUDA. They are of the version of XLA's foreign function interface whose headers they are compiled with. jaxlibs
+// with that version or a later one can call them.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
