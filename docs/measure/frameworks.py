@@ -209,6 +209,31 @@ def run_tensorflow(shampoo: bool) -> Callable[[], None]:
     return tf.function(adam)
 
 
+def run_keras(shampoo: bool) -> Callable[[], None]:
+    import keras
+
+    class KerasShampoo(keras.optimizers.Optimizer):
+        def build(self, variables: Any) -> None:
+            super().build(variables)
+            self.arrays = [variable.numpy().copy() for variable in variables]
+            self.shampoo = libshampoo.Optimizer(self.arrays)
+
+        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+            if not self.built:
+                self.build(trainable_variables)
+            self.shampoo.lr = float(self.learning_rate)
+            self.shampoo.step([keras.ops.convert_to_numpy(grad) for grad in grads])
+            for variable, array in zip(self._trainable_variables, self.arrays):
+                variable.assign(array)
+            self.iterations.assign_add(1)
+
+    dense = [keras.layers.Dense(n, activation=kind) for n, kind in zip(SIZES[1:], ("relu", "relu", None))]
+    model = keras.Sequential([keras.Input(SIZES[:1]), *dense])
+    make = KerasShampoo if shampoo else keras.optimizers.Adam
+    model.compile(optimizer=make(RATE), loss="mse", run_eagerly=shampoo)
+    return lambda: model.train_on_batch(X, Y)
+
+
 def run_paddle(shampoo: bool) -> Callable[[], None]:
     import paddle
 
@@ -300,7 +325,8 @@ def run_tinygrad(shampoo: bool) -> Callable[[], None]:
 
 
 RUNS = {"NumPy": run_numpy, "JAX": run_jax, "Flax": run_flax, "Equinox": run_equinox, "PyTorch": run_pytorch,
-        "TensorFlow": run_tensorflow, "Paddle": run_paddle, "MLX": run_mlx, "tinygrad": run_tinygrad}  # fmt: skip
+        "TensorFlow": run_tensorflow, "Keras": run_keras, "Paddle": run_paddle, "MLX": run_mlx,
+        "tinygrad": run_tinygrad}  # fmt: skip
 
 
 def seconds(step: Callable[[], None], count: int) -> float:

@@ -119,7 +119,8 @@ void report_results(const Training* training) {
            1e3 * median_seconds(contender, 0, steps, 0), 1e3 * update / steps, 100 * update / whole,
            newest(contender)->judged_loss);
   }
-  if (training->options->what == kCompare) report_comparison(training);
+  if (training->options->what == kCompare || training->options->what == kCompareFrequencies)
+    report_comparison(training);
 }
 
 void report_csv(const char* path, const Training* training) {

@@ -49,10 +49,14 @@ with tempfile.TemporaryDirectory() as name:
             adamw = rows
     assert last["shampoo"] < last["adamw"], last
 
-    rows, drawing = train(folder, "--compare")
-    runs = sorted({row["run"] for row in rows})
-    assert runs == ["AdamW", "Shampoo every 10th", "Shampoo every 50th", "Shampoo every step"], runs
-    assert losses(row for row in rows if row["run"] == "AdamW") == losses(adamw)
-    assert drawing.tag.endswith("svg")
-    words = " ".join(text.strip() for text in drawing.itertext())
-    assert all(run in words for run in runs), words
+    for option, expected in (
+        ("--compare", ["AdamW", "Shampoo"]),
+        ("--compare-frequencies", ["AdamW", "Shampoo every 10th", "Shampoo every 50th", "Shampoo every step"]),
+    ):
+        rows, drawing = train(folder, option)
+        runs = sorted({row["run"] for row in rows})
+        assert runs == expected, runs
+        assert losses(row for row in rows if row["run"] == "AdamW") == losses(adamw)
+        assert drawing.tag.endswith("svg")
+        words = " ".join(text.strip() for text in drawing.itertext())
+        assert all(run in words for run in runs), words
