@@ -4,7 +4,7 @@
 #
 # Builds the library and runs its tests, on a plain Debian 12: what is missing is installed.
 #
-#   bash tests/run.sh          the short tier: at most 15 minutes on two cores
+#   bash tests/run.sh          the short tier: at most 14 minutes on two cores
 #   bash tests/run.sh --full   everything: also long tests, sanitizers, the system's BLAS, clang-tidy, fuzzers;
 #                              its result goes to docs/verification.md
 #
