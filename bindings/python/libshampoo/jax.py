@@ -221,10 +221,13 @@ class _Shampoo:
         """Return the learning rate of a step, and the number that it was configured with."""
         given = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
         configured = rate = _as_learning_rate(given)
-        if state is not None and not callable(self._learning_rate) and not _is_traced(given):
-            # float32, because a state may come from a process without float64.
-            unchanged = configured.astype(jnp.float32) == jnp.asarray(state.configured_learning_rate, jnp.float32)
-            rate = jnp.where(unchanged, _as_learning_rate(state.learning_rate), rate)
+        if state is not None:
+            last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
+            if not callable(self._learning_rate) and not _is_traced(given):
+                # float32, because a state may come from a process without float64.
+                rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
+            # A state keeps its dtypes, as jax.lax.scan requires.
+            rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
         return rate, jnp.copy(configured)  # two buffers, because one cannot be donated twice
 
     def init(self, params: Any) -> ShampooState:
