@@ -74,8 +74,6 @@ def _memory(tensor: Any, what: str) -> Any:
                          "local_offset")  # fmt: skip
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(f"{what}: on device {tensor.device}; expected the CPU or CUDA")
-    if tensor.is_neg():
-        raise ValueError(f"{what}: a negated view; pass tensor.resolve_neg()")
     if not tensor.is_contiguous():
         raise ValueError(
             f"{what}: its strides {tuple(tensor.stride())} are not those of a contiguous tensor of shape "
