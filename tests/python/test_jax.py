@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import threading
+import typing
 import warnings
 from typing import Any
 
@@ -254,6 +255,8 @@ def test_the_signature_has_every_key() -> None:
         assert set(parameters) == {*own, *libshampoo.KEYS} - replaced
         assert all(parameter.kind is parameter.KEYWORD_ONLY for name, parameter in parameters.items() if name != first)
         assert all(parameter.default is None for name, parameter in parameters.items() if name != first)
+        hints = typing.get_type_hints(function)
+        assert list(hints) == [*parameters, "return"] and hints["beta1"] == float | str | None
     types = {"f64": "float | str | None", "i64": "int | None", "bool": "bool | None", "choice": "str | None",
              "dtype": "Any", "list": "int | str | Sequence[int] | None"}  # fmt: skip
     expected = {name: types[key.value_type] for name, key in libshampoo.KEYS.items()}

@@ -281,9 +281,9 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 
 
 def _with_keys(function: _Function) -> _Function:
-    """Replace ``**keys`` in the signature by the keys, each with the default None.
+    """Replace ``**keys`` in the signature and the annotations by the keys, each with the default None.
 
-    ``optax.inject_hyperparams`` and interactive shells read this signature.
+    ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read them.
     """
     signature = inspect.signature(function)
     parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
@@ -295,6 +295,8 @@ def _with_keys(function: _Function) -> _Function:
             keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             parameters.append(keyword)
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {param.name: param.annotation for param in parameters}
+    function.__annotations__["return"] = signature.return_annotation
     return function
 
 
