@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import threading
+import typing
 import warnings
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
     assert step._cache_size() == 1
 
 
+@pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
+def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
+    """jax.lax.scan requires it, such as for a state of a process without float64."""
+    params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
+    state = tx.init(params)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        after, _ = jax.lax.scan(lambda state, _: (tx.update(grads, state, params)[1], None), state, length=2)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert [leaf.dtype for leaf in after] == [leaf.dtype for leaf in state]
+    assert after.learning_rate == 0.25 and after.count == 2
+
+
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
@@ -240,6 +255,8 @@ def test_the_signature_has_every_key() -> None:
         assert set(parameters) == {*own, *libshampoo.KEYS} - replaced
         assert all(parameter.kind is parameter.KEYWORD_ONLY for name, parameter in parameters.items() if name != first)
         assert all(parameter.default is None for name, parameter in parameters.items() if name != first)
+        hints = typing.get_type_hints(function)
+        assert list(hints) == [*parameters, "return"] and hints["beta1"] == float | str | None
     types = {"f64": "float | str | None", "i64": "int | None", "bool": "bool | None", "choice": "str | None",
              "dtype": "Any", "list": "int | str | Sequence[int] | None"}  # fmt: skip
     expected = {name: types[key.value_type] for name, key in libshampoo.KEYS.items()}

@@ -98,6 +98,14 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
         opt.weight_decay = "much"
 
 
+def test_an_attribute_is_set_in_all_groups_or_in_none() -> None:
+    groups = [{"params": {"wide": np.ones(3)}, "lr": 0.1}, {"params": {"narrow": np.ones(3, np.float32)}, "lr": 0.2}]
+    opt = libshampoo.Optimizer(groups)
+    with pytest.raises(ValueError, match="key lr: the value 1e.300 is not allowed with a computation_dtype of f32"):
+        opt.lr = 1e300
+    assert [group["lr"] for group in opt.param_groups] == [0.1, 0.2]
+
+
 def test_unknown_attributes_are_refused() -> None:
     opt: Any = libshampoo.Optimizer(params())
     with pytest.raises(AttributeError, match='there is no key "learning_rate": it is lr here'):
@@ -258,6 +266,8 @@ def test_mappings_can_be_nested() -> None:
         libshampoo.Optimizer({"a/b": w, "a": {"b": v}})
     with pytest.raises(ValueError, match="gradient of 'layer/x': there is no parameter of this name"):
         opt.step({"layer": {"x": b}})
+    with pytest.raises(ValueError, match="gradient of 'layer/b': it is there twice, nested and by its full name"):
+        opt.step({"layer/b": b, "layer": {"b": b + 1}})
     with pytest.raises(TypeError, match="the name 7 is no string"):
         opt.step({"layer": {7: b}})
     with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping: .* groups, .* "params"'):

@@ -349,6 +349,27 @@ def test_step_hooks_run_in_order_and_change_arguments() -> None:
     assert seen == ["global pre", "pre", "closure", "post", "global post"]
 
 
+def test_hooks_run_once_around_the_step_of_a_subclass() -> None:
+    class Scheduled(Shampoo):
+        def step(self, closure: Any = None) -> Any:
+            seen.append("step")
+            return super().step(closure)
+
+    class Renamed(Shampoo):
+        pass
+
+    seen: list[str] = []
+    for kind, expected in ((Scheduled, ["pre", "step", "post"]), (Renamed, ["pre", "post"])):
+        model = make()
+        opt = kind(model.parameters())
+        opt.register_step_pre_hook(lambda *_: seen.append("pre"))
+        opt.register_step_post_hook(lambda *_: seen.append("post"))
+        for _ in range(2):
+            seen.clear()
+            train(model, opt, 1)
+            assert seen == expected
+
+
 def test_hooks_of_state_dicts() -> None:
     model = make()
     opt = Shampoo(model.parameters())

@@ -67,9 +67,13 @@ class Buffers:
                     "gradients: the mapping is empty: expected the gradient of at least one parameter, by name; for "
                     "a parameter without a gradient pass None"
                 )
+            seen = set()
             for name, array in named:
                 if name not in self._index:
                     raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
+                if name in seen:
+                    raise ValueError(f"{ROLES[role]} of {name!r}: it is there twice, nested and by its full name")
+                seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
             if is_array(arrays):

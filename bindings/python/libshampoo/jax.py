@@ -221,10 +221,13 @@ class _Shampoo:
         """Return the learning rate of a step, and the number that it was configured with."""
         given = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
         configured = rate = _as_learning_rate(given)
-        if state is not None and not callable(self._learning_rate) and not _is_traced(given):
-            # float32, because a state may come from a process without float64.
-            unchanged = configured.astype(jnp.float32) == jnp.asarray(state.configured_learning_rate, jnp.float32)
-            rate = jnp.where(unchanged, _as_learning_rate(state.learning_rate), rate)
+        if state is not None:
+            last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
+            if not callable(self._learning_rate) and not _is_traced(given):
+                # float32, because a state may come from a process without float64.
+                rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
+            # A state keeps its dtypes, as jax.lax.scan requires.
+            rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
         return rate, jnp.copy(configured)  # two buffers, because one cannot be donated twice
 
     def init(self, params: Any) -> ShampooState:
@@ -278,9 +281,9 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 
 
 def _with_keys(function: _Function) -> _Function:
-    """Replace ``**keys`` in the signature by the keys, each with the default None.
+    """Replace ``**keys`` in the signature and the annotations by the keys, each with the default None.
 
-    ``optax.inject_hyperparams`` and interactive shells read this signature.
+    ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read them.
     """
     signature = inspect.signature(function)
     parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
@@ -292,6 +295,8 @@ def _with_keys(function: _Function) -> _Function:
             keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             parameters.append(keyword)
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {param.name: param.annotation for param in parameters}
+    function.__annotations__["return"] = signature.return_annotation
     return function
 
 

@@ -37,10 +37,18 @@ def _key_attribute(name: str) -> Any:
         return optimizer.param_groups[0][name]
 
     def put(optimizer: Optimizer, value: Any) -> None:
-        for group in optimizer.param_groups:
-            group[name] = value
+        groups = optimizer.param_groups
+        before = [group[name] for group in groups]
+        for number, group in enumerate(groups):
+            try:
+                group[name] = value
+            except Exception:
+                for changed, old in zip(groups[:number], before):
+                    changed[name] = old
+                raise
 
-    return property(get, put, doc=f"{KEYS[name].doc}\n\nThe value of the first group; setting it changes all groups.")
+    doc = f"{KEYS[name].doc}\n\nThe value of the first group. Setting it changes all groups or, on failure, none."
+    return property(get, put, doc=doc)
 
 
 class Optimizer:
