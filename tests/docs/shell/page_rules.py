@@ -91,6 +91,8 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
         Instead(r"--seeds 5", "--seeds 1 --only parabola", "an hour becomes a second"),
         Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
+        Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "minutes become a second"),
+        Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
