@@ -333,10 +333,13 @@ def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.Mon
             libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
             libshampoo.jax.plan(other, stack_dims=stack_dims)
         libshampoo.jax._warned.clear()
-        with pytest.raises(UserWarning, match=r"stack_dims=1, or .*stack_dims=lambda name: name.startswith"):
+        # stack_dims=1 would make vectors of the rows of the embedding.
+        with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
     with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
         libshampoo.jax.plan(shapes(LAYERS["attention"]))
+    with pytest.warns(UserWarning, match=r"the 4 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
+        libshampoo.jax.plan(shapes({"layers": LAYERS}))
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
@@ -434,6 +437,9 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
     assert dict(os.environ) == environment
 
 
+STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function of the name"
+
+
 def test_errors() -> None:
     make, params = libshampoo.jax.shampoo, draw(1)
     tx = make(0.1, **KEYS)
@@ -447,9 +453,18 @@ def test_errors() -> None:
         (lambda: make(None), TypeError, "learning_rate: None; expected a number"),
         (lambda: make("fast"), TypeError, "learning_rate: 'fast'; expected a number"),
         (lambda: make(jnp.ones(3)), TypeError, "learning_rate: .*; expected a number"),
+        (lambda: make(lr=0.1), TypeError, "learning_rate is missing; expected .*; lr is called learning_rate here"),
+        (lambda: make(), TypeError, "learning_rate is missing; expected a number, .* or a function of the step count$"),
+        (lambda: make(-0.1), ValueError, "^learning_rate: the value -0.1 is not allowed: expected a float, >= 0$"),
+        (lambda: make(jnp.float32(-0.5)), ValueError, "learning_rate: the value -0.5 is not allowed"),
+        (lambda: make(np.array([-0.5])), ValueError, "learning_rate: the value -0.5 is not allowed"),
+        (lambda: make(float("nan")), ValueError, "learning_rate: the value nan is not allowed"),
         (lambda: make(0.1, weight_decay=np.ones(2)), TypeError, r"weight_decay: an array of shape \(2,\); expected a"),
         (lambda: make(0.1, beta1=lambda count: 0.9), TypeError, "beta1: a function; expected .* Only learning_rate"),
         (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected a number of dim"),
+        (lambda: make(0.1, stack_dims=2).init({"v": jnp.ones(3)}), ValueError, STACKED),
+        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=lambda name: 2), ValueError, STACKED),
+        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=-1), ValueError, "stack_dims: -1 .* from 0 to 1"),
         (lambda: make(0.1, update_dtype="int8").init(params), ValueError, "update_dtype: 'int8' for .*; expected fl"),
         (lambda: make(0.1, update_dtype="parms").init(params), ValueError, "update_dtype: 'parms' for .*; expected"),
         (lambda: libshampoo.jax.plan({}), ValueError, "no parameter"),

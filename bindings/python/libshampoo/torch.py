@@ -32,8 +32,8 @@ _NOT_HERE = {
     "fused": "leave it out: a step is always one call of the library",
     "capturable": "leave it out: on CUDA, docs/cuda.md describes steps in CUDA graphs",
     "differentiable": "leave it out: autograd cannot differentiate through a step of the library",
-    "betas": "pass beta1 and beta2",
-    "eps": "pass epsilon",
+    "betas": "pass beta1 and grafting_beta2, the decays of Adam; beta2 is the decay of the factor matrices",
+    "eps": "pass grafting_epsilon, the epsilon of Adam; epsilon is added to the factor matrices",
 }
 _CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_group]
 

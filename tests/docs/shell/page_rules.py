@@ -42,6 +42,10 @@ IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scik
 # pip calls the compiler by a longer name, by which ccache does not know it.
 PIP = "export CC=cc CXX=c++"
 
+# What the reader of docs/rust.md writes into the new program.
+RUST_PROGRAM = r"""sed -n '/^```rust$/,/^```$/{/^```/!p;/^```$/q}' ../docs/rust.md >src/main.rs
+sed -n '/^```toml$/,/^```$/{/^libshampoo/p}' ../docs/rust.md | sed "s|/where/libshampoo/is|$(dirname "$PWD")|" >>Cargo.toml"""
+
 PAGES = {
     "README.md": Page(program="program.c", rules=(
         Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
@@ -72,7 +76,8 @@ rm -rf checkpoints other && cp -r examples/c_mpi/saved checkpoints
 mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/digits.bin --checkpoint other --stop-after 2 >/dev/null""",
         rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of", "the two were saved at different steps"),),
     ),
-    "docs/java.md": Page(wants=("java",), rules=(
+    "docs/java.md": Page(wants=("java",), before="sed -n '/^import io/,/^}$/p;/^}$/q' docs/java.md >Minimize.java", rules=(
+        Ends(r"^java -cp", (0,), r"^w = \(-?[0-9.E-]+, -?[0-9.E-]+\)$", "the program prints w"),
         Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would fetch a plugin"),
     )),
     "docs/jax.md": Page(wants=("python",), before=PIP),
@@ -91,12 +96,18 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
         Instead(r"--seeds 5", "--seeds 1 --only parabola", "an hour becomes a second"),
         Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
+        Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "minutes become a second"),
+        Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
                 "roots of order 2048 take a quarter of an hour"),
+    )),
+    "docs/rust.md": Page(wants=("rust",), rules=(
+        Then(r"^cargo new", RUST_PROGRAM, "the page says to edit these files"),
+        Ends(r"^cargo run", (0,), r"^w = \[-?[0-9.e-]+, -?[0-9.e-]+\]$", "the program prints w"),
     )),
     "examples/c_conv/README.md": needs_installed(),
     "examples/c_dlopen/README.md": needs_installed(),
