@@ -50,8 +50,9 @@ def needs_installed(**options):
 
 # scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
-# pip calls the compiler by a longer name, by which ccache does not know it.
-PIP = "export CC=cc CXX=c++"
+# Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. Without a CMake cache,
+# options that another page has passed to pip do not remain set.
+PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
 
 PAGES = {
     "README.md": Page(program="program.c", rules=(
