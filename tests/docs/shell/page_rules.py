@@ -1,6 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What each page needs before it, and what of it is run otherwise than it stands there, and why. As little as can be."""
+"""What each page needs before it, and the few commands that are not run as they stand there, each with its reason."""
+import sysconfig
 from pathlib import Path
 
 from shell.rules import Edit, Ends, Instead, Page, Skip, Then
@@ -8,6 +9,7 @@ from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
 WHY_77 = "a machine of tests may have no GPU: then the program says so"
+NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # of printf's %g; not "nan" or "inf"
 
 
 def nccl(machine):
@@ -23,8 +25,17 @@ def nccl(machine):
     return str(folder)
 
 
-#: What stands for a folder of the reader's in a page.
-WHERE = {"/where/shampoo/is": lambda machine: str(machine.home / "shampoo"), "/where/nccl/is": nccl}
+def jaxlib_headers(_):
+    """Returns the folder of jaxlib's headers, which exists if jax is installed for the interpreter of the tests."""
+    return str(Path(sysconfig.get_path("platlib"), "jaxlib/include"))
+
+
+#: The placeholders for folders of the reader, and the folder that replaces each of them.
+WHERE = {
+    "/where/shampoo/is": lambda machine: str(machine.home / "shampoo"),
+    "/where/nccl/is": nccl,
+    "/path/to/jaxlib/include": jaxlib_headers,
+}
 
 #: For every page; these may find nothing.
 COMMON = (
@@ -39,8 +50,9 @@ def needs_installed(**options):
 
 # scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
-# pip calls the compiler by a longer name, by which ccache does not know it.
-PIP = "export CC=cc CXX=c++"
+# Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. Without a CMake cache,
+# options that another page has passed to pip do not remain set.
+PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
 
 # What the reader of docs/rust.md writes into the new program.
 RUST_PROGRAM = r"""sed -n '/^```rust$/,/^```$/{/^```/!p;/^```$/q}' ../docs/rust.md >src/main.rs
@@ -50,7 +62,7 @@ PAGES = {
     "README.md": Page(program="program.c", rules=(
         Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
         Instead(r"pip install \.", "test -e pyproject.toml", "docs/python.md runs it"),
-        Ends(r"^\./program", (0,), r"^w = \(-?[0-9.e-]+, -?[0-9.e-]+\)$", "the program prints w"),
+        Ends(r"^\./program", (0,), rf"^w = \({NUMBER}, {NUMBER}; {NUMBER}, {NUMBER}\)$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
         Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
@@ -80,7 +92,9 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Ends(r"^java -cp", (0,), r"^w = \(-?[0-9.E-]+, -?[0-9.E-]+\)$", "the program prints w"),
         Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would fetch a plugin"),
     )),
-    "docs/jax.md": Page(wants=("python",), before=PIP),
+    "docs/jax.md": Page(wants=("python",), before=PIP, rules=(
+        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package contains the module"),
+    )),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
         Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024", "--shapes 512x256,256 --block 64,128 --min-runs 1", "the same"),
