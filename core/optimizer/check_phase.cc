@@ -34,7 +34,8 @@ double StateLimit(const Block& block, Dtype state) {
 // is none here, and all ranks must come to the same verdict on gradients.
 class Growth {
  public:
-  Growth(Backend* backend, const StepItem& item, const char* state) : backend_(backend), item_(item), state_(state) {}
+  Growth(CpuBackend* backend, const StepItem& item, const char* state)
+      : backend_(backend), item_(item), state_(state) {}
 
   bool FactorFits(int k, double slice_square) const {
     const StateSlot& slot = item_.block->factor[static_cast<size_t>(k)];
@@ -47,7 +48,7 @@ class Growth {
     if (!slot.present()) return true;
     const StepProgram& program = *item_.program;
     return Fits(slot.dtype, program.moment_keep, program.moment_add * element_square, [&] {
-      const Stretch moment{state_ + slot.offset, slot.dtype, item_.block->elements};
+      const MemorySpan moment{state_ + slot.offset, slot.dtype, item_.block->elements};
       double largest = 0;
       backend_->LargestMagnitudes({&moment, 1}, &largest);
       return largest;
@@ -62,14 +63,14 @@ class Growth {
     return added < kNegligible * limit || keep * read() + added < limit;
   }
 
-  Backend* backend_;
+  CpuBackend* backend_;
   const StepItem& item_;
   const char* state_;
 };
 
 }  // namespace
 
-bool IsHarmless(Backend* backend, const StepItem& item, double largest, const char* state) {
+bool IsHarmless(CpuBackend* backend, const StepItem& item, double largest, const char* state) {
   const Block& block = *item.block;
   const Growth growth(backend, item, state);
   if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
@@ -91,7 +92,7 @@ std::string WithoutAdvice(const Status& status) {
 
 // The exact check, for a block that is not harmless at first sight. by_state: whether it is not the gradient alone,
 // which all ranks see, that makes it fail.
-Status CheckGradient(Backend* backend, const StepItem& item, const char* state, bool* by_state) {
+Status CheckGradient(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
   const GradientInspection seen = backend->Inspect(item);
@@ -124,11 +125,11 @@ Status CheckGradient(Backend* backend, const StepItem& item, const char* state, 
   return check_growth(Growth(backend, item, state));
 }
 
-double LargestOfFactor(Backend* backend, const StateSlot& slot, int64_t d, const char* state) {
+double LargestOfFactor(CpuBackend* backend, const StateSlot& slot, int64_t d, const char* state) {
   double largest = 0;
   for (int64_t row = 0; row < d && std::isfinite(largest); ++row) {
     const SymmetricRow kept = RowOf(slot.form, d, row);
-    const Stretch stretch{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
+    const MemorySpan stretch{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
     double of_row = 0;
     backend->LargestMagnitudes({&stretch, 1}, &of_row);
     if (!(of_row <= largest)) largest = of_row;
@@ -176,7 +177,7 @@ Status Optimizer::ListItems() {
       exchange = exchange_->PlaceOf(block);
     }
     items_.push_back({&param, &block, buffers, &group.program, ScheduleOf(block), roots_.ReportsOf(i),
-                      roots_.FirstOf(i), &stood_still_[static_cast<size_t>(i)], exchange,
+                      roots_.FirstOf(i), &update_skipped_[static_cast<size_t>(i)], exchange,
                       plan_->groups[0].communicate == Communicate::kParams});
   }
   return {};
@@ -273,7 +274,7 @@ Status Optimizer::CheckBlock(StepItem* item, const char* state, std::vector<std:
   // Other ranks cannot know what the owner's state would do, and are told in the exchange.
   const bool stand = by_state && exchange_ != nullptr && choice != OnNonFinite::kError;
   if (stand) {
-    item->stand = true;
+    item->skip_update = true;
   } else if (choice == OnNonFinite::kError) {
     return status;
   } else {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/cpu_backend.h"
 
 namespace shampoo {
 
@@ -16,6 +16,6 @@ inline constexpr int64_t StretchCount(int64_t elements) { return (elements + kSc
 // Whether no state of the block can overflow if no element of G is larger than `largest`. NaN and infinity are not
 // harmless. state: the arena, or nullptr where the block's states are not here: it is the gradient alone that is
 // judged.
-bool IsHarmless(Backend* backend, const StepItem& item, double largest, const char* state);
+bool IsHarmless(CpuBackend* backend, const StepItem& item, double largest, const char* state);
 
 }  // namespace shampoo

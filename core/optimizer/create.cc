@@ -279,7 +279,7 @@ void Optimizer::PrepareStep() {
   item_of_block_.resize(blocks.size());
   bad_items_.reserve(blocks.size());
   refreshed_.resize(blocks.size());
-  stood_still_.resize(blocks.size());
+  update_skipped_.resize(blocks.size());
   is_bad_.resize(blocks.size());
   roots_.Prepare(*plan_);
   gradient_bound_.resize(plan_->params.size());

@@ -52,7 +52,7 @@ Status Gathering::Create(const PlanData& plan, std::shared_ptr<Communicator> com
   return {};
 }
 
-Status Gathering::Collect(size_t index, Backend* backend, std::span<const Buffers> buffers,
+Status Gathering::Collect(size_t index, CpuBackend* backend, std::span<const Buffers> buffers,
                           std::span<const char> takes_part) {
   const GatherRound& round = rounds_[index];
   copies_.clear();
@@ -61,12 +61,12 @@ Status Gathering::Collect(size_t index, Backend* backend, std::span<const Buffer
     const auto p = static_cast<size_t>(block.param);
     if (!part.collected || takes_part[p] == 0) continue;
     const auto copy = [&](const void* from, int64_t at, Dtype dtype) {
-      copies_.push_back({PartOf(part), PartCopy::Way::kHeldToPacked, from, held_.data() + at, SizeOf(dtype)});
+      copies_.push_back({PartOf(part), SliceCopy::Way::kHeldToPacked, from, held_.data() + at, SizeOf(dtype)});
     };
     copy(buffers[p].grad, part.gradient_at, DescOf(block).grad_dtype);
     copy(buffers[p].param, part.param_at, DescOf(block).param_dtype);
   }
-  backend->CopyParts(copies_);
+  backend->CopySlices(copies_);
   SHAMPOO_RETURN_IF_ERROR(ExchangePairs(round.collect, {0, PlaceOfCollect(index)}, held_.data(), owned_.data(), {}));
   UnpackCollected(round, backend, takes_part);
   return {};
@@ -87,29 +87,29 @@ void Gathering::ForEachOwned(const GatherRound& round, std::span<const char> tak
   }
 }
 
-void Gathering::UnpackCollected(const GatherRound& round, Backend* backend, std::span<const char> takes_part) {
+void Gathering::UnpackCollected(const GatherRound& round, CpuBackend* backend, std::span<const char> takes_part) {
   copies_.clear();
   ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
     if (!part.collected) return;
     const auto copy = [&](int64_t at, char* to, Dtype dtype) {
-      copies_.push_back({PartOf(part), PartCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
+      copies_.push_back({PartOf(part), SliceCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
     };
     copy(part.gradient_at, GradientOf(whole), DescOf(block).grad_dtype);
     copy(part.param_at, ParamOf(whole), DescOf(block).param_dtype);
   });
-  backend->CopyParts(copies_);
+  backend->CopySlices(copies_);
 }
 
-Status Gathering::Deliver(size_t index, Backend* backend, std::span<const char> takes_part,
-                          std::span<const char> stood_still, char* arrived) {
+Status Gathering::Deliver(size_t index, CpuBackend* backend, std::span<const char> takes_part,
+                          std::span<const char> update_skipped, char* arrived) {
   const GatherRound& round = rounds_[index];
   copies_.clear();
   ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
-    const bool stands = stood_still[static_cast<size_t>(part.block)] != 0;
-    copies_.push_back({PartOf(part), PartCopy::Way::kBlockToPacked, stands ? nullptr : GradientOf(whole),
+    const bool stands = update_skipped[static_cast<size_t>(part.block)] != 0;
+    copies_.push_back({PartOf(part), SliceCopy::Way::kBlockToPacked, stands ? nullptr : GradientOf(whole),
                        owned_.data() + part.update_at, SizeOf(block.exchange_dtype)});
   });
-  backend->CopyParts(copies_);
+  backend->CopySlices(copies_);
   return ExchangePairs(round.deliver, {0, PlaceOfDeliver(index)}, owned_.data(), arrived, {});
 }
 

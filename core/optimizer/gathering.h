@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/cpu_backend.h"
 #include "core/base/memory.h"
 #include "core/comm/communicator.h"
 #include "core/plan/gathering.h"
@@ -34,12 +34,12 @@ class Gathering {
   char* ParamOf(const WholeBlock& block) const { return whole_.data() + block.param_at; }
 
   // Brings gradients and parameters of a round's blocks to their owners. takes_part: by parameter; others are left out.
-  Status Collect(size_t round, Backend* backend, std::span<const Buffers> buffers, std::span<const char> takes_part);
+  Status Collect(size_t round, CpuBackend* backend, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Takes part in the collecting of a round, and sends nothing that means anything.
   Status PassCollect(size_t round);
-  // Brings updates of a round's blocks to the holders, into `arrived`. stood_still: by block.
-  Status Deliver(size_t round, Backend* backend, std::span<const char> takes_part, std::span<const char> stood_still,
-                 char* arrived);
+  // Brings updates of a round's blocks to the holders, into `arrived`. update_skipped: by block.
+  Status Deliver(size_t round, CpuBackend* backend, std::span<const char> takes_part,
+                 std::span<const char> update_skipped, char* arrived);
   // Where they may arrive if there is one copy of the parameters.
   char* arrived() const { return held_.data(); }
 
@@ -57,12 +57,12 @@ class Gathering {
   Gathering(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t number);
   const Block& BlockOf(const BlockPart& part) const { return plan_.blocks[static_cast<size_t>(part.block)]; }
   const ParamDesc& DescOf(const Block& block) const { return plan_.params[static_cast<size_t>(block.param)].desc; }
-  PartOfBlock PartOf(const BlockPart& part) const { return {&BlockOf(part), &part.region, part.elements}; }
+  SliceOfBlock PartOf(const BlockPart& part) const { return {&BlockOf(part), &part.region, part.elements}; }
   int64_t PlaceOfCollect(size_t round) const { return int64_t{number_} << 32 | static_cast<int64_t>(2 * round); }
   int64_t PlaceOfDeliver(size_t round) const { return PlaceOfCollect(round) + 1; }
   template <typename Visit>
   void ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const;
-  void UnpackCollected(const GatherRound& round, Backend* backend, std::span<const char> takes_part);
+  void UnpackCollected(const GatherRound& round, CpuBackend* backend, std::span<const char> takes_part);
   Status ExchangePairs(const PairTraffic& traffic, const Head& head, char* send, char* recv, const Status& own);
   Status Transfer(const PairTraffic& traffic, const char* send, char* recv);
   void Tell(const PairTraffic& traffic, int64_t place, char* send, char* recv, const Status& failure);
@@ -76,7 +76,7 @@ class Gathering {
   Allocation owned_;  // what comes in for this rank's blocks, and updates that go out
   Allocation whole_;
   Allocation by_all_gather_;
-  std::vector<PartCopy> copies_;
+  std::vector<SliceCopy> copies_;
 };
 
 }  // namespace shampoo

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/cpu_backend.h"
 #include "core/base/device_type.h"
 #include "core/base/executor.h"
 #include "core/base/memory.h"
@@ -256,8 +256,8 @@ class Optimizer {
   std::vector<Group> groups_;
   std::vector<Buffers> buffers_;  // by parameter
   std::vector<bool> bound_;
-  std::unique_ptr<Backend> backend_;  // of the CPU; nullptr on a device
-  std::unique_ptr<OnDevice> device_;  // nullptr on the CPU
+  std::unique_ptr<CpuBackend> backend_;  // of the CPU; nullptr on a device
+  std::unique_ptr<OnDevice> device_;     // nullptr on the CPU
   Allocation own_state_;
   bool owns_state_ = false;        // the arena of create was allocated here
   char* created_state_ = nullptr;  // own_state_ or the host's, given at create
@@ -273,11 +273,11 @@ class Optimizer {
   std::vector<int64_t> blocks_by_cost_;
   std::vector<StepItem> items_;
   std::vector<size_t> item_of_block_;
-  std::vector<char> refreshed_;    // by block, in this step: its roots
-  std::vector<char> stood_still_;  // by block, in this step
-  std::vector<char> is_bad_;       // by block: among bad_items_
-  int64_t standing_block_ = -1;    // one that stood still, to be raised by the next step
-  std::vector<Stretch> stretches_;
+  std::vector<char> refreshed_;       // by block, in this step: its roots
+  std::vector<char> update_skipped_;  // by block, in this step
+  std::vector<char> is_bad_;          // by block: among bad_items_
+  int64_t standing_block_ = -1;       // one that stood still, to be raised by the next step
+  std::vector<MemorySpan> stretches_;
   std::vector<int> stretch_param_;
   std::vector<double> stretch_largest_;
   std::vector<Scanned> scanned_;
@@ -301,7 +301,7 @@ class Optimizer {
   std::unique_ptr<Gathering> gathering_;
   std::vector<char> takes_part_;        // by parameter
   std::vector<Buffers> whole_buffers_;  // by block: those that come to this rank
-  std::vector<PartItem> part_items_;
+  std::vector<SliceItem> slice_items_;
   std::vector<double> block_bound_;  // of the blocks of a round
   bool doubts_ = false;
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/backend/backend.h"
 #include "core/plan/plan.h"
+#include "core/roots/residual.h"
 
 namespace shampoo {
 

@@ -11,11 +11,11 @@
 namespace shampoo {
 namespace {
 
-constexpr std::pair<const char*, StepPart> kSecondsOf[] = {{"seconds.check", StepPart::kCheck},
-                                                           {"seconds.factor_update", StepPart::kFactorUpdate},
-                                                           {"seconds.roots", StepPart::kRoots},
-                                                           {"seconds.preconditioning", StepPart::kPreconditioning},
-                                                           {"seconds.elementwise", StepPart::kElementwise}};
+constexpr std::pair<const char*, StepPhase> kSecondsOf[] = {{"seconds.check", StepPhase::kCheck},
+                                                            {"seconds.factor_update", StepPhase::kFactorUpdate},
+                                                            {"seconds.roots", StepPhase::kRoots},
+                                                            {"seconds.preconditioning", StepPhase::kPreconditioning},
+                                                            {"seconds.elementwise", StepPhase::kElementwise}};
 
 }  // namespace
 

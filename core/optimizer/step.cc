@@ -99,12 +99,12 @@ void Optimizer::BeginStep() {
   if (state_in_ != state_out_ && state_out_ == lost_state_) lost_.clear();  // all of it is new
   TakeScalars();
   if (gathering_) {
-    for (const StepItem& item : bad_items_) items_[item_of_block_[BlockIndex(item)]].stand = true;
+    for (const StepItem& item : bad_items_) items_[item_of_block_[BlockIndex(item)]].skip_update = true;
   } else {
     RemoveBadItems();
   }
   std::fill(refreshed_.begin(), refreshed_.end(), char{0});
-  std::fill(stood_still_.begin(), stood_still_.end(), char{0});
+  std::fill(update_skipped_.begin(), update_skipped_.end(), char{0});
 }
 
 void Optimizer::RemoveBadItems() {
@@ -126,13 +126,13 @@ void Optimizer::PassBadItems() {
 void Optimizer::EnterStanding() {
   for (const StepItem& item : items_) {
     const size_t at = BlockIndex(item);
-    if (stood_still_[at] == 0) continue;
+    if (update_skipped_[at] == 0) continue;
     ++nonfinite_blocks_;
     const OnNonFinite choice = groups_[static_cast<size_t>(item.block->group)].settings.on_nonfinite;
     const bool is_first = standing_block_ < 0 || static_cast<int64_t>(at) < standing_block_;  // in the plan
     if (choice == OnNonFinite::kError && is_first) standing_block_ = static_cast<int64_t>(at);
     if (gathering_ && !Owns(*item.block)) continue;  // its owner tells why
-    if (item.stand) continue;                        // and has done so
+    if (item.skip_update) continue;                  // and has done so
     LogText(LogLevel::kWarning, [&] { return StandingText(*item.param, *item.block); });
   }
 }

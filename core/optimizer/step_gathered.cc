@@ -27,7 +27,7 @@ void Optimizer::PrepareGathering() {
     }
     parts += static_cast<int64_t>(gathering_->RoundAt(i).held.size());
   }
-  part_items_.reserve(static_cast<size_t>(parts));
+  slice_items_.reserve(static_cast<size_t>(parts));
   block_bound_.resize(largest_round);
 }
 
@@ -148,7 +148,7 @@ Status Optimizer::CollectBucket(int64_t bucket) {
 }
 
 Status Optimizer::DeliverBucket(int64_t bucket) {
-  Status status = gathering_->Deliver(OwnRound(bucket), backend_.get(), takes_part_, stood_still_,
+  Status status = gathering_->Deliver(OwnRound(bucket), backend_.get(), takes_part_, update_skipped_,
                                       Arrived(bucket, plan_->placement.replica_rank));
   return status.ok() ? Status{} : Lose(std::move(status), bucket, true);
 }
@@ -179,7 +179,7 @@ StepItem* Optimizer::WholeItem(size_t round, size_t k) {
   const auto index = static_cast<size_t>(gathering_->RoundAt(round).whole[k].block);
   const Param& param = plan_->params[static_cast<size_t>(plan_->blocks[index].param)];
   StepItem* const item = TakesPart(param) ? &items_[item_of_block_[index]] : nullptr;
-  return item != nullptr && !item->stand ? item : nullptr;
+  return item != nullptr && !item->skip_update ? item : nullptr;
 }
 
 // The largest |G| of each block that came to this rank in a round, or a bound of it.
@@ -200,12 +200,12 @@ void Optimizer::CheckOwned(int64_t bucket) {
   for (size_t k = 0; k < gathering_->RoundAt(round).whole.size(); ++k) {
     StepItem* const item = WholeItem(round, k);
     if (item == nullptr || IsHarmless(backend_.get(), *item, block_bound_[k], state_in_)) continue;
-    if (!CheckStateOf(*item)) item->stand = true;
+    if (!CheckStateOf(*item)) item->skip_update = true;
   }
 }
 
 void Optimizer::ApplyDelivered(int64_t bucket) {
-  part_items_.clear();
+  slice_items_.clear();
   for (int replica = 0; replica < plan_->placement.replica_world; ++replica) {
     const GatherRound& round = gathering_->RoundAt(gathering_->RoundIndex(bucket, replica));
     char* const arrived = Arrived(bucket, replica);
@@ -213,13 +213,13 @@ void Optimizer::ApplyDelivered(int64_t bucket) {
       const auto index = static_cast<size_t>(part.block);
       const Block& block = plan_->blocks[index];
       if (!TakesPart(plan_->params[static_cast<size_t>(block.param)])) continue;
-      PartItem applied{items_[item_of_block_[index]], {&block, &part.region, part.elements}};
+      SliceItem applied{items_[item_of_block_[index]], {&block, &part.region, part.elements}};
       applied.item.buffers = &buffers_[static_cast<size_t>(block.param)];
       applied.item.exchange = arrived + part.update_at;
-      part_items_.push_back(applied);
+      slice_items_.push_back(applied);
     }
   }
-  backend_->ApplyParts(part_items_);
+  backend_->ApplySlices(slice_items_);
 }
 
 }  // namespace shampoo

@@ -87,7 +87,7 @@ std::span<const StepItem> Optimizer::ItemsOf(int64_t bucket, bool own) {
 void Optimizer::ComputeBucket(int64_t bucket) {
   const std::span<const StepItem> items = ItemsOf(bucket, true);
   for (const StepItem& item : items) {
-    refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refreshes() && !item.stand);
+    refreshed_[BlockIndex(item)] = static_cast<char>(item.schedule.refreshes() && !item.skip_update);
   }
   backend_->Step(items, state_out_);
 }

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cpu/part_pass.h"
+#include "core/backend/cpu/slice_pass.h"
 
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace {
 
 // visit(where in the dense block, where in the holder's buffer, where in the packed part, how many)
 template <typename Visit>
-void ForEachRunOf(const PartOfBlock& part, const Range& range, Visit&& visit) {
+void ForEachRunOf(const SliceOfBlock& part, const Range& range, Visit&& visit) {
   int64_t packed = range.begin;
   ForEachRunIn(*part.block, *part.region, range.begin, range.end - range.begin,
                [&](int64_t dense, int64_t local, int64_t count) {
@@ -23,8 +23,8 @@ void ForEachRunOf(const PartOfBlock& part, const Range& range, Visit&& visit) {
 
 }  // namespace
 
-void CopyPart(const PartCopy& copy, const Range& range) {
-  const PartOfBlock& part = copy.part;
+void CopySlice(const SliceCopy& copy, const Range& range) {
+  const SliceOfBlock& part = copy.slice;
   const size_t size = copy.element_bytes;
   const auto* const from = static_cast<const char*>(copy.from);
   auto* const to = static_cast<char*>(copy.to);
@@ -33,29 +33,29 @@ void CopyPart(const PartCopy& copy, const Range& range) {
                 static_cast<size_t>(count) * size);
   };
   switch (copy.way) {
-    case PartCopy::Way::kHeldToPacked:
+    case SliceCopy::Way::kHeldToPacked:
       ForEachRunOf(part, range, [&](int64_t, int64_t local, int64_t packed, int64_t n) { move(local, packed, n); });
       break;
-    case PartCopy::Way::kPackedToBlock:
+    case SliceCopy::Way::kPackedToBlock:
       ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(packed, dense, n); });
       break;
-    case PartCopy::Way::kBlockToPacked:
+    case SliceCopy::Way::kBlockToPacked:
       if (from == nullptr) {
-        MarkAsStanding(to, size);
+        MarkSkipped(to, size);
         break;
       }
       ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
       // A parameter may hold the very NaN that is the mark: with its sign changed it is a NaN as well.
-      if (range.begin == 0 && IsMarkedAsStanding(to, size)) to[size - 1] &= 0x7f;
+      if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }
 }
 
-void ApplyPart(const PartItem& part, const Range& range) {
-  const StepItem& item = part.item;
-  const bool stands = *item.stood_still != 0;
-  ForEachRunOf(part.part, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
-    if (stands) {
+void ApplySlice(const SliceItem& delivered, const Range& range) {
+  const StepItem& item = delivered.item;
+  const bool skipped = *item.update_skipped != 0;
+  ForEachRunOf(delivered.slice, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
+    if (skipped) {
       WriteUnchangedRun(*item.param, *item.buffers, item.program->output, local, count);
     } else {
       const Shape shape = Shape::Of({count});
