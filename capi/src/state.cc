@@ -10,9 +10,8 @@ namespace shampoo {
 namespace {
 
 Status CheckTransfer(const Optimizer& optimizer, int32_t device_type, const void* stream) {
-  SHAMPOO_RETURN_IF_ERROR(optimizer.CheckMemoryType(static_cast<DeviceType>(device_type)));
-  if (stream == nullptr || optimizer.on_device()) return {};
-  return Invalid("stream is not NULL: on the CPU there is none");
+  SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(static_cast<DeviceType>(device_type)));
+  return optimizer.state().memory().CheckStream(stream);
 }
 
 }  // namespace
@@ -26,7 +25,7 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(count_out, "count_out"));
-    *count_out = static_cast<int64_t>(opt->optimizer->entries().size());
+    *count_out = static_cast<int64_t>(opt->optimizer->state().entries().size());
     return {};
   });
 }
@@ -35,7 +34,7 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
     const shampoo::StateEntry* found = nullptr;
-    SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &found));
+    SHAMPOO_RETURN_IF_ERROR(opt->optimizer->state().EntryAt(index, &found));
     shampoo_state_entry own = SHAMPOO_STATE_ENTRY_INIT;
     own.key = found->key.c_str();
     std::copy(found->shape.dims.begin(), found->shape.dims.end(), own.shape);
@@ -59,7 +58,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(dst, "dst"));
         SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, dst_device_type, stream));
         const auto memory = static_cast<shampoo::DeviceType>(dst_device_type);
-        return opt->optimizer->ReadState(index, first, count, dst, dst_bytes, memory, stream);
+        return opt->optimizer->state().Read(index, first, count, dst, dst_bytes, memory, stream);
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }
@@ -72,7 +71,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(src, "src"));
         SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, src_device_type, stream));
         const auto memory = static_cast<shampoo::DeviceType>(src_device_type);
-        return opt->optimizer->WriteState(index, first, count, src, src_bytes, memory, stream);
+        return opt->optimizer->state().Write(index, first, count, src, src_bytes, memory, stream);
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }

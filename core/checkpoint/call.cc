@@ -10,42 +10,35 @@
 
 namespace shampoo {
 
-namespace {
-
-const Optimizer* FirstOnDevice(const CheckpointCall& call) {
-  const auto found = std::find_if(call.optimizers.begin(), call.optimizers.end(),
-                                  [](const Optimizer* optimizer) { return optimizer->on_device(); });
-  return found == call.optimizers.end() ? nullptr : *found;
-}
-
-}  // namespace
-
-WorldStaging::WorldStaging(const CheckpointCall& call) {
-  const Optimizer* const optimizer = FirstOnDevice(call);
-  if (call.world == nullptr || !call.world->takes_device_memory() || optimizer == nullptr) return;
-  staging_ = optimizer->MakeStaging(call.stream);
-  scope_.emplace(call.world, staging_.get());
-}
-
-Status CheckWorld(const CheckpointCall& call) {
+Status WorldStaging::Create(const CheckpointCall& call) {
   if (call.world == nullptr) return {};
-  if (call.world->takes_device_memory() && FirstOnDevice(call) == nullptr) {
-    return Unsupported(
-        "world takes memory of a GPU, and none of the optimizers is on one: give a communicator whose device_type is "
-        "SHAMPOO_CPU");
+  if (call.world->takes_device_memory()) {
+    for (const OptimizerState* optimizer : call.optimizers) {
+      if (staging_ == nullptr) staging_ = optimizer->memory().MakeStaging(call.stream);
+    }
+    if (staging_ == nullptr) {
+      return Unsupported(
+          "world takes memory of a GPU, and none of the optimizers is on one: give a communicator whose device_type is "
+          "SHAMPOO_CPU");
+    }
+    scope_.emplace(call.world, staging_.get());
   }
   return call.world->failed() ? call.world->FailedBefore() : Status();
 }
 
 Status CheckCall(const CheckpointCall& call) {
   if (!call.given.ok()) return call.given.Copy();
-  if (call.stream != nullptr && FirstOnDevice(call) == nullptr)
-    return Invalid("stream is not NULL: on the CPU there is none");
+  const auto check_stream = [&](const OptimizerState* optimizer) {
+    return optimizer->memory().CheckStream(call.stream);
+  };
+  // One optimizer that takes the stream is enough.
+  const bool any_takes_stream = std::any_of(call.optimizers.begin(), call.optimizers.end(),
+                                            [&](const OptimizerState* one) { return check_stream(one).ok(); });
+  if (!call.optimizers.empty() && !any_takes_stream) return check_stream(call.optimizers[0]);
   std::set<std::string_view> names;
   int64_t world = 1;
-  for (Optimizer* optimizer : call.optimizers) {
-    SHAMPOO_RETURN_IF_ERROR(optimizer->UseState(call.stream));
-    SHAMPOO_RETURN_IF_ERROR(optimizer->FetchSteps());
+  for (OptimizerState* optimizer : call.optimizers) {
+    SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call.stream));
     const PlanData& plan = optimizer->plan();
     world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
     for (const Param& param : plan.params) {

@@ -78,7 +78,7 @@ struct Block {
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; in a square the lower triangle counts
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
   std::array<StateSlot, kMaxDims> snapshot;  // with root_async: F_k of the last refresh, d_k x d_k
-  StateSlot snapshot_step;                   // see RootTaskOf (core/step/schedule.h)
+  StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
   StateSlot diagonal;                        // one flag per dim: every factor so far had exact zeros off its diagonal
   StateSlot filtered_grad;                   // E
   StateSlot grafting;                        // V

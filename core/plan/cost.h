@@ -7,7 +7,7 @@
 
 #include "core/plan/block.h"
 #include "core/roots/resolvent_orders.h"
-#include "core/step/schedule.h"
+#include "core/rules/schedule.h"
 
 namespace shampoo {
 

@@ -4,7 +4,7 @@
 
 #include "core/base/amount.h"
 #include "core/base/text.h"
-#include "core/step/schedule.h"
+#include "core/rules/schedule.h"
 
 namespace shampoo {
 namespace {

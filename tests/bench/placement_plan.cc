@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/step/schedule.h"
+#include "core/rules/schedule.h"
 #include "tests/bench/fail.h"
 
 namespace bench {

@@ -7,7 +7,7 @@
 
 #include "core/optimizer/exchange.h"
 #include "core/optimizer/shard_status.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 #include "tests/core/comm_test_util.h"
 
 namespace shampoo {

@@ -5,7 +5,7 @@
 #include "core/backend/cpu/stretch.h"
 #include "core/plan/block.h"
 #include "core/precondition/kronecker.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 namespace shampoo {
 

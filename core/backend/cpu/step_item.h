@@ -10,7 +10,7 @@
 #include "core/plan/plan.h"
 #include "core/plan/region.h"
 #include "core/roots/residual.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 // What the CPU backend is given: lists of blocks, of slices of blocks, and of memory to read.
 namespace shampoo {
