@@ -6,8 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/backend/cpu/kronecker.h"
 #include "core/blas/scratch.h"
-#include "core/precondition/kronecker.h"
 #include "tests/core/plan_test_util.h"
 
 namespace shampoo {

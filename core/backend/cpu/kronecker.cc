@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/precondition/kronecker.h"
+#include "core/backend/cpu/kronecker.h"
 
 #include <algorithm>
 
@@ -95,21 +95,21 @@ void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Rea
   });
 }
 
-// F <- keep F + add g g^T: no products to speak of, so a pass over the triangle.
+// Computes F <- decay F + weight g g^T in one pass over the triangle.
 template <typename Real>
-void UpdateByVector(int64_t d, const Real* g, Real keep, Real add, Real* factor, int64_t ld, Tiles* tiles) {
+void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* factor, int64_t ld, Tiles* tiles) {
   constexpr int64_t kShort = 16;  // up to here the calls would take longer than the work
   if (d <= kShort) {
     for (int64_t i = 0; i < d; ++i) {
       Real* const row = factor + i * ld;
-      const Real scaled = add * g[i];
-      for (int64_t j = 0; j <= i; ++j) row[j] = keep * row[j] + scaled * g[j];
+      const Real scaled = weight * g[i];
+      for (int64_t j = 0; j <= i; ++j) row[j] = decay * row[j] + scaled * g[j];
     }
     return;
   }
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   Divide(d, std::max<int64_t>(256, (int64_t{1} << 19) / d), tiles, [&](int64_t first, int64_t count) {
-    for (int64_t i = first; i < first + count; ++i) kernels.accumulate(keep, factor + i * ld, add * g[i], g, i + 1);
+    for (int64_t i = first; i < first + count; ++i) kernels.accumulate(decay, factor + i * ld, weight * g[i], g, i + 1);
   });
 }
 
@@ -125,30 +125,31 @@ const Real* AsVector(const Shape& shape, const BlockData<Real>& tensor, int64_t 
 }  // namespace
 
 template <typename Real>
-void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real keep, Real add, Real* factor, int64_t ld,
-                  Real* spare, Tiles* tiles) {
+void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real decay, Real weight, Real* factor,
+                  int64_t ld, Real* spare, Tiles* tiles) {
   const Unfolding u = Unfold(shape, k);
   if (u.d == 1) {
     const int64_t n = u.before * u.after;
     const double square = BestKernels().Of<Real>().sum_of_squares(AsVector(shape, g, n, spare), n);
-    factor[0] = keep * factor[0] + add * static_cast<Real>(square);
+    factor[0] = decay * factor[0] + weight * static_cast<Real>(square);
   } else if (u.before * u.after == 1) {
-    UpdateByVector(u.d, AsVector(shape, g, u.d, spare), keep, add, factor, ld, tiles);
+    UpdateByVector(u.d, AsVector(shape, g, u.d, spare), decay, weight, factor, ld, tiles);
   } else if (shape.ndim == 2) {
     const bool columns = k == 1;
-    blas::Update<Real>({columns, u.d, columns ? u.before : u.after, add, g.data, g.ld, keep, factor, ld}, tiles);
+    blas::Update<Real>({columns, u.d, columns ? u.before : u.after, weight, g.data, g.ld, decay, factor, ld}, tiles);
   } else if (u.after == 1) {
-    blas::Update<Real>({true, u.d, u.before, add, g.data, u.d, keep, factor, ld}, tiles);
+    blas::Update<Real>({true, u.d, u.before, weight, g.data, u.d, decay, factor, ld}, tiles);
   } else if (u.before > 1 && u.after < kThin) {
     const int64_t slice = u.d * u.after;
     Divide(u.before, PartOf(u.before, 64 * slice, 1), tiles, [&](int64_t first, int64_t count) {
       TransposeEach(count, u.d, u.after, g.data + first * slice, spare + first * slice);
     });
-    blas::Update<Real>({true, u.d, u.before * u.after, add, spare, u.d, keep, factor, ld}, tiles);
+    blas::Update<Real>({true, u.d, u.before * u.after, weight, spare, u.d, decay, factor, ld}, tiles);
   } else {
     for (int64_t i = 0; i < u.before; ++i) {
       blas::Update<Real>(
-          {false, u.d, u.after, add, g.data + i * u.d * u.after, u.after, i == 0 ? keep : Real{1}, factor, ld}, tiles);
+          {false, u.d, u.after, weight, g.data + i * u.d * u.after, u.after, i == 0 ? decay : Real{1}, factor, ld},
+          tiles);
     }
   }
 }
