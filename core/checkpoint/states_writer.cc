@@ -9,7 +9,7 @@
 #include "core/base/hash.h"
 #include "core/checkpoint/names.h"
 #include "core/optimizer/state_access.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/plan/exchange.h"
+#include "core/plan/assignment.h"
 
 namespace shampoo {
 

@@ -3,7 +3,7 @@
 #include "core/base/text.h"
 #include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/comm/agreement.h"
 #include "core/optimizer/optimizer.h"
 #include "core/optimizer/refusals.h"
-#include "core/plan/runs.h"
+#include "core/plan/shape.h"
 
 namespace shampoo {
 namespace {

@@ -15,9 +15,8 @@
 #include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 #include "core/plan/cost.h"
-#include "core/plan/describe.h"
-#include "core/plan/layout.h"
-#include "core/plan/thin_factors.h"
+#include "core/plan/memory_layout.h"
+#include "core/plan/plan_text.h"
 
 namespace shampoo {
 namespace {
@@ -145,7 +144,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                CountText(data.threads, "thread"));
   });
   if (data.placement.shard_world > 1) LogText(LogLevel::kInfo, [&data] { return TextOfForms(data); });
-  LogText(LogLevel::kWarning, [&data] { return TextOfThinFactors(data); });
+  LogText(LogLevel::kWarning, [&data] { return RankDeficientFactorsText(data); });
   *out = std::move(optimizer);
   return {};
 }

@@ -9,7 +9,7 @@
 #include "core/optimizer/on_device.h"
 #include "core/optimizer/optimizer.h"
 #include "core/optimizer/state_access.h"
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 

@@ -7,7 +7,7 @@
 
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 

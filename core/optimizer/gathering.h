@@ -10,7 +10,7 @@
 #include "core/backend/backend.h"
 #include "core/base/memory.h"
 #include "core/comm/communicator.h"
-#include "core/plan/gathering.h"
+#include "core/plan/gather_rounds.h"
 #include "core/plan/plan.h"
 
 namespace shampoo {

@@ -1,11 +1,22 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/plan/check_param.h"
+#include "core/plan/check_plan.h"
 
+#include "core/base/text.h"
 #include "core/base/utf8.h"
 
 namespace shampoo {
 namespace {
+
+Status CheckRank(const char* kind, int rank, int world) {
+  constexpr int kMostRanks = 1 << 20;
+  if (world < 1 || world > kMostRanks)
+    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMostRanks);
+  if (rank < 0 || rank >= world) {
+    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
+  }
+  return {};
+}
 
 Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
   for (int k = 0; k < shape.ndim; ++k) {
@@ -15,7 +26,7 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
                      "it is ignored)");
     }
   }
-  // 2^59 elements of 8 bytes are the end of what an offset in bytes can tell.
+  // Offsets in bytes are int64 and an element has at most 8 bytes, so that 2^59 elements always fit.
   if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
     return Invalid(field, " is ", ShapeText(shape),
                    ": the number of elements is beyond 2^59; check the order and the "
@@ -47,10 +58,30 @@ Status CheckRectangle(const ParamDesc& desc) {
 
 }  // namespace
 
-std::string ShapeText(const Shape& shape) {
-  std::string text = "(";
-  for (int k = 0; k < shape.ndim; ++k) text += Cat(k == 0 ? "" : ", ", shape[k]);
-  return text + ")";
+Status CheckPlacement(const Placement& placement) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
+  if (placement.threads < 0 || placement.threads > 4096) {
+    return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
+  }
+  return {};
+}
+
+Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
+  if (placement.device == DeviceType::kCpu) return {};
+  const auto refuse = [](const char* key, const char* value, const char* expected) {
+    return Unsupported("key ", key, ": the value ", value,
+                       " is not there yet on a GPU (device_type SHAMPOO_CUDA): ", "expected ", expected,
+                       ", or a plan for SHAMPOO_CPU");
+  };
+  if (settings.track_root_residuals) return refuse("track_root_residuals", "true", "false");
+  if (settings.track_times) return refuse("track_times", "true", "false");
+  if (settings.verify_replicas > 0) return refuse("verify_replicas", Cat(settings.verify_replicas).c_str(), "0");
+  // A single shard rank gathers nothing.
+  if (settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
+    return refuse("shard_mode", "gather", "local");
+  }
+  return {};
 }
 
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
@@ -72,13 +103,13 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
 }
 
 Status CheckShard(const ParamDesc& desc, int64_t* elements) {
-  (void)CheckedProduct(desc.shape, elements);  // has passed
+  (void)CheckedProduct(desc.shape, elements);  // checked before
   if (desc.form == ShardForm::kFlat) {
     SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements));
     *elements = desc.flat_count;
   } else if (desc.form == ShardForm::kRectangle) {
     SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc));
-    (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape, which has passed
+    (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape
   }
   return {};
 }

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
 
-#include "core/plan/owners.h"
+#include "core/plan/assignment.h"
 #include "tests/core/plan_test_util.h"
 
-TEST_SUITE_BEGIN("plan/owners");
+TEST_SUITE_BEGIN("plan/assignment");
 
 namespace shampoo {
 namespace {

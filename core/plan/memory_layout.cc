@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
+#include "core/base/at.h"
 #include "core/base/round_up.h"
-#include "core/base/text.h"
 
 namespace shampoo {
 
-std::string BlockName(const Param& param, const Block& block) { return Cat(param.desc.name, "/", block.index); }
+int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }
 
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   const Dtype automatic = param_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
@@ -24,8 +24,8 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   const Dtype inverse_dtype = settings.inverse_dtype.value_or(block->computation);
   for (int k = 0; k < block->factor_count(); ++k) {
     const int64_t d = block->shape[k];
-    StateSlot* const factor = &block->factor[static_cast<size_t>(k)];
-    StateSlot* const inverse = &block->inverse[static_cast<size_t>(k)];
+    StateSlot* const factor = &At(block->factor, k);
+    StateSlot* const inverse = &At(block->inverse, k);
     const auto place_symmetric = [&](StateSlot* slot, Dtype dtype, SymmetricForm form) {
       place(slot, dtype, SpanElements(form, d));
       slot->form = form;
@@ -43,9 +43,10 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
     }
   }
   if (settings.root_async > 0 && block->is_preconditioned) {
-    // Unrounded, and in full: roots are computed from it as from a factor matrix that was just updated.
+    // In the computation dtype and with both triangles: a root of the snapshot has the same bits as a root of the
+    // factor matrix when the snapshot was taken.
     for (int k = 0; k < block->factor_count(); ++k) {
-      StateSlot* const snapshot = &block->snapshot[static_cast<size_t>(k)];
+      StateSlot* const snapshot = &At(block->snapshot, k);
       place(snapshot, block->computation, SpanElements(SymmetricForm::kSquare, block->shape[k]));
       snapshot->form = SymmetricForm::kSquare;
     }
@@ -71,15 +72,13 @@ void PlaceBlock(int64_t offset, Block* block) {
   };
   block->state_offset += offset;
   for (int k = 0; k < block->factor_count(); ++k) {
-    move(&block->factor[static_cast<size_t>(k)]);
-    move(&block->inverse[static_cast<size_t>(k)]);
-    move(&block->snapshot[static_cast<size_t>(k)]);
+    move(&At(block->factor, k));
+    move(&At(block->inverse, k));
+    move(&At(block->snapshot, k));
   }
   for (StateSlot* slot :
        {&block->snapshot_step, &block->diagonal, &block->filtered_grad, &block->grafting, &block->momentum})
     move(slot);
 }
-
-int64_t CounterBytes(int64_t groups) { return RoundUp(groups * 8, kStateAlignment); }
 
 }  // namespace shampoo

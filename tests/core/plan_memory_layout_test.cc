@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/backend/cpu/slot_memory.h"
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 #include "core/plan/plan.h"
 #include "core/state/entries.h"
 #include "tests/core/plan_test_util.h"
@@ -32,7 +32,7 @@ std::unique_ptr<Plan> PlanOf(const Config& config, int world) {
   return plan;
 }
 
-TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it as foretold") {
+TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it as predicted") {
   Config config;
   REQUIRE(config.SetText("preset", "shampoo_2024").ok());
   REQUIRE(config.SetText("grafting", "adam").ok());

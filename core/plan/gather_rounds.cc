@@ -1,61 +1,63 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/plan/gathering.h"
+#include "core/plan/gather_rounds.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/at.h"
 #include "core/base/round_up.h"
-#include "core/plan/exchange.h"
-#include "core/plan/owners.h"
+#include "core/plan/assignment.h"
 
 namespace shampoo {
 namespace {
 
-// Of n elements of a block.
+// The bytes of a part of a block.
 struct PartBytes {
   int64_t gradient, param, update;
   int64_t collected() const { return gradient + param; }
 };
 
+// Returns the bytes of n elements of a block.
 PartBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
   const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kPartAlignment); };
   return {bytes(desc.grad_dtype), bytes(desc.param_dtype), bytes(block.exchange_dtype)};
 }
 
-const ParamDesc& DescOf(const PlanData& plan, const Block& block) {
-  return plan.params[static_cast<size_t>(block.param)].desc;
-}
+const ParamDesc& DescOf(const PlanData& plan, const Block& block) { return plan.param(block).desc; }
 
-// Whether the part of a holder goes to the owner: of a parameter that every rank has, the owner's own does.
+// Returns whether the part of a holder is sent to the owner. If every rank holds the parameter, only the owner's own
+// part is.
 bool IsCollected(const PlanData& plan, const Block& block, int shard) {
-  return !plan.cuts[static_cast<size_t>(block.param)].everywhere() || shard == block.shard_owner;
+  return !plan.shard_layout(block).everywhere() || shard == block.shard_owner;
 }
 
-// Calls visit(shard rank, its region, elements of the block in it) for all that hold something of a block.
+// Calls visit(shard rank, its region, number of elements of the block in it) for each rank that holds elements of the
+// block.
 template <typename Visit>
 void ForEachHolder(const PlanData& plan, const Block& block, Visit&& visit) {
-  const Cuts& cuts = plan.cuts[static_cast<size_t>(block.param)];
+  const ShardLayout& layout = plan.shard_layout(block);
   for (int shard = 0; shard < plan.placement.shard_world; ++shard) {
-    const Region region = cuts.Of(shard);
+    const Region region = layout.Of(shard);
     const int64_t n = CountIn(block, region);
     if (n > 0) visit(shard, region, n);
   }
 }
 
-// The blocks of each round, in plan order.
+// Returns the indices of the blocks of each round, in plan order.
 std::vector<std::vector<int64_t>> BlocksOfRounds(const PlanData& plan) {
   std::vector<std::vector<int64_t>> blocks(plan.bucket_count * static_cast<size_t>(plan.placement.replica_world));
   for (size_t i = 0; i < plan.blocks.size(); ++i) {
     const Block& block = plan.blocks[i];
     const int round = block.bucket * plan.placement.replica_world + block.owner;
-    blocks[static_cast<size_t>(round)].push_back(static_cast<int64_t>(i));
+    At(blocks, round).push_back(static_cast<int64_t>(i));
   }
   return blocks;
 }
 
+// Places a block at *end of the buffer for whole blocks, and moves *end behind it.
 WholeBlock PlaceWhole(const PlanData& plan, int64_t index, int64_t* end) {
-  const Block& block = plan.blocks[static_cast<size_t>(index)];
+  const Block& block = plan.block(index);
   const ParamDesc& desc = DescOf(plan, block);
   const auto place = [&](size_t size) {
     const int64_t at = *end;
@@ -68,25 +70,26 @@ WholeBlock PlaceWhole(const PlanData& plan, int64_t index, int64_t* end) {
   return whole;
 }
 
+// Returns where each of several consecutive pieces begins.
 std::vector<int64_t> Starts(const std::vector<size_t>& bytes) {
   std::vector<int64_t> starts(bytes.size());
   std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
   return starts;
 }
 
-// What ranks send in one exchange of a round, from each to each.
-class Sums {
+// Adds up the bytes that ranks send and receive in one exchange of a round, headers included.
+class TrafficSums {
  public:
-  explicit Sums(int world) : world_(static_cast<size_t>(world)) { Clear(); }
+  explicit TrafficSums(int world) : world_(static_cast<size_t>(world)) { Clear(); }
   void Clear() {
     sent_.assign(world_, static_cast<int64_t>(world_) * kPairHeaderBytes);
     received_ = sent_;
     to_itself_.assign(world_, kPairHeaderBytes);
   }
   void Add(int from, int to, int64_t bytes) {
-    sent_[static_cast<size_t>(from)] += bytes;
-    received_[static_cast<size_t>(to)] += bytes;
-    if (from == to) to_itself_[static_cast<size_t>(to)] += bytes;
+    At(sent_, from) += bytes;
+    At(received_, to) += bytes;
+    if (from == to) At(to_itself_, to) += bytes;
   }
   int64_t sent(size_t rank) const { return sent_[rank]; }
   int64_t received(size_t rank) const { return received_[rank]; }
@@ -113,58 +116,56 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
       traffic->recv.assign(world, kPairHeaderBytes);
       traffic->recv_at.assign(world, static_cast<size_t>(own) * kPairHeaderBytes);
     }
-    Sums collected(plan.placement.shard_world);
-    Sums delivered(plan.placement.shard_world);
+    TrafficSums collected(plan.placement.shard_world);
+    TrafficSums delivered(plan.placement.shard_world);
     int64_t end = 0;
     for (const int64_t index : blocks) {
-      const Block& block = plan.blocks[static_cast<size_t>(index)];
-      const auto owner = static_cast<size_t>(block.shard_owner);
-      if (block.shard_owner == own) round.whole.push_back(PlaceWhole(plan, index, &end));
+      const Block& block = plan.block(index);
+      const int owner = block.shard_owner;
+      if (owner == own) round.whole.push_back(PlaceWhole(plan, index, &end));
       ForEachHolder(plan, block, [&](int shard, const Region& region, int64_t n) {
-        const auto holder = static_cast<size_t>(shard);
         const PartBytes bytes = BytesOf(DescOf(plan, block), block, n);
         const int64_t to_owner = IsCollected(plan, block, shard) ? bytes.collected() : 0;
-        collected.Add(shard, block.shard_owner, to_owner);
-        delivered.Add(block.shard_owner, shard, bytes.update);
-        if (block.shard_owner < own) collect.recv_at[holder] += static_cast<size_t>(to_owner);
-        if (shard < own) deliver.recv_at[owner] += static_cast<size_t>(bytes.update);
+        collected.Add(shard, owner, to_owner);
+        delivered.Add(owner, shard, bytes.update);
+        if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
+        if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
         const BlockPart part{index, shard, n, to_owner > 0, region, 0, 0, 0};
-        // Within the pair, first; the start of the pair is known when all sizes are.
+        // Offsets within the pair for now. The start of the pair is added when all sizes are known.
         if (shard == own) {
           round.held.push_back(part);
-          round.held.back().gradient_at = static_cast<int64_t>(collect.send[owner]);
-          round.held.back().update_at = static_cast<int64_t>(deliver.recv[owner]);
-          collect.send[owner] += static_cast<size_t>(to_owner);
-          deliver.recv[owner] += static_cast<size_t>(bytes.update);
+          round.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
+          round.held.back().update_at = static_cast<int64_t>(At(deliver.recv, owner));
+          At(collect.send, owner) += static_cast<size_t>(to_owner);
+          At(deliver.recv, owner) += static_cast<size_t>(bytes.update);
         }
-        if (block.shard_owner == own) {
+        if (owner == own) {
           round.owned.push_back(part);
-          round.owned.back().gradient_at = static_cast<int64_t>(collect.recv[holder]);
-          round.owned.back().update_at = static_cast<int64_t>(deliver.send[holder]);
-          collect.recv[holder] += static_cast<size_t>(to_owner);
-          deliver.send[holder] += static_cast<size_t>(bytes.update);
+          round.owned.back().gradient_at = static_cast<int64_t>(At(collect.recv, shard));
+          round.owned.back().update_at = static_cast<int64_t>(At(deliver.send, shard));
+          At(collect.recv, shard) += static_cast<size_t>(to_owner);
+          At(deliver.send, shard) += static_cast<size_t>(bytes.update);
         }
       });
     }
     collect.segment = static_cast<size_t>(collected.largest());
     deliver.segment = static_cast<size_t>(delivered.largest());
     const auto move = [&](BlockPart* part, const std::vector<int64_t>& collect_at,
-                          const std::vector<int64_t>& deliver_at, size_t partner) {
-      const Block& block = plan.blocks[static_cast<size_t>(part->block)];
-      part->gradient_at += collect_at[partner];
+                          const std::vector<int64_t>& deliver_at, int partner) {
+      const Block& block = plan.block(part->block);
+      part->gradient_at += At(collect_at, partner);
       part->param_at = part->gradient_at + BytesOf(DescOf(plan, block), block, part->elements).gradient;
-      part->update_at += deliver_at[partner];
+      part->update_at += At(deliver_at, partner);
     };
     const std::vector<int64_t> collect_send = Starts(collect.send);
     const std::vector<int64_t> deliver_recv = Starts(deliver.recv);
     for (BlockPart& part : round.held) {
-      const int owner = plan.blocks[static_cast<size_t>(part.block)].shard_owner;
-      move(&part, collect_send, deliver_recv, static_cast<size_t>(owner));
+      move(&part, collect_send, deliver_recv, plan.block(part.block).shard_owner);
     }
     const std::vector<int64_t> collect_recv = Starts(collect.recv);
     const std::vector<int64_t> deliver_send = Starts(deliver.send);
     for (BlockPart& part : round.owned) {
-      move(&part, collect_recv, deliver_send, static_cast<size_t>(part.shard));
+      move(&part, collect_recv, deliver_send, part.shard);
     }
   }
   return rounds;
@@ -177,20 +178,20 @@ void PlanGatherBytes(PlanData* plan) {
   all.assign(replicas * world, {});
   plan->bucket_segment_bytes.assign(replicas > 1 ? plan->bucket_count : 0, 0);
   const std::vector<std::vector<int64_t>> blocks_of_round = BlocksOfRounds(*plan);
-  // By shard rank, for all replicas: the largest of any round.
+  // By shard rank: the most that any round of any replica needs.
   std::vector<GatherBytes> largest(world);
   int64_t largest_segment = 0;
   std::vector<int64_t> arriving(world);
   std::vector<int64_t> gathered(world);
-  Sums collect(plan->placement.shard_world);
-  Sums deliver(plan->placement.shard_world);
+  TrafficSums collect(plan->placement.shard_world);
+  TrafficSums deliver(plan->placement.shard_world);
   for (size_t round = 0; round < blocks_of_round.size(); ++round) {
     collect.Clear();
     deliver.Clear();
     std::vector<int64_t> whole(world, 0);
     for (const int64_t index : blocks_of_round[round]) {
-      const Block& block = plan->blocks[static_cast<size_t>(index)];
-      (void)PlaceWhole(*plan, index, &whole[static_cast<size_t>(block.shard_owner)]);
+      const Block& block = plan->block(index);
+      (void)PlaceWhole(*plan, index, &At(whole, block.shard_owner));
       ForEachHolder(*plan, block, [&](int shard, const Region&, int64_t n) {
         const PartBytes bytes = BytesOf(DescOf(*plan, block), block, n);
         if (IsCollected(*plan, block, shard)) collect.Add(shard, block.shard_owner, bytes.collected());
@@ -203,7 +204,7 @@ void PlanGatherBytes(PlanData* plan) {
     for (size_t s = 0; s < world; ++s) {
       GatherBytes& most = largest[s];
       most.held = std::max(most.held, collect.sent(s));
-      // One copy's updates come to where its gradients were sent from.
+      // With one replica, updates arrive in the buffer from which the gradients were sent.
       if (replicas == 1) most.held = std::max(most.held, deliver.received(s));
       most.owned = std::max({most.owned, collect.received(s), deliver.sent(s)});
       most.whole = std::max(most.whole, whole[s]);
@@ -218,7 +219,7 @@ void PlanGatherBytes(PlanData* plan) {
       largest[s].arrived = std::max(largest[s].arrived, static_cast<int64_t>(replicas) * arriving[s]);
       gathered[s] += arriving[s];
     }
-    plan->bucket_segment_bytes[bucket] = arriving[static_cast<size_t>(plan->placement.shard_rank)];
+    plan->bucket_segment_bytes[bucket] = At(arriving, plan->placement.shard_rank);
   }
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t s = rank % world;
