@@ -8,7 +8,7 @@
 #include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/checkpoint/description.h"
-#include "core/plan/check_param.h"
+#include "core/plan/shape.h"
 
 namespace shampoo {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/base/hash.h"
 #include "core/checkpoint/names.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/comm/round_header.h"
-#include "core/plan/exchange.h"
+#include "core/plan/assignment.h"
 
 namespace shampoo {
 

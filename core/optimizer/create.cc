@@ -12,9 +12,8 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/optimizer/optimizer.h"
-#include "core/plan/describe.h"
-#include "core/plan/layout.h"
-#include "core/plan/thin_factors.h"
+#include "core/plan/memory_layout.h"
+#include "core/plan/plan_text.h"
 #include "core/step/device_step.h"
 #include "core/step/gathered_step.h"
 #include "core/step/host_step.h"
@@ -85,7 +84,7 @@ void LogPlan(const PlanData& plan) {
                CountText(plan.threads, "thread"));
   });
   if (plan.placement.shard_world > 1) LogText(LogLevel::kInfo, [&plan] { return TextOfForms(plan); });
-  LogText(LogLevel::kWarning, [&plan] { return TextOfThinFactors(plan); });
+  LogText(LogLevel::kWarning, [&plan] { return RankDeficientFactorsText(plan); });
 }
 
 Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {

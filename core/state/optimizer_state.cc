@@ -6,7 +6,7 @@
 
 #include "core/base/memory_range.h"
 #include "core/base/text.h"
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 

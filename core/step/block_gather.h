@@ -10,7 +10,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/base/memory.h"
 #include "core/comm/round.h"
-#include "core/plan/gathering.h"
+#include "core/plan/gather_rounds.h"
 #include "core/plan/plan.h"
 
 namespace shampoo {

@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
-#include "core/plan/runs.h"
+#include "core/plan/shard_layout.h"
 #include "core/step/rejections.h"
 
 namespace shampoo {

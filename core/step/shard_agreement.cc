@@ -9,7 +9,7 @@
 #include "core/base/round_up.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
-#include "core/plan/owners.h"
+#include "core/plan/assignment.h"
 
 namespace shampoo {
 

@@ -10,9 +10,9 @@
 #include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/fit_check.h"
+#include "core/backend/cpu/kronecker.h"
 #include "core/backend/cpu/root_refresh.h"
 #include "core/base/kernels/kernels.h"
-#include "core/precondition/kronecker.h"
 
 namespace shampoo {
 namespace {

@@ -60,7 +60,8 @@ class CpuBackend {
 
  private:
   CpuBackend() = default;
-  // Returns the number of threads for work of the cost that cost() gives (core/plan/cost.h), if there is a choice.
+  // Returns the number of threads for work of the cost that cost() gives (core/plan/cost.h), if there is a
+  // choice.
   template <typename Cost>
   int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>

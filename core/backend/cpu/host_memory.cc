@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 

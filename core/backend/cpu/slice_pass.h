@@ -9,7 +9,7 @@ namespace shampoo {
 
 // Parts of blocks that are brought together from shards (SliceOfBlock). A large part may be treated in several ranges
 // of its elements, but for one whose elements are found only by going through it from the start.
-inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_stretch(); }
+inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_interval(); }
 
 void CopySlice(const SliceCopy& copy, const Range& range);
 void ApplySlice(const SliceItem& delivered, const Range& range);

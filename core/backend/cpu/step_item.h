@@ -8,7 +8,7 @@
 #include "core/backend/buffers.h"
 #include "core/plan/block.h"
 #include "core/plan/plan.h"
-#include "core/plan/region.h"
+#include "core/plan/shard_layout.h"
 #include "core/roots/residual.h"
 #include "core/rules/step_program.h"
 
