@@ -53,46 +53,6 @@ Status OptimizerState::FinishSteps(void* stream) {
   return observer_->FinishSteps();
 }
 
-Status OptimizerState::EntryAt(int64_t index, const StateEntry** entry) const {
-  const auto count = static_cast<int64_t>(entries_.size());
-  if (index < 0 || index >= count) return Invalid("index is ", index, ": expected 0 to ", count - 1);
-  *entry = &entries_[static_cast<size_t>(index)];
-  return {};
-}
-
-Status OptimizerState::Read(int64_t index, int64_t first, int64_t count, void* to, size_t to_bytes, DeviceType buffer,
-                            void* stream) {
-  const StateEntry* entry = nullptr;
-  SHAMPOO_RETURN_IF_ERROR(EntryAt(index, &entry));
-  SHAMPOO_RETURN_IF_ERROR(CheckElements(*entry, first, count, "dst", to_bytes));
-  SHAMPOO_RETURN_IF_ERROR(FinishSteps(stream));
-  std::vector<char> copy;
-  const char* state = nullptr;
-  SHAMPOO_RETURN_IF_ERROR(View(*entry, &copy, &state));
-  if (buffer == DeviceType::kCpu) return ReadEntry(*entry, state, first, count, to, to_bytes);
-  std::vector<char> elements(static_cast<size_t>(count) * SizeOf(entry->dtype));
-  SHAMPOO_RETURN_IF_ERROR(ReadEntry(*entry, state, first, count, elements.data(), elements.size()));
-  return memory_->Upload(to, elements.data(), static_cast<int64_t>(elements.size()));
-}
-
-Status OptimizerState::Write(int64_t index, int64_t first, int64_t count, const void* from, size_t from_bytes,
-                             DeviceType buffer, void* stream) {
-  const StateEntry* entry = nullptr;
-  SHAMPOO_RETURN_IF_ERROR(EntryAt(index, &entry));
-  SHAMPOO_RETURN_IF_ERROR(CheckElements(*entry, first, count, "src", from_bytes));
-  SHAMPOO_RETURN_IF_ERROR(FinishSteps(stream));
-  std::vector<char> elements;
-  if (buffer != DeviceType::kCpu) {
-    elements.resize(static_cast<size_t>(count) * SizeOf(entry->dtype));
-    SHAMPOO_RETURN_IF_ERROR(memory_->Download(elements.data(), from, static_cast<int64_t>(elements.size())));
-    from = elements.data();
-    from_bytes = elements.size();
-  }
-  std::vector<char> copy;
-  return Change(*entry, &copy,
-                [&](char* memory) { return WriteEntry(*entry, memory, first, count, from, from_bytes); });
-}
-
 Status OptimizerState::View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const {
   char* mapped = nullptr;
   SHAMPOO_RETURN_IF_ERROR(memory_->Map(out_ + entry.arena_offset, entry.span_bytes(), copy, &mapped));

@@ -44,7 +44,6 @@ class OptimizerState {
   void Observe(StateObserver* observer) { observer_ = observer; }
   const PlanData& plan() const { return plan_; }
   const StateMemory& memory() const { return *memory_; }
-  void UseStream(void* stream) { memory_->UseStream(stream); }
   HyperParameters& hyper_parameters() { return hyper_parameters_; }
   const HyperParameters& hyper_parameters() const { return hyper_parameters_; }
 
@@ -56,13 +55,7 @@ class OptimizerState {
   // Waits for steps under way, so that the state can be read and written.
   Status FinishSteps(void* stream);
 
-  // Elements [first, first + count) of an entry, to and from a buffer of the caller, which may lie on the device.
   std::span<const StateEntry> entries() const { return entries_; }
-  Status EntryAt(int64_t index, const StateEntry** entry) const;
-  Status Read(int64_t index, int64_t first, int64_t count, void* to, size_t to_bytes, DeviceType buffer, void* stream);
-  Status Write(int64_t index, int64_t first, int64_t count, const void* from, size_t from_bytes, DeviceType buffer,
-               void* stream);
-
   // A whole entry in host memory: its own place, or a copy in *copy.
   Status View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const;
   // Calls edit(memory), which returns a Status, and stores what it changed there.
