@@ -161,8 +161,10 @@ Status ReplicaExchange::CompareSteps() {
     SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
     return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
   }
-  if (!IsSameOnAllRanks(&SegmentHeader::parameters)) return parameter_hashes_->FindDifference(rounds_.comm());
-  return {};
+  if (IsSameOnAllRanks(&SegmentHeader::parameters)) return {};
+  // Without verify_replicas no rank sends a hash.
+  if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
+  return parameter_hashes_->FindDifference(rounds_.comm());
 }
 
 void ReplicaExchange::DeferOverdueRoots() {
