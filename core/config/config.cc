@@ -16,7 +16,7 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"learning_rate", "lr"},
     {"step_size", "lr"},
-    {"betas", "beta1 and beta2"},
+    {"betas", "beta1, and grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
     {"b1", "beta1"},
     {"b2", "grafting_beta2 (of the grafted method) or beta2 (of the factor matrices)"},
     {"shampoo_beta", "beta2"},

@@ -39,7 +39,7 @@ def read_safetensors(path):
 
 
 def to_settings(case):
-    """What the trainer is told of the optimizer: the names of the case where they are the library's, else these."""
+    """Returns the options of the trainer that set the keys of the optimizer as in the case."""
     if len(case["groups"]) != 1 or case["param_dtype"] != "f64":
         raise ValueError("only float64 cases with one group can be compared")
     group = dict(case["groups"][0])
@@ -49,7 +49,8 @@ def to_settings(case):
         raise ValueError("only cases in float64 throughout can be compared")
     del group["params"]
     group["inverse_root_override"] = group.pop("inv_root_override")
-    settings = {"grafting": grafting["type"]}
+    # The preset sets the keys that the reference, and so the case, does not have.
+    settings = {"preset": "shampoo_2024", "grafting": grafting["type"]}
     settings.update({f"grafting_{key}": value for key, value in grafting.items() if key != "type"})
     settings.update({key: str(value).lower() if isinstance(value, bool) else value for key, value in group.items()})
     return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]

@@ -133,6 +133,20 @@ def test_tensors_of_pytorch_that_are_not_row_major() -> None:
         libshampoo.Optimizer([w.contiguous(memory_format=torch.channels_last)])
 
 
+def test_negated_views_of_pytorch_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    negated = torch.full((3,), 1j).conj().imag  # -1
+    assert negated.is_neg()
+    w = torch.zeros(3)
+    opt = libshampoo.Optimizer([w], lr=0.5)
+    with pytest.raises(ValueError, match=r"gradient of 'param0': a negated view; pass tensor.resolve_neg\(\)"):
+        opt.step([negated])
+    with pytest.raises(ValueError, match=r"parameter 'param0': a negated view"):
+        libshampoo.Optimizer([negated])
+    opt.step([negated.resolve_neg()])
+    assert (w > 0).all()
+
+
 @pytest.mark.parametrize("package", ["numpy", "jax", "torch"])
 def test_gradients_of_16_bits_of_parameters_of_32(package: str) -> None:
     if importlib.util.find_spec(package) is None:

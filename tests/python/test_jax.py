@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import threading
+import typing
 import warnings
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_learning_rates_are_those_of_the_library(kind: str) -> None:
     assert step._cache_size() == 1
 
 
+@pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
+def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
+    """jax.lax.scan requires it, such as for a state of a process without float64."""
+    params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
+    state = tx.init(params)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        after, _ = jax.lax.scan(lambda state, _: (tx.update(grads, state, params)[1], None), state, length=2)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert [leaf.dtype for leaf in after] == [leaf.dtype for leaf in state]
+    assert after.learning_rate == 0.25 and after.count == 2
+
+
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
@@ -240,6 +255,8 @@ def test_the_signature_has_every_key() -> None:
         assert set(parameters) == {*own, *libshampoo.KEYS} - replaced
         assert all(parameter.kind is parameter.KEYWORD_ONLY for name, parameter in parameters.items() if name != first)
         assert all(parameter.default is None for name, parameter in parameters.items() if name != first)
+        hints = typing.get_type_hints(function)
+        assert list(hints) == [*parameters, "return"] and hints["beta1"] == float | str | None
     types = {"f64": "float | str | None", "i64": "int | None", "bool": "bool | None", "choice": "str | None",
              "dtype": "Any", "list": "int | str | Sequence[int] | None"}  # fmt: skip
     expected = {name: types[key.value_type] for name, key in libshampoo.KEYS.items()}
@@ -316,10 +333,13 @@ def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.Mon
             libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
             libshampoo.jax.plan(other, stack_dims=stack_dims)
         libshampoo.jax._warned.clear()
-        with pytest.raises(UserWarning, match=r"stack_dims=1, or .*stack_dims=lambda name: name.startswith"):
+        # stack_dims=1 would make vectors of the rows of the embedding.
+        with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
     with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
         libshampoo.jax.plan(shapes(LAYERS["attention"]))
+    with pytest.warns(UserWarning, match=r"the 4 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
+        libshampoo.jax.plan(shapes({"layers": LAYERS}))
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
@@ -417,6 +437,9 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
     assert dict(os.environ) == environment
 
 
+STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function of the name"
+
+
 def test_errors() -> None:
     make, params = libshampoo.jax.shampoo, draw(1)
     tx = make(0.1, **KEYS)
@@ -430,9 +453,18 @@ def test_errors() -> None:
         (lambda: make(None), TypeError, "learning_rate: None; expected a number"),
         (lambda: make("fast"), TypeError, "learning_rate: 'fast'; expected a number"),
         (lambda: make(jnp.ones(3)), TypeError, "learning_rate: .*; expected a number"),
+        (lambda: make(lr=0.1), TypeError, "learning_rate is missing; expected .*; lr is called learning_rate here"),
+        (lambda: make(), TypeError, "learning_rate is missing; expected a number, .* or a function of the step count$"),
+        (lambda: make(-0.1), ValueError, "^learning_rate: the value -0.1 is not allowed: expected a float, >= 0$"),
+        (lambda: make(jnp.float32(-0.5)), ValueError, "learning_rate: the value -0.5 is not allowed"),
+        (lambda: make(np.array([-0.5])), ValueError, "learning_rate: the value -0.5 is not allowed"),
+        (lambda: make(float("nan")), ValueError, "learning_rate: the value nan is not allowed"),
         (lambda: make(0.1, weight_decay=np.ones(2)), TypeError, r"weight_decay: an array of shape \(2,\); expected a"),
         (lambda: make(0.1, beta1=lambda count: 0.9), TypeError, "beta1: a function; expected .* Only learning_rate"),
         (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected a number of dim"),
+        (lambda: make(0.1, stack_dims=2).init({"v": jnp.ones(3)}), ValueError, STACKED),
+        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=lambda name: 2), ValueError, STACKED),
+        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=-1), ValueError, "stack_dims: -1 .* from 0 to 1"),
         (lambda: make(0.1, update_dtype="int8").init(params), ValueError, "update_dtype: 'int8' for .*; expected fl"),
         (lambda: make(0.1, update_dtype="parms").init(params), ValueError, "update_dtype: 'parms' for .*; expected"),
         (lambda: libshampoo.jax.plan({}), ValueError, "no parameter"),

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import pickle
+import re
 import sys
 import weakref
 from pathlib import Path
@@ -96,6 +97,14 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
         opt.weight_decay = -1
     with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number, >= 0"):
         opt.weight_decay = "much"
+
+
+def test_an_attribute_is_set_in_all_groups_or_in_none() -> None:
+    groups = [{"params": {"wide": np.ones(3)}, "lr": 0.1}, {"params": {"narrow": np.ones(3, np.float32)}, "lr": 0.2}]
+    opt = libshampoo.Optimizer(groups)
+    with pytest.raises(ValueError, match="key lr: the value 1e.300 is not allowed with a computation_dtype of f32"):
+        opt.lr = 1e300
+    assert [group["lr"] for group in opt.param_groups] == [0.1, 0.2]
 
 
 def test_unknown_attributes_are_refused() -> None:
@@ -189,6 +198,12 @@ def test_updates_outputs_and_copies() -> None:
     assert (w != 1).all()
 
 
+def test_names_of_adams_numbers_lead_to_their_counterparts() -> None:
+    for name, words in (("betas", "beta1, and grafting_beta2 .* or beta2"), ("eps", "grafting_epsilon .* or epsilon")):
+        with pytest.raises(TypeError, match=f'there is no key "{name}": it is {words}'):
+            libshampoo.Optimizer(params(), **{name: 0.9})
+
+
 def test_unknown_keys_are_refused_with_a_near_one() -> None:
     with pytest.raises(TypeError, match='"graftin": did you mean grafting[?] libshampoo.KEYS has'):
         libshampoo.Optimizer(params(), graftin="adam")
@@ -258,10 +273,66 @@ def test_mappings_can_be_nested() -> None:
         libshampoo.Optimizer({"a/b": w, "a": {"b": v}})
     with pytest.raises(ValueError, match="gradient of 'layer/x': there is no parameter of this name"):
         opt.step({"layer": {"x": b}})
+    with pytest.raises(ValueError, match="gradient of 'layer/b': it is there twice, nested and by its full name"):
+        opt.step({"layer/b": b, "layer": {"b": b + 1}})
     with pytest.raises(TypeError, match="the name 7 is no string"):
         opt.step({"layer": {7: b}})
     with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping: .* groups, .* "params"'):
         libshampoo.Optimizer([w, {"b": b}])
+
+
+def test_lists_can_be_nested_in_mappings() -> None:
+    """As ``model.parameters()`` of MLX has them."""
+    first, second, bias = (np.ones(shape, np.float32) for shape in ((4, 3), (3, 4), (3,)))
+    opt = libshampoo.Optimizer({"layers": [{"w": first}, {}, {"w": second}], "rest": (bias, [bias.copy()])}, lr=0.5)
+    assert opt.plan.names == ["layers/0/w", "layers/2/w", "rest/0", "rest/1/0"]
+    grads = {"layers": [{"w": np.ones_like(first)}, {}, {"w": None}], "rest": [np.ones_like(bias), [None]]}
+    opt.step(grads)
+    assert (first < 1).all() and (second == 1).all() and (bias < 1).all()
+    opt.step({"layers/2/w": np.ones((3, 4), np.float32)})
+    assert (second < 1).all()
+    assert libshampoo.plan({"layers": [{"w": (4, 3)}, {"w": [3, 4]}], "scale": ()}).names == [
+        "layers/0/w", "layers/1/w", "scale",
+    ]  # fmt: skip
+    with pytest.raises(TypeError, match="parameter 'b': list is no array"):
+        libshampoo.Optimizer({"b": [0.0, 1.0]})
+
+
+def test_an_unknown_name_of_a_gradient_comes_with_the_nearest_one() -> None:
+    def arrays(names: list[str]) -> dict[str, np.ndarray]:
+        return {name: np.ones(3, np.float32) for name in names}
+
+    opt = libshampoo.Optimizer({"l1": {"w": np.ones(3, np.float32)}, "head": np.ones(3, np.float32)})
+    with pytest.raises(ValueError, match="gradient of 'l1.w': there is no .* this name; did you mean 'l1/w'[?]"):
+        opt.step(arrays(["l1.w"]))
+    with pytest.raises(ValueError, match="gradient of 'X': .* this name; expected one of 'l1/w', 'head'$"):
+        opt.step(arrays(["X"]))
+    many = libshampoo.Optimizer(arrays([f"layer{number}" for number in range(20)]))
+    with pytest.raises(ValueError, match="gradient of 'X': .* this name; opt.plan.names has all names$"):
+        many.step(arrays(["X"]))
+
+
+def test_a_gradient_of_another_dtype_can_be_converted() -> None:
+    opt = libshampoo.Optimizer([np.ones(3, np.float32)])
+    words = r'gradient .* grad_dtype="float64", or convert the gradient: grad\.astype\(numpy\.float32\)$'
+    with pytest.raises(ValueError, match=words):
+        opt.step([np.ones(3)])
+    with pytest.raises(ValueError, match=r'output .* out_dtype="float64"$'):
+        opt.bind(out=[np.ones(3)])
+
+
+def test_messages_name_types_of_python() -> None:
+    for keys, words in (
+        ({"lr": -1}, "key lr: the value -1 is not allowed: expected a float, >= 0"),
+        ({"precondition_frequency": 0}, 'key precondition_frequency: the value "0" is not allowed: expected an int, '),
+    ):
+        with pytest.raises(ValueError, match=words):
+            libshampoo.Optimizer(params(), **keys)
+    opt = libshampoo.Optimizer(params())
+    with pytest.raises(ValueError, match="key lr: the value -1 is not allowed: expected a float, >= 0"):
+        opt.lr = -1
+    assert "(float, >= 0" in libshampoo.help_text("lr")
+    assert "(int, " in libshampoo.help_text("precondition_frequency")
 
 
 def test_values_of_keys() -> None:
@@ -337,8 +408,17 @@ def test_it_ends_with_its_last_name() -> None:
     finally:
         gc.enable()
     assert sys.getrefcount(array) < uses
-    with pytest.raises(RuntimeError, match="gone"):
+    with pytest.raises(RuntimeError, match="the optimizer of this group is gone; keep a reference to it"):
         group["lr"]
+
+
+def test_a_group_has_a_repr_after_its_optimizer() -> None:
+    groups = libshampoo.Optimizer(params(), lr=0.5).param_groups
+    assert repr(groups) == "[Group(2 parameters, the optimizer of this group is gone; keep a reference to it)]"
+    opt = libshampoo.Optimizer(params(), lr=0.5)
+    assert repr(opt.param_groups[0]).startswith("Group(2 parameters, lr=0.5, ")
+    opt.close()
+    assert re.fullmatch(r"Group\(2 parameters, .*closed.*\)", repr(opt.param_groups[0]))
 
 
 def test_names_shapes_and_values_of_other_kinds() -> None:

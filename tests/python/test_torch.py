@@ -346,6 +346,31 @@ def test_wrong_states_are_refused_and_change_nothing() -> None:
     refuse("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
     refuse("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
     refuse("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
+    # The optimizer has the default of this key, which the constructor did not set.
+    refuse("key use_nesterov is True, and the optimizer has False, which is fixed",
+           broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
+    for value in (-1.0, torch.tensor(float("nan"))):
+        refuse("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))
+    assert opt.param_groups[0]["lr"] == 0.1
+    fill_grads(model, 2)
+    opt.step()
+
+
+def test_groups_without_parameters() -> None:
+    def make_opt(model: Any) -> Any:
+        return Shampoo([{"params": model.parameters()}, {"params": [], "weight_decay": 0.5}], lr=0.1)
+
+    model, twin = make(), make()
+    opt, other = make_opt(model), make_opt(twin)
+    fill_grads(model, 1)
+    opt.step()
+    other.load_state_dict(opt.state_dict())
+    twin.load_state_dict(model.state_dict())
+    for net, optimizer in ((model, opt), (twin, other)):
+        fill_grads(net, 2)
+        optimizer.step()
+    assert bits(model) == bits(twin)
+    assert copy.deepcopy(other).param_groups[1]["weight_decay"] == 0.5
 
 
 def test_hooks_see_states() -> None:
@@ -386,6 +411,16 @@ def test_parameters_that_were_moved_are_found() -> None:
     model[0].weight.data = model[0].weight.data.double()
     with pytest.raises(ValueError, match="parameter 'param0': dtype float64"):
         opt.step()
+
+
+def test_a_parameter_whose_strides_changed_is_found() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2, 2))
+    opt = Shampoo([weight], lr=0.1)
+    weight.data = weight.data.t()  # the same address
+    weight.grad = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(ValueError, match=r"'param0': its strides \(1, 2\)"):
+        opt.step()
+    assert not weight.any()
 
 
 def test_autograd_sees_that_a_step_wrote() -> None:
@@ -594,6 +629,21 @@ def test_gradients_of_another_dtype() -> None:
     twin[0].weight.grad = twin[0].weight.grad.bfloat16()
     with pytest.raises(ValueError, match="gradient of 'param0': .*pass grad_dtype=torch.bfloat16 to Shampoo"):
         other.step()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "f32", np.float32, torch.float32])
+def test_the_dtype_of_gradients_in_any_spelling(dtype: Any) -> None:
+    model, twin = make(), make()
+    opt, other = Shampoo(model.parameters(), grad_dtype=dtype), Shampoo(twin.parameters())
+    for net, optimizer in ((model, opt), (twin, other)):
+        fill_grads(net, 1)
+        optimizer.step()
+    assert bits(model) == bits(twin)
+
+
+def test_a_dtype_of_gradients_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="grad_dtype: dtype int32: float32, float64, float16 or bfloat16 is expected"):
+        Shampoo(make().parameters(), grad_dtype=torch.int32)
 
 
 @pytest.mark.parametrize("decay", ["coupled", "decoupled"])

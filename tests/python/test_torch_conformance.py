@@ -349,6 +349,27 @@ def test_step_hooks_run_in_order_and_change_arguments() -> None:
     assert seen == ["global pre", "pre", "closure", "post", "global post"]
 
 
+def test_hooks_run_once_around_the_step_of_a_subclass() -> None:
+    class Scheduled(Shampoo):
+        def step(self, closure: Any = None) -> Any:
+            seen.append("step")
+            return super().step(closure)
+
+    class Renamed(Shampoo):
+        pass
+
+    seen: list[str] = []
+    for kind, expected in ((Scheduled, ["pre", "step", "post"]), (Renamed, ["pre", "post"])):
+        model = make()
+        opt = kind(model.parameters())
+        opt.register_step_pre_hook(lambda *_: seen.append("pre"))
+        opt.register_step_post_hook(lambda *_: seen.append("post"))
+        for _ in range(2):
+            seen.clear()
+            train(model, opt, 1)
+            assert seen == expected
+
+
 def test_hooks_of_state_dicts() -> None:
     model = make()
     opt = Shampoo(model.parameters())
@@ -530,7 +551,8 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "lr None": (lambda: Shampoo([torch.ones(3)], lr=None), ValueError, "lr: None"),
     "momentum": (lambda: Shampoo([torch.ones(3)], momentum=1.5), ValueError, "key momentum: the value 1.5"),
     "weight decay": (lambda: Shampoo([torch.ones(3)], weight_decay=-0.1), ValueError, "key weight_decay"),
-    "betas": (lambda: Shampoo([torch.ones(3)], betas=(0.9, 0.99)), TypeError, "betas .* pass beta1 and beta2"),
+    "betas": (lambda: Shampoo([torch.ones(3)], betas=(0.9, 0.99)), TypeError, "betas .* pass beta1 and grafting_beta2"),
+    "eps": (lambda: Shampoo([torch.ones(3)], eps=1e-8), TypeError, "eps .* pass grafting_epsilon,"),
     "foreach": (lambda: Shampoo([torch.ones(3)], foreach=True), TypeError, "foreach .* leave it out"),
     "fused": (lambda: Shampoo([torch.ones(3)], fused=True), TypeError, "fused .* leave it out"),
     "capturable": (lambda: Shampoo([torch.ones(3)], capturable=True), TypeError, "capturable .* docs/cuda.md"),

@@ -3,6 +3,7 @@
 """Buffers of an optimizer: arrays of the caller, checked and kept alive, and bound to the library."""
 from __future__ import annotations
 
+import difflib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,9 @@ from .params import Described, flatten, is_array
 PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
 FIELDS = ("param", "grad", "out", "copy")
+
+#: An error lists the names of the parameters if there are at most this many.
+_FEW_NAMES = 8
 
 #: Of one role, one for each parameter.
 Views = list[_native.View | None]
@@ -67,9 +71,13 @@ class Buffers:
                     "gradients: the mapping is empty: expected the gradient of at least one parameter, by name; for "
                     "a parameter without a gradient pass None"
                 )
+            seen = set()
             for name, array in named:
                 if name not in self._index:
-                    raise ValueError(f"{ROLES[role]} of {name!r}: there is no parameter of this name")
+                    raise ValueError(f"{ROLES[role]} of {name!r}: {self._unknown_name(name)}")
+                if name in seen:
+                    raise ValueError(f"{ROLES[role]} of {name!r}: it is there twice, nested and by its full name")
+                seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
             if is_array(arrays):
@@ -85,6 +93,16 @@ class Buffers:
                 for k, array in enumerate(items)
             ],
         )
+
+    def _unknown_name(self, name: str) -> str:
+        nearest = difflib.get_close_matches(name, self._index, n=1)
+        if nearest:
+            hint = f"did you mean {nearest[0]!r}?"
+        elif len(self._index) <= _FEW_NAMES:
+            hint = f"expected one of {', '.join(map(repr, self._index))}"
+        else:
+            hint = "opt.plan.names has all names"
+        return f"there is no parameter of this name; {hint}"
 
     def refuse(self, views: list[Views], grads_alone: bool = False) -> list[Range]:
         """Refuse what a step must not write: read-only parameters, and memory that anything else is in, too.

@@ -3,6 +3,12 @@
 """Exceptions: one class for each status of the library, each also one of Python's own."""
 from __future__ import annotations
 
+import re
+
+#: Python's names of the number types of keys.
+PYTHON_TYPES = {"f64": "float", "i64": "int"}
+_ARTICLES = {"f64": "a", "i64": "an"}
+
 
 class Error(Exception):
     """What a call of the library failed with. ``status`` is its code, such as ``_native.SHAMPOO_E_STATE``."""
@@ -71,8 +77,19 @@ class InternalError(Error, SystemError):
 _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__()}
 
 
+def _with_python_types(text: str) -> str:
+    """Replace the library's name of a number type in the message about the value of a key."""
+    return re.sub(
+        r"^(key \w+: the value .* is not allowed: expected) (f64|i64), ",
+        lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}, ",
+        text,
+        flags=re.DOTALL,
+    )
+
+
 def from_status(status: int, text: str) -> Error:
     """Make the exception of a failed call; the native module calls it."""
+    text = _with_python_types(text)
     kind = _BY_STATUS.get(status)
     if kind is not None:
         return kind(text)

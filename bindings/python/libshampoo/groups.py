@@ -38,7 +38,7 @@ class Group(MutableMapping[str, Value]):
     def _using(self) -> AbstractContextManager[_native.shampoo_optimizer]:
         optimizer = self._optimizer()
         if optimizer is None:
-            raise StateError("the optimizer of this group is gone")
+            raise StateError("the optimizer of this group is gone; keep a reference to it")
         return optimizer._using()
 
     @property
@@ -79,5 +79,9 @@ class Group(MutableMapping[str, Value]):
         return len(KEYS)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency"))
-        return f"Group({count_text(len(self.names), 'parameter')}, {values}, ...)"
+        try:
+            shown = [f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency")]
+            values = ", ".join([*shown, "..."])
+        except StateError as error:  # gone, closed, or in use by another thread
+            values = str(error)
+        return f"Group({count_text(len(self.names), 'parameter')}, {values})"

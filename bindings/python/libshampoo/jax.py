@@ -3,18 +3,21 @@
 """Shampoo as a gradient transformation for JAX, in the manner of optax. docs/jax.md is the guide."""
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from .errors import InvalidError
 from .keys import KEYS, make_config, read_key
 from .keywords import Keywords
 from .params import Param
 from .plan import Plan
+from .text import count_text
 from .xla_call import Program, jax
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ __all__ = ["GradientTransformation", "Shampoo", "ShampooState", "plan", "shampoo
 
 #: Keys that cannot be passed to ``shampoo``, and what to use in their place.
 _REPLACED = {"lr": "learning_rate", "output": "the default: an update is what is to be added"}
+_LEARNING_RATE = "a number, a scalar array or a function of the step count"
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 _warned: set[str] = set()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -115,12 +119,20 @@ def _constants(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_learning_rate(rate: Any) -> Any:
-    """Return a learning rate that is a function, a number or an array of one element, and refuse anything else."""
+    """Return a learning rate that is a function, a number or an array of one element, and refuse anything else.
+
+    A number, and an array with a known value, must be in the range of the key lr.
+    """
     is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
     is_scalar = hasattr(rate, "dtype") and np.size(rate) == 1 and jnp.isrealobj(rate) and rate.dtype != bool
-    if callable(rate) or is_number or is_scalar:
-        return rate
-    raise TypeError(f"learning_rate: {rate!r}; expected a number, a scalar array or a function of the step count")
+    if not callable(rate) and not is_number and not is_scalar:
+        raise TypeError(f"learning_rate: {rate!r}; expected {_LEARNING_RATE}")
+    if not callable(rate) and not _is_traced(rate):
+        try:
+            make_config({"lr": float(np.asarray(rate).item())})
+        except InvalidError as error:
+            raise InvalidError(str(error).replace("key lr:", "learning_rate:", 1)) from None
+    return rate
 
 
 def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
@@ -141,12 +153,13 @@ def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
             continue
         reported.append(subtree)
         first = stacked_matrix[0]
-        by_name = f", or a function of the name: stack_dims=lambda name: name.startswith({subtree!r})"
+        # If other parameters are not stacked, stack_dims=1 would split them, too.
+        stack_dims = "1" if len(inside) == len(leaves) else f"lambda name: name.startswith({subtree!r})"
         text = (
             f"libshampoo.jax: the {len(inside)} parameters {f'under {subtree} ' if subtree else ''}look like "
             f"{layers} stacked layers, as jax.lax.scan and jax.vmap use them ({first.name} has shape "
             f"{tuple(first.array.shape)}), and are preconditioned across layers. Pass "
-            f"stack_dims=1{by_name if subtree else ''}. stack_dims=0 silences this warning"
+            f"stack_dims={stack_dims}. stack_dims=0 silences this warning"
         )
         if text not in _warned:
             warnings.warn(text, UserWarning, stacklevel=4)
@@ -214,17 +227,24 @@ class _Shampoo:
             stack_dims = operator.index(0 if wanted is None else wanted)
         except TypeError:
             raise TypeError(f"stack_dims: {wanted!r} for {name}; expected a number of dimensions") from None
-        array = jax.ShapeDtypeStruct(shape, dtype)
-        return Param(array, stack_dims=min(stack_dims, len(shape)), grad_dtype=grad, out_dtype=out)
+        if not 0 <= stack_dims <= len(shape):
+            raise ValueError(
+                f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected a "
+                f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function of the name"
+            )
+        return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims=stack_dims, grad_dtype=grad, out_dtype=out)
 
     def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
         """Return the learning rate of a step, and the number that it was configured with."""
         given = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
         configured = rate = _as_learning_rate(given)
-        if state is not None and not callable(self._learning_rate) and not _is_traced(given):
-            # float32, because a state may come from a process without float64.
-            unchanged = configured.astype(jnp.float32) == jnp.asarray(state.configured_learning_rate, jnp.float32)
-            rate = jnp.where(unchanged, _as_learning_rate(state.learning_rate), rate)
+        if state is not None:
+            last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
+            if not callable(self._learning_rate) and not _is_traced(given):
+                # float32, because a state may come from a process without float64.
+                rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
+            # A state keeps its dtypes, as jax.lax.scan requires.
+            rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
         return rate, jnp.copy(configured)  # two buffers, because one cannot be donated twice
 
     def init(self, params: Any) -> ShampooState:
@@ -278,9 +298,9 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 
 
 def _with_keys(function: _Function) -> _Function:
-    """Replace ``**keys`` in the signature by the keys, each with the default None.
+    """Replace ``**keys`` in the signature and the annotations by the keys, each with the default None.
 
-    ``optax.inject_hyperparams`` and interactive shells read this signature.
+    ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read them.
     """
     signature = inspect.signature(function)
     parameters = [param for param in signature.parameters.values() if param.kind is not param.VAR_KEYWORD]
@@ -292,9 +312,25 @@ def _with_keys(function: _Function) -> _Function:
             keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             parameters.append(keyword)
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {param.name: param.annotation for param in parameters}
+    function.__annotations__["return"] = signature.return_annotation
     return function
 
 
+def _with_learning_rate(function: _Function) -> _Function:
+    """Raise an error that names the argument if ``learning_rate`` is missing."""
+
+    @functools.wraps(function)
+    def checked(*args: Any, **keys: Any) -> Any:
+        if not args and "learning_rate" not in keys:
+            hint = "; lr is called learning_rate here" if "lr" in keys else ""
+            raise TypeError(f"shampoo: the argument learning_rate is missing; expected {_LEARNING_RATE}{hint}")
+        return function(*args, **keys)
+
+    return cast("_Function", checked)
+
+
+@_with_learning_rate
 @_with_keys
 def shampoo(
     learning_rate: Any,

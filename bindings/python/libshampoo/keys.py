@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _native
 from .dtypes import LONG_NAMES, name_of
+from .errors import PYTHON_TYPES
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ def help_text(name: str | None = None) -> str:
     for key in [KEYS[name]] if name is not None else KEYS.values():
         scope = "" if key.per_group else ", of the whole optimizer"
         changeable = ", can be changed between steps" if key.changeable else ""
-        lines.append(f"{key.name} = {key.default}    ({key.value_type}, {key.range}{scope}{changeable})")
+        value_type = PYTHON_TYPES.get(key.value_type, key.value_type)
+        lines.append(f"{key.name} = {key.default}    ({value_type}, {key.range}{scope}{changeable})")
         lines.append(f"    {key.doc}")
     return "\n".join(lines)
 

@@ -37,10 +37,18 @@ def _key_attribute(name: str) -> Any:
         return optimizer.param_groups[0][name]
 
     def put(optimizer: Optimizer, value: Any) -> None:
-        for group in optimizer.param_groups:
-            group[name] = value
+        groups = optimizer.param_groups
+        before = [group[name] for group in groups]
+        for number, group in enumerate(groups):
+            try:
+                group[name] = value
+            except Exception:
+                for changed, old in zip(groups[:number], before):
+                    changed[name] = old
+                raise
 
-    return property(get, put, doc=f"{KEYS[name].doc}\n\nThe value of the first group; setting it changes all groups.")
+    doc = f"{KEYS[name].doc}\n\nThe value of the first group. Setting it changes all groups or, on failure, none."
+    return property(get, put, doc=doc)
 
 
 class Optimizer:
@@ -57,10 +65,10 @@ class Optimizer:
     ----------
     params
         A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
-        with ``"params"`` and keys of their own. A mapping can be nested: the array ``params["layer"]["w"]`` has the
-        name "layer/w". Arrays are of NumPy or have DLPack, dense and row-major, of float32, float64, float16 or
-        bfloat16. ``Param`` adds information that an array does not have. Checkpoints identify parameters by their
-        names. Read-only arrays, such as those of JAX, need output="updates".
+        with ``"params"`` and keys of their own. A mapping can contain mappings, lists and tuples: the array
+        ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are of NumPy or have DLPack, dense and row-major,
+        of float32, float64, float16 or bfloat16. ``Param`` adds information that an array does not have. Checkpoints
+        identify parameters by their names. Read-only arrays, such as those of JAX, need output="updates".
     device
         "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
     comm, shard_comm

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 from . import _native
@@ -100,11 +100,20 @@ def _is_named(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
+def _is_sequence_of_arrays(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and not all(isinstance(element, Number) for element in item)  # not a shape
+
+
 def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the names and arrays of a mapping; those of mappings inside it have names such as "layer/weight"."""
+    """Yield the names and arrays of a mapping, which can contain other mappings, lists and tuples.
+
+    The name of an array consists of all keys and indices that lead to it, such as "layers/0/weight".
+    """
     for name, item in arrays.items():
         if not isinstance(name, str):
             raise TypeError(f"{what}: the name {name!r} is no string")
+        if _is_sequence_of_arrays(item):
+            item = {str(index): element for index, element in enumerate(item)}
         if isinstance(item, Mapping):
             yield from flatten(item, what, f"{prefix}{name}/")
         else:

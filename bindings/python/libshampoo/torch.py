@@ -3,6 +3,7 @@
 """Shampoo in the manner of torch.optim: parameters and gradients of PyTorch, stepped where they are."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,11 +15,12 @@ except ImportError as error:
     raise ImportError(message, name="torch") from error
 
 from .comm import Communicator
+from .dtypes import code_of
 from .errors import StateError
 from .keys import KEYS, make_config, read_key
 from .optimizer import Optimizer
 from .params import Param
-from .torch_state import Entries, States, cast, to_array
+from .torch_state import FLOATS, Entries, States, cast, to_array
 
 __all__ = ["ProcessGroupComm", "Shampoo"]
 
@@ -30,8 +32,8 @@ _NOT_HERE = {
     "fused": "leave it out: a step is always one call of the library",
     "capturable": "leave it out: on CUDA, docs/cuda.md describes steps in CUDA graphs",
     "differentiable": "leave it out: autograd cannot differentiate through a step of the library",
-    "betas": "pass beta1 and beta2",
-    "eps": "pass epsilon",
+    "betas": "pass beta1 and grafting_beta2, the decays of Adam; beta2 is the decay of the factor matrices",
+    "eps": "pass grafting_epsilon, the epsilon of Adam; epsilon is added to the factor matrices",
 }
 _CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_group]
 
@@ -72,8 +74,6 @@ def _memory(tensor: Any, what: str) -> Any:
                          "local_offset")  # fmt: skip
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(f"{what}: on device {tensor.device}; expected the CPU or CUDA")
-    if tensor.is_neg():
-        raise ValueError(f"{what}: a negated view; pass tensor.resolve_neg()")
     if not tensor.is_contiguous():
         raise ValueError(
             f"{what}: its strides {tuple(tensor.stride())} are not those of a contiguous tensor of shape "
@@ -107,6 +107,11 @@ def _plain(name: str, value: Any) -> Any:
     if name == "lr" and value is None:
         raise ValueError("lr: None; expected a number, or a tensor with one element")
     return value
+
+
+def _places(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return where the elements of each tensor are: the address of the first one, and the strides."""
+    return [(param.data_ptr(), param.stride()) for param in params]
 
 
 def _stream_of(device: Any) -> int:
@@ -183,7 +188,8 @@ class Shampoo(torch.optim.Optimizer):
     ) -> None:
         _refuse_options(keys, "Shampoo")
         self._given = {"lr": lr, **keys}
-        self._grad_dtype, self._threads = grad_dtype, threads
+        self._grad_dtype = None if grad_dtype is None else FLOATS[code_of(grad_dtype, "grad_dtype")]
+        self._threads = threads
         #: For each group, the keys that the library's optimizer was made with, and those that it uses now.
         self._made: list[dict[str, Any]] = []
         self._sent: list[dict[str, Any]] = []
@@ -238,7 +244,7 @@ class Shampoo(torch.optim.Optimizer):
             self.optimizer.close()
         self.optimizer = optimizer
         self._params, self._names, self._grad_dtypes, self._device = params, names, grad_dtypes, device
-        self._pointers = [param.data_ptr() for param in params]
+        self._places = _places(params)
         self._entries = Entries(optimizer, names, ranges, lambda: _stream_of(device))
         self._states = States(params, self._entries)
         self._sent = []
@@ -383,14 +389,14 @@ class Shampoo(torch.optim.Optimizer):
         if not stepped:
             return loss
         stream = _stream_of(self._device)
-        pointers = [param.data_ptr() for param in self._params]
-        if pointers != self._pointers:  # by param.data = ..., or a model that was moved
+        places = _places(self._params)
+        if places != self._places:  # by param.data = ..., or a model that was moved
             self.optimizer.bind(
                 params=[_memory(param, f"parameter {name!r}")
                         for name, param in zip(self._names, self._params, strict=True)],
                 stream=stream,
             )  # fmt: skip
-            self._pointers = pointers
+            self._places = places
         try:
             self.optimizer.step([self._grad(number) for number in range(len(self._params))], stream=stream)
         finally:
@@ -444,17 +450,23 @@ class Shampoo(torch.optim.Optimizer):
                 )
         if [len(group["params"]) for group in saved_groups] != [len(group["params"]) for group in self.param_groups]:
             raise ValueError("state: its groups have other numbers of parameters than those of the optimizer")
-        for number, (group, sent) in enumerate(zip(saved_groups, self._sent, strict=True)):
+        for number, (group, known) in enumerate(zip(saved_groups, self.optimizer.param_groups, strict=True)):
+            changeable = {}
             for name, value in group.items():
-                if name in sent and not KEYS[name].changeable and value != sent[name]:
+                if name not in KEYS:
+                    continue
+                if KEYS[name].changeable:
+                    changeable[name] = _plain(name, value)
+                elif value != known[name]:
                     raise ValueError(f"state of group {number}: key {name} is {value!r}, and the optimizer has "
-                                     f"{sent[name]!r}, which is fixed")  # fmt: skip
+                                     f"{known[name]!r}, which is fixed")  # fmt: skip
+            make_config(changeable)  # refuses a value that the next step could not use
         numbers = [number for group in saved_groups for number in group["params"]]
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = self._entries.read_unowned()
         for position, number in enumerate(numbers):
-            known = self._entries.by_param[position]
+            entries = self._entries.by_param[position]
             for name, value in given["state"].get(number, {}).items():
-                entry = known.get(name)
+                entry = entries.get(name)
                 key = entry.key if entry is not None else f"{self._names[position]}/{name}"
                 array = cast(value, entry) if entry is not None else value
                 if key in values and values[key] != array:
@@ -488,6 +500,17 @@ class Shampoo(torch.optim.Optimizer):
             self._make(entries={key: to_array(value) for key, value in entries.items()})
 
 
+_step = Shampoo.step
+_step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
+
+
+@functools.wraps(_step)
+def _step_once(self: Shampoo, *args: Any, **kwargs: Any) -> Any:
+    # PyTorch runs the hooks around the step of a subclass; they must not run again when it calls this one.
+    is_outermost = type(self).step is Shampoo.step
+    return (_step_with_hooks if is_outermost else _step)(self, *args, **kwargs)
+
+
 # All of it is one opaque call for torch.compile, with PyTorch's hooks around it.
-Shampoo.step = torch.compiler.disable(torch.optim.Optimizer.profile_hook_step(Shampoo.step))  # type: ignore[method-assign]
+Shampoo.step = torch.compiler.disable(_step_once)  # type: ignore[method-assign]
 Shampoo.step.hooked = True

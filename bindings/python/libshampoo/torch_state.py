@@ -13,7 +13,7 @@ from .dtypes import numpy_dtype
 from .optimizer import Optimizer
 from .state import Entry, check_entry, entries, read_entry, write_entry
 
-_FLOATS = {
+FLOATS = {
     _native.SHAMPOO_F32: torch.float32,
     _native.SHAMPOO_F64: torch.float64,
     _native.SHAMPOO_F16: torch.float16,
@@ -40,7 +40,7 @@ def to_array(value: Any) -> Any:
 
 def cast(value: Any, entry: Entry) -> Any:
     """Return a value as an array; a floating-point tensor in the dtype of its entry, as PyTorch's optimizers do."""
-    wanted = _FLOATS.get(entry.dtype)
+    wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
         if not torch.equal(result.isfinite(), value.isfinite()):
@@ -70,18 +70,22 @@ class Entries:
     """
 
     def __init__(
-        self, optimizer: Optimizer, names: Sequence[str], groups: Sequence[Iterable[int]], stream: Callable[[], int]
+        self, optimizer: Optimizer, names: Sequence[str], groups: Sequence[Sequence[int]], stream: Callable[[], int]
     ) -> None:
         self._optimizer, self._stream = optimizer, stream
         self.by_param: list[dict[str, Entry]] = [{} for _ in names]
+        self._unowned: list[Entry] = []  # of groups without parameters
         numbers = {name: number for number, name in enumerate(names)}
         with optimizer._using() as handle:
             found = list(entries(handle))
         for entry in found:  # "group.0/step"
             owner, *rest = entry.key.rsplit("/", 2)
             if len(rest) == 1:
-                for number in groups[int(owner.rpartition(".")[2])]:
+                group = groups[int(owner.rpartition(".")[2])]
+                for number in group:
                     self.by_param[number][rest[0]] = entry
+                if len(group) == 0:
+                    self._unowned.append(entry)
         for entry in found:  # "layer.weight/0/factor.0"; the name of the parameter may contain slashes
             owner, *rest = entry.key.rsplit("/", 2)
             if len(rest) == 2:
@@ -96,6 +100,11 @@ class Entries:
     def read_all(self, number: int) -> dict[str, Any]:
         """Copy all entries of a parameter into tensors."""
         return {name: self.read(number, name) for name in self.by_param[number]}
+
+    def read_unowned(self) -> dict[str, Any]:
+        """Copy the entries that belong to no parameter into arrays, by their keys."""
+        with self._optimizer._using() as handle:
+            return {entry.key: read_entry(handle, entry, self._stream()) for entry in self._unowned}
 
     def write(self, number: int, values: Mapping[str, Any]) -> None:
         """Write some entries of a parameter, after all of them have been checked."""

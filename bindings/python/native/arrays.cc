@@ -173,6 +173,16 @@ PyObject* Detached(PyObject* array) {
   return is ? PyObject_CallMethod(array, "detach", nullptr) : Py_NewRef(array);
 }
 
+// Whether the array is a view of PyTorch whose elements are the negated elements of its memory. Its DLPack has the
+// memory without a sign.
+bool IsNegated(PyObject* array) {
+  if (PyObject_HasAttrString(array, "is_neg") == 0) return false;
+  PyObject* const found = PyObject_CallMethod(array, "is_neg", nullptr);
+  Py_XDECREF(found);
+  PyErr_Clear();
+  return found == Py_True;
+}
+
 // Reads (type, id) from __dlpack_device__. Paddle gives None as the id of the CPU.
 bool ReadDevice(PyObject* array, const char* what, int* type, int* id) {
   PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
@@ -194,6 +204,10 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
   if (!ReadDevice(array, what, &type, &id)) return false;
   if (type != dlpack::kCpu && type != dlpack::kCuda && type != dlpack::kCudaHost) {
     PyErr_Format(PyExc_ValueError, "%s: on a device of type %d of DLPack: the CPU or CUDA is expected", what, type);
+    return false;
+  }
+  if (IsNegated(array)) {
+    PyErr_Format(PyExc_ValueError, "%s: a negated view; pass tensor.resolve_neg()", what);
     return false;
   }
   PyObject* const detached = Detached(array);

@@ -83,13 +83,20 @@ PyObject* Bytes(PyObject* self, void* /*closure*/) {
 enum Role { kParam, kGrad, kOut, kCopy };
 
 bool WrongDtype(const View& view, const char* what, int dtype, int role) {
-  static const char* const keywords[] = {nullptr, "grad_dtype", "out_dtype", "copy_dtype"};
-  const char* const name = NameOf(view.dtype);
+  static const char* const keywords[] = {nullptr, nullptr, "out_dtype", "copy_dtype"};
+  const char* const given = NameOf(view.dtype);
+  const char* const expected = NameOf(dtype);
   if (role == kParam) {
-    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, name, NameOf(dtype));
+    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, given, expected);
+  } else if (role == kGrad) {
+    PyErr_Format(
+        PyExc_ValueError,
+        "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with grad_dtype=\"%s\", or convert "
+        "the gradient: grad.astype(%s%s)",
+        what, given, expected, given, given, dtype == SHAMPOO_BF16 ? "ml_dtypes." : "numpy.", expected);
   } else {
     PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with %s=\"%s\"",
-                 what, name, NameOf(dtype), name, keywords[role], name);
+                 what, given, expected, given, keywords[role], given);
   }
   return false;
 }

@@ -1,6 +1,6 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host in C89 that knows the headers alone: it loads the library, which is its argument, takes the table, and follows
+/* A host in C89 that uses the headers only: it loads the library, which is its argument, takes the table, and follows
  * the gradient of half the squared norm of a 4x3 matrix. */
 #include <dlfcn.h>
 #include <shampoo/api.h>
@@ -14,6 +14,9 @@
       return 1;                          \
     }                                    \
   } while (0)
+
+/* The host exports a function with the name of one of the library. The table must not refer to it. */
+int32_t shampoo_version(void) { return -1; }
 
 static int train(const shampoo_api* api) {
   float weight[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, gradient[12];
@@ -55,6 +58,7 @@ int main(int argc, char** argv) {
   if (library == NULL || (found = dlsym(library, "shampoo_get_api")) == NULL) return puts(dlerror()), 2;
   memcpy(&get_api, &found, sizeof found);
   api = get_api();
+  if (api->version() == shampoo_version()) return puts("the table has a function of the host"), 1;
   if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR) return puts("another version"), 2;
   /* It may be closed: the library stays mapped. */
   dlclose(library);

@@ -81,7 +81,8 @@ TEST_CASE("the names that other optimizers have for a key lead to it") {
               {"learning_rate", "it is lr"});
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "eps", 1), SHAMPOO_E_INVALID,
               {"it is grafting_epsilon (of the grafted method) or epsilon (of the inverse roots) here"});
-  CHECK_ERROR(shampoo_config_set_str(config.get(), "betas", "1"), SHAMPOO_E_INVALID, {"betas", "beta1 and beta2"});
+  CHECK_ERROR(shampoo_config_set_str(config.get(), "betas", "1"), SHAMPOO_E_INVALID,
+              {"betas", "beta1, and grafting_beta2"});
 }
 
 }  // namespace

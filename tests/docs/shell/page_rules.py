@@ -1,6 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What each page needs before it, and what of it is run otherwise than it stands there, and why. As little as can be."""
+"""What each page needs before it, and the few commands that are not run as they stand there, each with its reason."""
+import sysconfig
 from pathlib import Path
 
 from shell.rules import Edit, Ends, Instead, Page, Skip, Then
@@ -8,6 +9,7 @@ from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
 WHY_77 = "a machine of tests may have no GPU: then the program says so"
+NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # of printf's %g; not "nan" or "inf"
 
 
 def nccl(machine):
@@ -23,8 +25,17 @@ def nccl(machine):
     return str(folder)
 
 
-#: What stands for a folder of the reader's in a page.
-WHERE = {"/where/shampoo/is": lambda machine: str(machine.home / "shampoo"), "/where/nccl/is": nccl}
+def jaxlib_headers(_):
+    """Returns the folder of jaxlib's headers, which exists if jax is installed for the interpreter of the tests."""
+    return str(Path(sysconfig.get_path("platlib"), "jaxlib/include"))
+
+
+#: The placeholders for folders of the reader, and the folder that replaces each of them.
+WHERE = {
+    "/where/shampoo/is": lambda machine: str(machine.home / "shampoo"),
+    "/where/nccl/is": nccl,
+    "/path/to/jaxlib/include": jaxlib_headers,
+}
 
 #: For every page; these may find nothing.
 COMMON = (
@@ -39,14 +50,19 @@ def needs_installed(**options):
 
 # scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
-# pip calls the compiler by a longer name, by which ccache does not know it.
-PIP = "export CC=cc CXX=c++"
+# Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. Without a CMake cache,
+# options that another page has passed to pip do not remain set.
+PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
+
+# What the reader of docs/rust.md writes into the new program.
+RUST_PROGRAM = r"""sed -n '/^```rust$/,/^```$/{/^```/!p;/^```$/q}' ../docs/rust.md >src/main.rs
+sed -n '/^```toml$/,/^```$/{/^libshampoo/p}' ../docs/rust.md | sed "s|/where/libshampoo/is|$(dirname "$PWD")|" >>Cargo.toml"""
 
 PAGES = {
     "README.md": Page(program="program.c", rules=(
         Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "it is what runs this test"),
         Instead(r"pip install \.", "test -e pyproject.toml", "docs/python.md runs it"),
-        Ends(r"^\./program", (0,), r"^w = \(-?[0-9.e-]+, -?[0-9.e-]+\)$", "the program prints w"),
+        Ends(r"^\./program", (0,), rf"^w = \({NUMBER}, {NUMBER}; {NUMBER}, {NUMBER}\)$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
         Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
@@ -72,10 +88,13 @@ rm -rf checkpoints other && cp -r examples/c_mpi/saved checkpoints
 mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/digits.bin --checkpoint other --stop-after 2 >/dev/null""",
         rules=(Ends(r"shampoo-ckpt diff", (1,), r"^different: [0-9]+ of", "the two were saved at different steps"),),
     ),
-    "docs/java.md": Page(wants=("java",), rules=(
+    "docs/java.md": Page(wants=("java",), before="sed -n '/^import io/,/^}$/p;/^}$/q' docs/java.md >Minimize.java", rules=(
+        Ends(r"^java -cp", (0,), r"^w = \(-?[0-9.E-]+, -?[0-9.E-]+\)$", "the program prints w"),
         Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would fetch a plugin"),
     )),
-    "docs/jax.md": Page(wants=("python",), before=PIP),
+    "docs/jax.md": Page(wants=("python",), before=PIP, rules=(
+        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package contains the module"),
+    )),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
         Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024", "--shapes 512x256,256 --block 64,128 --min-runs 1", "the same"),
@@ -91,12 +110,18 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
         Instead(r"--seeds 5", "--seeds 1 --only parabola", "an hour becomes a second"),
         Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
+        Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "minutes become a second"),
+        Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
         Instead(r"--count 20000", "--count 200", "the whole table is the test roots.random"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
                 "roots of order 2048 take a quarter of an hour"),
+    )),
+    "docs/rust.md": Page(wants=("rust",), rules=(
+        Then(r"^cargo new", RUST_PROGRAM, "the page says to edit these files"),
+        Ends(r"^cargo run", (0,), r"^w = \[-?[0-9.e-]+, -?[0-9.e-]+\]$", "the program prints w"),
     )),
     "examples/c_conv/README.md": needs_installed(),
     "examples/c_dlopen/README.md": needs_installed(),

@@ -60,9 +60,10 @@ def make_script(root: Path, path: str, where: Dict[str, str], have: Iterable[str
         text = command.text
         for placeholder, folder in where.items():
             text = text.replace(placeholder, folder)
-        if "/where/" in text:
-            left = re.search(r"/where/[\w/]*", text).group()
-            problems.append(f"{path}:{command.line}: no folder is known for {left}: add it to WHERE in shell/page_rules.py")
+        left = re.search(r"/(where|path/to)/[\w/]*", text)
+        if left:
+            place = f"{path}:{command.line}"
+            problems.append(f"{place}: no folder replaces {left.group()}: add it to WHERE in shell/page_rules.py")
         lines += step(f"{path}:{command.line}", rules.apply(text))
     problems += [f"{path}: this rule finds nothing, mend it or take it out: {rule}" for rule in page.rules if rule not in rules.used]
     if not count:

@@ -20,44 +20,77 @@ import org.junit.jupiter.api.io.TempDir;
 class DocsTest {
   @TempDir Path folder;
 
-  /** Blocks of imports come first; blocks of methods stand in the class; all others are its main. */
-  private static String program() throws IOException {
+  private static final String JAR = System.getProperty("shampoo.jar");
+
+  private static List<String> blocks() throws IOException {
     String page = Files.readString(Path.of(System.getProperty("shampoo.source"), "docs", "java.md"));
-    Matcher blocks = Pattern.compile("^```java\n(.*?)^```", Pattern.DOTALL | Pattern.MULTILINE).matcher(page);
+    Matcher matcher = Pattern.compile("^```java\n(.*?)^```", Pattern.DOTALL | Pattern.MULTILINE).matcher(page);
+    List<String> found = new ArrayList<>();
+    while (matcher.find()) found.add(matcher.group(1));
+    assertTrue(found.size() >= 10, found.size() + " blocks");
+    return found;
+  }
+
+  /** Whether a block is a program of its own. */
+  private static boolean isWhole(String block) {
+    return block.contains("public static void main(");
+  }
+
+  /** The program of all other blocks: those of imports come first, those of methods stand in the class, the rest is its main. */
+  private static String guide() throws IOException {
     StringBuilder imports = new StringBuilder();
     StringBuilder methods = new StringBuilder();
     StringBuilder main = new StringBuilder();
-    int count = 0;
-    while (blocks.find()) {
-      String block = blocks.group(1);
+    for (String block : blocks()) {
+      if (isWhole(block)) continue;
       (block.startsWith("import") ? imports : block.startsWith("static") ? methods : main).append(block);
-      ++count;
     }
-    assertTrue(count >= 10, count + " blocks");
     return imports + "public final class Guide {\n" + methods + "public static void main(String[] args) throws Exception {\n"
         + main + "}\n}\n";
   }
 
-  @Test
-  void theGuideRuns() throws Exception {
-    Path source = folder.resolve("Guide.java");
-    Files.writeString(source, program());
-    String jar = System.getProperty("shampoo.jar");
+  private void compile(String name, String program) throws IOException {
+    Path source = folder.resolve(name + ".java");
+    Files.writeString(source, program);
     String[] options = {
-      "--release", "17", "-Xlint:all", "-Werror", "-cp", jar, "-d", folder.toString(), source.toString()
+      "--release", "17", "-Xlint:all", "-Werror", "-cp", JAR, "-d", folder.toString(), source.toString()
     };
     assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, options));
-    // As a user would run it, and with the jar on the module path, which no other test has.
+  }
+
+  private String run(String name, List<String> paths) throws Exception {
     String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
-    for (List<String> paths :
-        List.of(List.of("-cp", folder + ":" + jar), List.of("-p", jar, "--add-modules", "io.github.libshampoo", "-cp", folder.toString()))) {
-      List<String> command = new ArrayList<>(List.of(java, "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
-      command.addAll(paths);
-      command.add("Guide");
-      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-      String told = new String(process.getInputStream().readAllBytes());
-      assertEquals(0, process.waitFor(), told);
-      assertTrue(told.contains("bias"), told);
+    List<String> command = new ArrayList<>(List.of(java, "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+    command.addAll(paths);
+    command.add(name);
+    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+    String output = new String(process.getInputStream().readAllBytes());
+    assertEquals(0, process.waitFor(), output);
+    return output;
+  }
+
+  @Test
+  void theGuideRuns() throws Exception {
+    compile("Guide", guide());
+    // As a user would run it, and with the jar on the module path, which no other test has.
+    List<String> modules = List.of("-p", JAR, "--add-modules", "io.github.libshampoo", "-cp", folder.toString());
+    for (List<String> paths : List.of(List.of("-cp", folder + ":" + JAR), modules)) {
+      String output = run("Guide", paths);
+      assertTrue(output.contains("bias"), output);
+    }
+  }
+
+  @Test
+  void theFirstProgramPrintsValuesNear0() throws Exception {
+    List<String> programs = new ArrayList<>(blocks());
+    programs.removeIf(block -> !isWhole(block));
+    assertEquals(1, programs.size());
+    compile("Minimize", programs.get(0));
+    String output = run("Minimize", List.of("-cp", folder + ":" + JAR));
+    Matcher values = Pattern.compile("w = \\((.+), (.+)\\)\n").matcher(output);
+    assertTrue(values.matches(), output);
+    for (int index : new int[] {1, 2}) {
+      assertTrue(Math.abs(Double.parseDouble(values.group(index))) < 0.1, output);
     }
   }
 }
