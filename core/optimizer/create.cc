@@ -5,7 +5,7 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/host_memory.h"
-#include "core/backend/cuda/device_memory.h"
+#include "core/backend/cuda/device_state_memory.h"
 #include "core/base/amount.h"
 #include "core/base/caught.h"
 #include "core/base/log.h"

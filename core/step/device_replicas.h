@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "core/backend/cuda/device_memory.h"
-#include "core/backend/cuda/engine.h"
+#include "core/backend/cuda/device_engine.h"
+#include "core/backend/cuda/device_state_memory.h"
 #include "core/comm/round.h"
 #include "core/step/replica_inputs.h"
 #include "core/step/step_strategy.h"

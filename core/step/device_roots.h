@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/backend/cuda/device_memory.h"
+#include "core/backend/cuda/device_state_memory.h"
 #include "core/backend/cuda/interface.h"
 #include "core/roots/root.h"
 #include "core/rules/schedule.h"

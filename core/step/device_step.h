@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/backend/cuda/device_memory.h"
-#include "core/backend/cuda/engine.h"
+#include "core/backend/cuda/device_engine.h"
+#include "core/backend/cuda/device_state_memory.h"
 #include "core/rules/schedule.h"
 #include "core/step/device_replicas.h"
 #include "core/step/step_strategy.h"

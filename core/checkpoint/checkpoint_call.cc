@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/checkpoint/call.h"
+#include "core/checkpoint/checkpoint_call.h"
 
 #include <algorithm>
 #include <set>

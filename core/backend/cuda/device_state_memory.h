@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/cuda/engine.h"
+#include "core/backend/cuda/device_engine.h"
 #include "core/comm/communicator.h"
 #include "core/state/state_memory.h"
 
