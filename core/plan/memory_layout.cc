@@ -4,6 +4,7 @@
 
 #include "core/base/at.h"
 #include "core/base/round_up.h"
+#include "core/plan/block_states.h"
 
 namespace shampoo {
 
@@ -67,18 +68,10 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
 }
 
 void PlaceBlock(int64_t offset, Block* block) {
-  auto move = [offset](StateSlot* slot) {
-    if (slot->present()) slot->offset += offset;
-  };
   block->state_offset += offset;
-  for (int k = 0; k < block->factor_count(); ++k) {
-    move(&At(block->factor, k));
-    move(&At(block->inverse, k));
-    move(&At(block->snapshot, k));
-  }
-  for (StateSlot* slot :
-       {&block->snapshot_step, &block->diagonal, &block->filtered_grad, &block->grafting, &block->momentum})
-    move(slot);
+  ForEachState(block, [offset](const BlockState& state) {
+    if (state.slot->present()) state.slot->offset += offset;
+  });
 }
 
 }  // namespace shampoo
