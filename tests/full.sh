@@ -31,7 +31,7 @@ source tests/fuzz/run.sh
 {
   sed '/^<!-- result -->$/q' docs/verification.md
   printf '\nDate: %s. Commit: %s%s. Processor: %s, %s cores.\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD)" \
-    "$(git diff --quiet HEAD -- core capi tests cmake examples || printf ' with uncommitted changes')" \
+    "$(git diff --quiet HEAD -- core capi tests tools cmake examples || printf ' with uncommitted changes')" \
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
   printf '| stage | passed | failed |\n|---|---|---|\n%s' "$table"
   printf '| **all** | **%d** | **%d** |\n' "$passed" "$failed"

@@ -22,7 +22,7 @@ esac
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
   doctest-dev nlohmann-json3-dev libxxhash-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-venv python3-dev python3-mpi4py swig
-  clang abigail-tools valgrind locales clang-format doxygen
+  clang universal-ctags abigail-tools valgrind locales clang-format doxygen
   openjdk-17-jdk-headless junit5 cargo rustc rustfmt rust-clippy)
 if $full; then
   packages+=(libbenchmark-dev python3-mpmath clang-tidy libclang-rt-14-dev debootstrap lintian file dpkg-dev g++-aarch64-linux-gnu qemu-user-static)

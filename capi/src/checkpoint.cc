@@ -13,7 +13,7 @@ namespace {
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                      void* stream, Run&& run) {
-  std::vector<Optimizer*> optimizers;
+  std::vector<OptimizerState*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
   call.given = Caught([&]() -> Status {
@@ -21,7 +21,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
     if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
     for (int32_t i = 0; i < count; ++i) {
       if (opts[i] == nullptr) return Invalid("opts[", i, "] is NULL: expected an optimizer");
-      optimizers.push_back(opts[i]->optimizer.get());
+      optimizers.push_back(&opts[i]->optimizer->state());
     }
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(directory, "directory"));
     if (*directory == '\0') return Invalid("directory is empty: expected the path of a directory");

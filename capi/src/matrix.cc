@@ -3,7 +3,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 #include "core/roots/inverse_root.h"
 
 using shampoo::Guard;

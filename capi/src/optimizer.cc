@@ -31,11 +31,6 @@ Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void 
   return {};
 }
 
-Status CheckStream(bool on_device, const void* stream) {
-  if (on_device || stream == nullptr) return {};
-  return Invalid("stream is not NULL: on the CPU there is none, and calls return when they are done");
-}
-
 Status CheckDevice(const shampoo_optimizer_desc& desc) {
   if (desc.device_type == SHAMPOO_CUDA) return {};  // of which there may be many
   if (desc.device_type != SHAMPOO_CPU) {
@@ -44,7 +39,8 @@ Status CheckDevice(const shampoo_optimizer_desc& desc) {
   }
   if (desc.device_id != 0)
     return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
-  return CheckStream(false, desc.stream);
+  if (desc.stream == nullptr) return {};
+  return Invalid("desc.stream is not NULL: on the CPU there is none, and calls return when they are done");
 }
 
 }  // namespace
@@ -138,11 +134,13 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
 
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
                                              const void* value) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.BindScalar(group, key, dtype, value); });
+  return With(opt, [&](shampoo::Optimizer& optimizer) {
+    return optimizer.state().hyper_parameters().Bind(group, key, dtype, value);
+  });
 }
 
 shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* state_in, void* state_out) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.BindState(state_in, state_out); });
+  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.state().Bind(state_in, state_out); });
 }
 
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value) {
@@ -153,20 +151,20 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(value_out, "value_out"));
-    return opt->optimizer->Get(group, key, value_out);
+    return opt->optimizer->state().hyper_parameters().Get(group, key, value_out);
   });
 }
 
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
   return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
-    return optimizer.Step(shampoo::CheckStream(optimizer.on_device(), stream), stream);
+    return optimizer.Step(optimizer.state().memory().CheckStream(stream), stream);
   });
 }
 
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out) {
   return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     int64_t failed = 0;
-    Status status = optimizer.StatusOfSteps(wait != 0, &failed);
+    Status status = optimizer.ReportSteps(wait != 0, &failed);
     if (step_out != nullptr) *step_out = failed;
     return status;
   });

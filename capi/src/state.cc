@@ -5,14 +5,14 @@
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
+#include "core/state/elements.h"
 
 namespace shampoo {
 namespace {
 
 Status CheckTransfer(const Optimizer& optimizer, int32_t device_type, const void* stream) {
-  SHAMPOO_RETURN_IF_ERROR(optimizer.CheckMemoryType(static_cast<DeviceType>(device_type)));
-  if (stream == nullptr || optimizer.on_device()) return {};
-  return Invalid("stream is not NULL: on the CPU there is none");
+  SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(static_cast<DeviceType>(device_type)));
+  return optimizer.state().memory().CheckStream(stream);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(count_out, "count_out"));
-    *count_out = static_cast<int64_t>(opt->optimizer->entries().size());
+    *count_out = static_cast<int64_t>(opt->optimizer->state().entries().size());
     return {};
   });
 }
@@ -35,7 +35,7 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
     const shampoo::StateEntry* found = nullptr;
-    SHAMPOO_RETURN_IF_ERROR(opt->optimizer->EntryAt(index, &found));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::FindEntry(opt->optimizer->state(), index, &found));
     shampoo_state_entry own = SHAMPOO_STATE_ENTRY_INIT;
     own.key = found->key.c_str();
     std::copy(found->shape.dims.begin(), found->shape.dims.end(), own.shape);
@@ -58,8 +58,8 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(dst, "dst"));
         SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, dst_device_type, stream));
-        const auto memory = static_cast<shampoo::DeviceType>(dst_device_type);
-        return opt->optimizer->ReadState(index, first, count, dst, dst_bytes, memory, stream);
+        return shampoo::ReadElements(&opt->optimizer->state(), {index, first, count}, dst, dst_bytes,
+                                     {static_cast<shampoo::DeviceType>(dst_device_type), stream});
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }
@@ -71,8 +71,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(src, "src"));
         SHAMPOO_RETURN_IF_ERROR(shampoo::CheckTransfer(*opt->optimizer, src_device_type, stream));
-        const auto memory = static_cast<shampoo::DeviceType>(src_device_type);
-        return opt->optimizer->WriteState(index, first, count, src, src_bytes, memory, stream);
+        return shampoo::WriteElements(&opt->optimizer->state(), {index, first, count}, src, src_bytes,
+                                      {static_cast<shampoo::DeviceType>(src_device_type), stream});
       },
       opt == nullptr ? nullptr : &opt->last_error);
 }

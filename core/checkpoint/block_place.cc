@@ -30,7 +30,7 @@ std::vector<std::pair<int64_t, int64_t>> RunsOf(const BlockPlace& place, const D
 BlockPlace BlockPlace::Of(const ParamDesc& desc, const Block& block) {
   const int64_t elements = desc.shape.Product();
   return {block.shape, block.tensor_stride, block.tensor_offset,
-          block.piece_of_shard ? Region::Of(desc) : Region::Stretch(0, elements, elements)};
+          block.piece_of_shard ? Region::Of(desc) : Region::Interval(0, elements, elements)};
 }
 
 int64_t BlockPlace::first() const {

@@ -7,8 +7,8 @@
 
 #include "core/base/status.h"
 #include "core/plan/block.h"
-#include "core/plan/region.h"
-#include "core/plan/runs.h"
+#include "core/plan/shape.h"
+#include "core/plan/shard_layout.h"
 
 namespace shampoo {
 
@@ -24,7 +24,7 @@ struct BlockPlace {
   static BlockPlace Of(const ParamDesc& desc, const Block& block);
 
   int64_t elements() const { return shape.Product(); }
-  bool is_whole() const { return piece.is_stretch() && piece.extent == piece.shape; }
+  bool is_whole() const { return piece.is_interval() && piece.extent == piece.shape; }
   // Of its first element in the flattened parameter. No two blocks of a checkpoint have the same.
   int64_t first() const;
   // Whether what was read from a file is a block of a parameter of so many elements; the functions here take no other.

@@ -11,10 +11,11 @@
 
 namespace shampoo {
 
-StoredGroup DescribeGroup(const Optimizer& optimizer, int group) {
-  StoredGroup described{optimizer.StepsOf(group), {}};
-  const Settings& settings = optimizer.SettingsOf(group);
-  for (const auto& [name, text] : optimizer.plan().keys[static_cast<size_t>(group)]) {
+StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group) {
+  StoredGroup described;
+  const auto g = static_cast<size_t>(group);
+  const Settings& settings = optimizer.hyper_parameters().settings(g);
+  for (const auto& [name, text] : optimizer.plan().keys[g]) {
     const Key* const key = FindKey(name);
     // Those of the whole optimizer say how it works, and not what it computes.
     if (key->scope == Scope::kOptimizer) continue;
@@ -23,25 +24,30 @@ StoredGroup DescribeGroup(const Optimizer& optimizer, int group) {
   return described;
 }
 
-StoredParam DescribeParam(const Optimizer& optimizer, size_t param) {
+namespace {
+
+StoredParam DescribeParam(const OptimizerState& optimizer, size_t param) {
   const ParamDesc& desc = optimizer.plan().params[param].desc;
   return {desc.name, desc.shape, desc.param_dtype, desc.group};
 }
 
-std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number) {
-  std::vector<std::string> texts;
-  const auto add = [&](const char* what, const std::string& told) {
-    texts.push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", told, "}"));
+}  // namespace
+
+Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts) {
+  const auto add = [&](const char* what, const std::string& description) {
+    texts->push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", description, "}"));
   };
   // Shards may be without elements of a parameter, and then its group may make no steps there.
   const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
-    add("group", TextOf(DescribeGroup(optimizer, static_cast<int>(g))));
+    StoredGroup group = DescribeHyperParameters(optimizer, static_cast<int>(g));
+    SHAMPOO_RETURN_IF_ERROR(optimizer.ReadSteps(g, &group.step));
+    add("group", TextOf(group));
   }
   for (size_t p = 0; p < params.size(); ++p) {
     add(params[p].elements > 0 ? "param" : "empty_param", TextOf(DescribeParam(optimizer, p)));
   }
-  return texts;
+  return {};
 }
 
 void Descriptions::Add(int rank, const std::string& text) {

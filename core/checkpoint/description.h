@@ -10,19 +10,17 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/index.h"
-#include "core/optimizer/optimizer.h"
+#include "core/state/optimizer_state.h"
 
 namespace shampoo {
 
 // What an index says of an optimizer, but for its blocks: the same on all ranks that have the same parameters.
 
-// Step and hyper-parameters of a group, as they are in force.
-StoredGroup DescribeGroup(const Optimizer& optimizer, int group);
-// group: its number in the optimizer.
-StoredParam DescribeParam(const Optimizer& optimizer, size_t param);
+// Returns the hyper-parameters of a group that are in force; the step is left 0.
+StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// One text for each group, then for each parameter, that names the optimizer by its number on its rank.
-std::vector<std::string> DescriptionTexts(const Optimizer& optimizer, int number);
+// Appends one text for each group, then one for each parameter, with the number of the optimizer on its rank.
+Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
 // Makes one list of groups and one of parameters from the texts of all ranks.
 class Descriptions {

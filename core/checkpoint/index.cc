@@ -10,7 +10,7 @@
 #include "core/checkpoint/json.h"
 #include "core/checkpoint/safetensors.h"
 #include "core/checkpoint/stored_text.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 namespace shampoo {
 namespace {
@@ -114,7 +114,7 @@ class IndexParser {
   static Status ParsePlace(const Json& member, const StoredParam& param, BlockPlace* place) {
     Shape stride;
     const int64_t elements = param.elements();
-    place->piece = Region::Stretch(0, elements, elements);
+    place->piece = Region::Interval(0, elements, elements);
     const Json* const piece = member.Find("piece");
     if (piece != nullptr &&
         (!Get(*piece, "shape", &place->piece.shape) || !Get(*piece, "offset", &place->piece.offset) ||

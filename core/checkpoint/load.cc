@@ -14,7 +14,6 @@
 #include "core/checkpoint/ranks.h"
 #include "core/checkpoint/recut.h"
 #include "core/checkpoint/states_reader.h"
-#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 namespace {
@@ -22,15 +21,15 @@ namespace {
 // The states of optimizers before a load, to go back to.
 class Before {
  public:
-  explicit Before(std::span<Optimizer* const> optimizers) : optimizers_(optimizers) {
+  explicit Before(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
     int64_t bytes = 0;
-    for (const Optimizer* optimizer : optimizers) {
+    for (const OptimizerState* optimizer : optimizers) {
       initial_.push_back(optimizer->is_initial());
       if (!initial_.back()) bytes += optimizer->plan().state_bytes();
     }
     constexpr int64_t kMostKept = int64_t{24} << 20;
     keeps_ = bytes <= kMostKept;
-    for (const Optimizer* optimizer : optimizers) {
+    for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
       // Made now, as there may be no memory for a text then.
       constexpr size_t kReason = 1024;
@@ -43,7 +42,7 @@ class Before {
 
   Status Keep() {
     for (size_t i = 0; i < kept_.size(); ++i) {
-      SHAMPOO_RETURN_IF_ERROR(optimizers_[i]->FetchState(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()));
+      SHAMPOO_RETURN_IF_ERROR(optimizers_[i]->Download(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()));
     }
     return {};
   }
@@ -53,22 +52,22 @@ class Before {
 
   void Restore(const std::string& why) {
     for (size_t i = 0; i < optimizers_.size(); ++i) {
-      Optimizer* const optimizer = optimizers_[i];
+      OptimizerState* const optimizer = optimizers_[i];
       const bool restored =
-          initial_[i] ? optimizer->InitializeState().ok()
-                      : keeps_ && optimizer->PutState(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()).ok();
+          initial_[i] ? optimizer->Initialize().ok()
+                      : keeps_ && optimizer->Upload(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()).ok();
       if (restored) continue;
       lost_[i].append(why, 0, lost_[i].capacity() - lost_[i].size());
-      optimizer->StateIsLost(std::move(lost_[i]));
+      optimizer->MarkLost(std::move(lost_[i]));
     }
   }
 
  private:
-  int64_t KeptBytes(const Optimizer& optimizer) const {
+  int64_t KeptBytes(const OptimizerState& optimizer) const {
     return optimizer.is_initial() ? 0 : optimizer.plan().state_bytes();
   }
 
-  std::span<Optimizer* const> optimizers_;
+  std::span<OptimizerState* const> optimizers_;
   std::vector<bool> initial_;
   bool keeps_ = false;
   std::vector<std::vector<char>> kept_;
@@ -117,7 +116,7 @@ class Load {
       before->Restore(status.message());
       return status;
     }
-    for (Optimizer* optimizer : call_.optimizers) optimizer->StateIsReplaced();
+    for (OptimizerState* optimizer : call_.optimizers) optimizer->MarkReplaced();
     Tell();
     return {};
   }
@@ -228,10 +227,10 @@ class Load {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
         if (direct.stored->Find(state->state()) != nullptr) continue;
-        char* memory = nullptr;
-        SHAMPOO_RETURN_IF_ERROR(access_.Change(direct.optimizer, *state, &memory));
-        std::fill_n(memory, state->span_bytes(), char{0});
-        SHAMPOO_RETURN_IF_ERROR(access_.Finish());
+        SHAMPOO_RETURN_IF_ERROR(direct.optimizer->Change(*state, &copy_, [&](char* memory) {
+          std::fill_n(memory, state->span_bytes(), char{0});
+          return Status();
+        }));
       }
     }
     return {};
@@ -239,10 +238,8 @@ class Load {
 
   Status Apply() {
     const auto load = [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
-      char* memory = nullptr;
-      SHAMPOO_RETURN_IF_ERROR(access_.Change(direct.optimizer, state, &memory));
-      SHAMPOO_RETURN_IF_ERROR(reader_->Load(*direct.stored, entry, state, memory));
-      return access_.Finish();
+      return direct.optimizer->Change(
+          state, &copy_, [&](char* memory) { return reader_->Load(*direct.stored, entry, state, memory); });
     };
     SHAMPOO_RETURN_IF_ERROR(ForgetSnapshots());
     SHAMPOO_RETURN_IF_ERROR(ForEachDirect(load));
@@ -255,7 +252,7 @@ class Load {
       }
     }
     for (const Matching::Steps& steps : matching_->steps()) {
-      SHAMPOO_RETURN_IF_ERROR(steps.optimizer->SetSteps(steps.group, steps.steps));
+      SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
     return {};
   }
@@ -285,14 +282,14 @@ class Load {
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;
   std::unique_ptr<Progress> progress_;
-  StateAccess access_;
+  std::vector<char> copy_;  // of an entry that is not in host memory
 };
 
 }  // namespace
 
 Status LoadCheckpoint(const CheckpointCall& call) {
-  SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
-  const WorldStaging staging(call);
+  WorldStaging staging;
+  SHAMPOO_RETURN_IF_ERROR(staging.Create(call));
   return Load(call).Run();
 }
 

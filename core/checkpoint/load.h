@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/status.h"
-#include "core/checkpoint/call.h"
+#include "core/checkpoint/checkpoint_call.h"
 
 namespace shampoo {
 

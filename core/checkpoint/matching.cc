@@ -8,7 +8,7 @@
 #include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/checkpoint/description.h"
-#include "core/plan/check_param.h"
+#include "core/plan/shape.h"
 
 namespace shampoo {
 namespace {
@@ -53,8 +53,8 @@ bool HasMoment(const std::string& grafting) { return grafting != "none" && graft
 
 }  // namespace
 
-Matching::Matching(std::span<Optimizer* const> optimizers) : optimizers_(optimizers) {
-  for (Optimizer* optimizer : optimizers) {
+Matching::Matching(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
+  for (OptimizerState* optimizer : optimizers) {
     const PlanData& plan = optimizer->plan();
     for (size_t p = 0; p < plan.params.size(); ++p) {
       own_[plan.params[p].desc.name] = {optimizer, static_cast<int>(p), false};
@@ -79,12 +79,12 @@ int64_t Matching::reset_blocks() const {
 Status Matching::Match(const CheckpointIndex& index) {
   SHAMPOO_RETURN_IF_ERROR(MatchParams(index));
   SHAMPOO_RETURN_IF_ERROR(IndexBlocks(index));
-  for (Optimizer* optimizer : optimizers_) {
+  for (OptimizerState* optimizer : optimizers_) {
     for (size_t g = 0; g < optimizer->plan().groups.size(); ++g) {
       SHAMPOO_RETURN_IF_ERROR(MatchGroup(index, optimizer, static_cast<int>(g)));
     }
   }
-  for (Optimizer* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
+  for (OptimizerState* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
   // As they lie in the files.
   std::sort(direct_.begin(), direct_.end(), [](const Direct& a, const Direct& b) {
     return std::pair(a.stored->file, a.stored) < std::pair(b.stored->file, b.stored);
@@ -132,7 +132,7 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
 }
 
 // A group goes on at the step that its parameters were at.
-Status Matching::MatchGroup(const CheckpointIndex& index, Optimizer* optimizer, int group) {
+Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group) {
   const PlanData& plan = optimizer->plan();
   int first_param = -1;
   int first_group = -1;
@@ -164,8 +164,8 @@ Status Matching::MatchGroup(const CheckpointIndex& index, Optimizer* optimizer, 
 
 // Hyper-parameters are those of the optimizer that loads. One that changes what a state means is an error; the others
 // that differ are told.
-Status Matching::CompareConfigs(const Optimizer& optimizer, int group, const StoredGroup& stored) {
-  const StoredGroup own = DescribeGroup(optimizer, group);
+Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
+  const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && HasMoment(grafting) && HasMoment(saved_grafting)) {
@@ -199,7 +199,7 @@ Status Matching::IndexBlocks(const CheckpointIndex& index) {
   return {};
 }
 
-Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer) {
+Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer) {
   const PlanData& plan = optimizer->plan();
   std::vector<StatesOfBlock> blocks;
   for (const StateEntry& state : optimizer->entries()) {
@@ -225,7 +225,8 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
                         lacks_factors ? " (saved without factor matrices)" : ""));
     SHAMPOO_RETURN_IF_ERROR(AddRecut(index, optimizer, own));
   }
-  if (other.empty() || optimizer->SettingsOf(0).on_block_mismatch == OnBlockMismatch::kReset) return {};
+  if (other.empty() || optimizer->hyper_parameters().settings(0).on_block_mismatch == OnBlockMismatch::kReset)
+    return {};
   return Invalid("the checkpoint does not have ", other.size(), " of ", blocks.size(),
                  " blocks as they are cut here: ", Named(other),
                  ". Load it with max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as "
@@ -233,7 +234,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer)
                  "matrices and keep all other states");
 }
 
-Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
+Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                              const StoredBlock& stored, bool elementwise_alone) {
   const auto count_unused = [&](std::string_view name) {
     const bool asked = std::any_of(own.states.begin(), own.states.end(),
@@ -254,7 +255,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& opti
       const char* const key = KeyOf(state->state());
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
                      key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
-                     ValueIn(DescribeGroup(optimizer, own_block.group), key), " here; set it as it was");
+                     ValueIn(DescribeHyperParameters(optimizer, own_block.group), key), " here; set it as it was");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"");
@@ -268,7 +269,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const Optimizer& opti
   return {};
 }
 
-Status Matching::AddRecut(const CheckpointIndex& index, Optimizer* optimizer, const StatesOfBlock& own) {
+Status Matching::AddRecut(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own) {
   const PlanData& plan = optimizer->plan();
   const Block& block = plan.blocks[static_cast<size_t>(own.block)];
   const BlockPlace place = BlockPlace::Of(plan.params[static_cast<size_t>(block.param)].desc, block);

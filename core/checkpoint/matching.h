@@ -12,7 +12,7 @@
 
 #include "core/base/status.h"
 #include "core/checkpoint/index.h"
-#include "core/optimizer/optimizer.h"
+#include "core/state/optimizer_state.h"
 
 namespace shampoo {
 
@@ -22,14 +22,14 @@ class Matching {
  public:
   // A block that was saved as it is here.
   struct Direct {
-    Optimizer* optimizer;
+    OptimizerState* optimizer;
     const StoredBlock* stored;
     std::vector<const StateEntry*> states;
   };
   // Blocks of a parameter that were cut in another way: their elementwise states are put together from those that were
   // saved, and their factor matrices start anew.
   struct Recut {
-    Optimizer* optimizer;
+    OptimizerState* optimizer;
     int param = 0;         // of the plan
     int stored_param = 0;  // of the index
     std::vector<int64_t> blocks;
@@ -37,12 +37,12 @@ class Matching {
     std::vector<const StoredBlock*> sources;
   };
   struct Steps {
-    Optimizer* optimizer;
+    OptimizerState* optimizer;
     int group;
     int64_t steps;
   };
 
-  explicit Matching(std::span<Optimizer* const> optimizers);
+  explicit Matching(std::span<OptimizerState* const> optimizers);
   // Of those parameters alone of which this rank keeps states.
   bool Wants(const CheckpointIndex& index, const StoredBlock& block) const;
   // Fails, with a text for each rule of docs/checkpoints.md, where the checkpoint is not one of these optimizers.
@@ -57,7 +57,7 @@ class Matching {
 
  private:
   struct Own {
-    Optimizer* optimizer;
+    OptimizerState* optimizer;
     int param;
     bool keeps_states = false;  // on this rank
   };
@@ -68,16 +68,16 @@ class Matching {
   using StoredByFirst = std::map<std::pair<int, int64_t>, const StoredBlock*>;
 
   Status MatchParams(const CheckpointIndex& index);
-  Status MatchGroup(const CheckpointIndex& index, Optimizer* optimizer, int group);
-  Status CompareConfigs(const Optimizer& optimizer, int group, const StoredGroup& stored);
+  Status MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group);
+  Status CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored);
   Status IndexBlocks(const CheckpointIndex& index);
-  Status MatchBlocks(const CheckpointIndex& index, Optimizer* optimizer);
-  Status CheckStates(const CheckpointIndex& index, const Optimizer& optimizer, const StatesOfBlock& own,
+  Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
+  Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                      const StoredBlock& stored, bool elementwise_alone);
-  Status AddRecut(const CheckpointIndex& index, Optimizer* optimizer, const StatesOfBlock& own);
+  Status AddRecut(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
   Status CheckRecuts(const CheckpointIndex& index) const;
 
-  std::span<Optimizer* const> optimizers_;
+  std::span<OptimizerState* const> optimizers_;
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;

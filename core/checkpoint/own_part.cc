@@ -13,7 +13,6 @@
 #include "core/checkpoint/told.h"
 #include "core/comm/received.h"
 #include "core/config/keys.h"
-#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 namespace {
@@ -35,7 +34,7 @@ bool IsFirstOnes(const PlanData& plan, const Block& block) {
          plan.params[static_cast<size_t>(block.param)].desc.form == ShardForm::kWhole;
 }
 
-std::vector<BlockToSave> BlocksOf(const Optimizer& optimizer, Others others) {
+std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others) {
   const PlanData& plan = optimizer.plan();
   std::vector<BlockToSave> blocks;
   int64_t last = -1;
@@ -86,11 +85,11 @@ Status ContentsOf(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
   std::vector<char> rows(kSample);
-  StateAccess access;
+  std::vector<char> copy;
   for (const BlockToSave& block : blocks) {
     for (const StateEntry* entry : block.entries) {
       const char* memory = nullptr;
-      SHAMPOO_RETURN_IF_ERROR(access.Read(*block.optimizer, *entry, &memory));
+      SHAMPOO_RETURN_IF_ERROR(block.optimizer->View(*entry, &copy, &memory));
       const int64_t count = PackedRows(*entry);
       const int64_t most = kSample / static_cast<int64_t>(SizeOf(entry->dtype));
       const auto add = [&](int64_t first, int64_t last) {
@@ -140,9 +139,9 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
     return ranks.world() > 1 ? ContentsOf(saved, &items.back().holds) : Status();
   };
   const auto collect = [&]() -> Status {
-    for (const Optimizer* optimizer : call.optimizers) {
-      part->keep = std::max(part->keep, optimizer->SettingsOf(0).checkpoint_keep);
-      texts.push_back(DescriptionTexts(*optimizer, 0));
+    for (const OptimizerState* optimizer : call.optimizers) {
+      part->keep = std::max(part->keep, optimizer->hyper_parameters().settings(0).checkpoint_keep);
+      SHAMPOO_RETURN_IF_ERROR(DescriptionTexts(*optimizer, 0, &texts.emplace_back()));
       blocks.push_back(BlocksOf(*optimizer, Others::kCopies));
       for (BlockToSave& block : BlocksOf(*optimizer, Others::kShards)) shared.push_back(std::move(block));
       items.push_back({HashOf(texts.back())});
@@ -169,7 +168,8 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
     const size_t count = call.optimizers.size();
     for (size_t i = 0; i < count; ++i) {
       if (!told.is_told[2 * i]) {
-        std::vector<std::string> own = DescriptionTexts(*call.optimizers[i], static_cast<int>(i));
+        std::vector<std::string> own;
+        SHAMPOO_RETURN_IF_ERROR(DescriptionTexts(*call.optimizers[i], static_cast<int>(i), &own));
         std::move(own.begin(), own.end(), std::back_inserter(part->descriptions));
       }
       if (told.is_told[2 * i + 1]) continue;

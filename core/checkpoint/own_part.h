@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/checkpoint/call.h"
+#include "core/checkpoint/checkpoint_call.h"
 #include "core/checkpoint/ranks.h"
 #include "core/checkpoint/states_writer.h"
 

@@ -42,12 +42,12 @@ Status Recutter::LoadWindow(const Matching::Recut& recut, const std::vector<Targ
   SHAMPOO_RETURN_IF_ERROR(reader_->ReadWindow(recut.sources, targets[0].state->state(), first, count, window_.data()));
   for (const Target& target : targets) {
     if (is_empty(target)) continue;
-    char* to = nullptr;
-    SHAMPOO_RETURN_IF_ERROR(access_.Change(recut.optimizer, *target.state, &to));
-    ForEachRunOf(target.place, Within(target.place, first, count), [&](int64_t dense, int64_t at, int64_t n) {
-      std::memcpy(to + bytes(dense), window_.data() + bytes(at - first), bytes(n));
-    });
-    SHAMPOO_RETURN_IF_ERROR(access_.Finish());
+    SHAMPOO_RETURN_IF_ERROR(recut.optimizer->Change(*target.state, &copy_, [&](char* to) {
+      ForEachRunOf(target.place, Within(target.place, first, count), [&](int64_t dense, int64_t at, int64_t n) {
+        std::memcpy(to + bytes(dense), window_.data() + bytes(at - first), bytes(n));
+      });
+      return Status();
+    }));
   }
   return {};
 }

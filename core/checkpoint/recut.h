@@ -7,7 +7,6 @@
 #include "core/base/status.h"
 #include "core/checkpoint/matching.h"
 #include "core/checkpoint/states_reader.h"
-#include "core/optimizer/state_access.h"
 
 namespace shampoo {
 
@@ -27,7 +26,7 @@ class Recutter {
 
   StatesReader* reader_;
   std::vector<char> window_;
-  StateAccess access_;
+  std::vector<char> copy_;  // of an entry that is not in host memory
 };
 
 }  // namespace shampoo

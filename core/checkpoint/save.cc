@@ -26,8 +26,8 @@ class Save {
   Status Run() {
     const Status own = Caught([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
-      for (const Optimizer* optimizer : call_.optimizers) {
-        SHAMPOO_RETURN_IF_ERROR(optimizer->CheckState(optimizer->arena()));
+      for (const OptimizerState* optimizer : call_.optimizers) {
+        SHAMPOO_RETURN_IF_ERROR(optimizer->CheckUsable(optimizer->out()));
       }
       return ranks_.is_first() ? PrepareDirectory() : Status();
     });
@@ -208,8 +208,8 @@ class Save {
 }  // namespace
 
 Status SaveCheckpoint(const CheckpointCall& call, const StatesWriter::Limits& limits) {
-  SHAMPOO_RETURN_IF_ERROR(CheckWorld(call));
-  const WorldStaging staging(call);
+  WorldStaging staging;
+  SHAMPOO_RETURN_IF_ERROR(staging.Create(call));
   return Save(call, limits).Run();
 }
 

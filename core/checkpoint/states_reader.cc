@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/hash.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 namespace {

@@ -8,8 +8,7 @@
 
 #include "core/base/hash.h"
 #include "core/checkpoint/names.h"
-#include "core/optimizer/state_access.h"
-#include "core/plan/layout.h"
+#include "core/plan/block.h"
 
 namespace shampoo {
 namespace {
@@ -136,14 +135,14 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   begun_.push_back({path, path + kTemporary});
   SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
-  StateAccess access;
+  std::vector<char> copy;  // of an entry that is not in host memory
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
     block.stored.file = static_cast<int>(files_.size());
     for (const StateEntry* entry : block.entries) {
       StoredEntry stored{std::string(entry->state()), entry->dtype, 0};
       const char* memory = nullptr;
-      SHAMPOO_RETURN_IF_ERROR(access.Read(*block.optimizer, *entry, &memory));
+      SHAMPOO_RETURN_IF_ERROR(block.optimizer->View(*entry, &copy, &memory));
       SHAMPOO_RETURN_IF_ERROR(appender.AppendEntry(*entry, memory, &stored.checksum));
       block.stored.entries.push_back(std::move(stored));
     }

@@ -11,14 +11,14 @@
 #include "core/checkpoint/index.h"
 #include "core/checkpoint/progress.h"
 #include "core/checkpoint/safetensors.h"
-#include "core/optimizer/optimizer.h"
 #include "core/state/entries.h"
+#include "core/state/optimizer_state.h"
 
 namespace shampoo {
 
 // A block that this rank saves.
 struct BlockToSave {
-  const Optimizer* optimizer = nullptr;
+  const OptimizerState* optimizer = nullptr;
   std::vector<const StateEntry*> entries;
   std::string param;
   StoredBlock stored;  // its file, and checksums, are told by the writer

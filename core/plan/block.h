@@ -7,14 +7,23 @@
 #include <string>
 
 #include "core/base/dtype.h"
+#include "core/base/text.h"
 #include "core/plan/shape.h"
 #include "core/plan/symmetric.h"
 
+// Parameters and the blocks that they are divided into: the entries of a plan.
 namespace shampoo {
+
+// The largest dim of a block. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit integers.
+inline constexpr int64_t kLargestBlockDim = 32750;
+// The most elements of a block. BLAS counts in 32-bit integers, too.
+inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
+// The most blocks of a plan. More of them are a mistake in max_preconditioner_dim, not a model.
+inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
 enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
 
-// What a caller says of one parameter (shampoo_param_desc), checked.
+// The caller's description of a parameter (shampoo_param_desc), checked.
 struct ParamDesc {
   std::string name;
   Shape shape;  // global
@@ -31,15 +40,15 @@ struct ParamDesc {
   Shape local_shape;
 };
 
-// A parameter in the plan: its description and what follows from it.
+// A parameter of a plan.
 struct Param {
   ParamDesc desc;
-  int64_t elements = 0;  // of the caller's buffers: the whole parameter, or this rank's shard; 0: nothing to do here
-  int64_t first_block = 0;
+  int64_t elements = 0;     // in the caller's buffers: the parameter or this rank's shard of it; 0: nothing to update
+  int64_t first_block = 0;  // the parameter's blocks are consecutive in the plan
   int64_t block_count = 0;
 };
 
-// Where one state of a block lies in the arena: bytes from its start. Absent states have offset -1.
+// Where a state of a block lies in the arena, in bytes from its start. A state that does not exist has offset -1.
 struct StateSlot {
   int64_t offset = -1;
   Dtype dtype = Dtype::kF32;
@@ -47,47 +56,47 @@ struct StateSlot {
   constexpr bool present() const { return offset >= 0; }
 };
 
-// One preconditioned block: a strided view of a parameter, with states of its own.
+// A preconditioned block: a strided view of a parameter that has states of its own.
 struct Block {
   int param = 0;
-  int index = 0;  // within the parameter: the number in its states' names
+  int index = 0;  // within the parameter; part of its states' names
   int group = 0;
   int owner = 0;  // replica rank
   int shard_owner = 0;
   bool piece_of_shard = false;
-  bool gathered = false;  // from shards, for the step
+  bool gathered = false;  // from several shards, for the step
 
-  bool is_preconditioned = true;  // otherwise it has no factor matrices, and follows the grafting method alone
+  bool is_preconditioned = true;  // false: no factor matrices, updated by the grafting method alone
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
-  // In the tensor that it is a view of, in elements: the whole parameter, or what this rank holds. The last stride
-  // is 1.
+  // The view of the tensor that was split, in elements: the whole parameter if the block is gathered, otherwise what
+  // this rank holds. The last stride is 1.
   std::array<int64_t, kMaxDims> tensor_stride{};
   int64_t tensor_offset = 0;
-  // In the memory that a step works on: that tensor in the caller's buffer, or the block alone where it is gathered.
+  // The view of the memory that a step works on: the caller's buffer, or the block alone if it is gathered.
   std::array<int64_t, kMaxDims> stride{};
   int64_t offset = 0;
-  int64_t global_offset = 0;  // first element in the flattened global parameter
+  int64_t global_offset = 0;  // of the first element, in the flattened global parameter
 
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
-  int64_t phase = 0;  // steps by which its refreshes come later than the group's, with root_spread
+  int64_t phase = 0;  // steps by which its root refreshes follow the group's, with root_spread
 
-  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; in a square the lower triangle counts
+  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; of a square only the lower triangle is used
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
-  std::array<StateSlot, kMaxDims> snapshot;  // with root_async: F_k of the last refresh, d_k x d_k
-  StateSlot snapshot_step;                   // see RootTaskOf (core/step/schedule.h)
-  StateSlot diagonal;                        // one flag per dim: every factor so far had exact zeros off its diagonal
+  std::array<StateSlot, kMaxDims> snapshot;  // F_k at the last refresh, d_k x d_k; with root_async
+  StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
+  StateSlot diagonal;                        // per dim, whether all factors so far had exact zeros off the diagonal
   StateSlot filtered_grad;                   // E
   StateSlot grafting;                        // V
   StateSlot momentum;                        // M
-  int64_t state_offset = 0;                  // where all of them begin
+  int64_t state_offset = 0;                  // where the states begin
   int64_t state_bytes = 0;
 
-  // With several ranks: in which exchange its update travels, where in its owner's segment (if not gathered), and as
-  // what.
+  // With several ranks: the bucket in which the update is exchanged, its offset in the owner's segment (unless the
+  // block is gathered), and its dtype there.
   int bucket = 0;
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
@@ -96,7 +105,7 @@ struct Block {
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
 };
 
-// "<parameter>/<block>"
-std::string BlockName(const Param& param, const Block& block);
+// Returns "<parameter>/<block>", the prefix of the names of a block's states.
+inline std::string BlockName(const Param& param, const Block& block) { return Cat(param.desc.name, "/", block.index); }
 
 }  // namespace shampoo

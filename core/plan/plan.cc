@@ -8,28 +8,15 @@
 #include "core/base/cpu_count.h"
 #include "core/base/log.h"
 #include "core/base/round_up.h"
-#include "core/plan/blocks.h"
-#include "core/plan/check_param.h"
+#include "core/plan/assignment.h"
+#include "core/plan/blocking.h"
+#include "core/plan/check_plan.h"
 #include "core/plan/cost.h"
-#include "core/plan/device_keys.h"
-#include "core/plan/exchange.h"
-#include "core/plan/gathering.h"
-#include "core/plan/layout.h"
-#include "core/plan/owners.h"
-#include "core/plan/phases.h"
+#include "core/plan/gather_rounds.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 namespace {
-
-Status CheckRank(const char* kind, int rank, int world) {
-  constexpr int kMostRanks = 1 << 20;
-  if (world < 1 || world > kMostRanks)
-    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMostRanks);
-  if (rank < 0 || rank >= world) {
-    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
-  }
-  return {};
-}
 
 bool SameShard(const ParamDesc& a, const ParamDesc& b) {
   return a.form == b.form && a.flat_offset == b.flat_offset && a.flat_count == b.flat_count &&
@@ -40,11 +27,7 @@ bool SameShard(const ParamDesc& a, const ParamDesc& b) {
 
 Status Plan::Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
                     std::unique_ptr<Plan>* out) {
-  SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
-  SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
-  if (placement.threads < 0 || placement.threads > 4096) {
-    return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
-  }
+  SHAMPOO_RETURN_IF_ERROR(CheckPlacement(placement));
   std::unique_ptr<Plan> plan(new Plan(config, workspace_bytes));
   plan->open_->placement = placement;
   SHAMPOO_RETURN_IF_ERROR(plan->AddSettings(config));
@@ -89,10 +72,10 @@ Status Plan::AddSettings(const Config& config) {
         "key communicate: the value params is not allowed with output updates, which need the updates: "
         "expected communicate updates, or output parameters");
   }
-  SHAMPOO_RETURN_IF_ERROR(CheckKeysOfDevice(settings, open_->placement));
+  SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // Each rank may have its own number of threads. A preset is no more than the values that it sets.
+    // Ranks may differ in the first two. A preset has no meaning beyond the values that it sets.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local) keys.emplace_back(key.name, config.ValueOf(key).text);
@@ -126,10 +109,10 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   }
   param.desc = std::move(desc);
   try {
-    told_.resize(open_->params.size() + 1);  // not reserve, which would move all of it at every call
+    shards_.resize(open_->params.size() + 1);  // reserve() would move all elements at every call
     open_->params.push_back(std::move(param));
   } catch (...) {
-    told_.resize(open_->params.size());  // a failing call changes nothing
+    shards_.resize(open_->params.size());  // a failing call changes nothing
     names_.erase(place);
     throw;
   }
@@ -139,7 +122,7 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
 
 int Plan::DimsOf(int param) const {
   const bool exists = param >= 0 && param < static_cast<int>(open_->params.size());
-  return exists ? open_->params[static_cast<size_t>(param)].desc.shape.ndim : 0;
+  return exists ? At(open_->params, param).desc.shape.ndim : 0;
 }
 
 Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
@@ -148,46 +131,47 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   if (index < 0 || index >= params) {
     return Invalid("param is ", index, ": expected 0 to ", params - 1, ", a number from shampoo_plan_add_param");
   }
-  const Param& param = open_->params[static_cast<size_t>(index)];
+  const Param& param = At(open_->params, index);
   const std::string context = Cat("parameter \"", param.desc.name, "\"");
   const int world = open_->placement.shard_world;
   if (shard_rank < 0 || shard_rank >= world) {
     return Invalid("shard_rank is ", shard_rank, ": expected 0 to ", world - 1).Within(context);
   }
-  ParamDesc told = param.desc;
-  told.form = desc.form;
-  told.flat_offset = desc.flat_offset;
-  told.flat_count = desc.flat_count;
-  told.local_offset = desc.local_offset;
-  told.local_shape = desc.local_shape;
+  ParamDesc added = param.desc;
+  added.form = desc.form;
+  added.flat_offset = desc.flat_offset;
+  added.flat_count = desc.flat_count;
+  added.local_offset = desc.local_offset;
+  added.local_shape = desc.local_shape;
   int64_t elements = 0;
-  SHAMPOO_RETURN_IF_ERROR(CheckShard(told, &elements).Within(context));
+  SHAMPOO_RETURN_IF_ERROR(CheckShard(added, &elements).Within(context));
   const ParamDesc* before = shard_rank == open_->placement.shard_rank ? &param.desc : nullptr;
-  std::map<int, ParamDesc>& of_ranks = told_[static_cast<size_t>(index)];
+  std::map<int, ParamDesc>& of_ranks = At(shards_, index);
   const auto found = of_ranks.find(shard_rank);
   if (found != of_ranks.end()) before = &found->second;
-  if (before != nullptr && !SameShard(*before, told)) {
+  if (before != nullptr && !SameShard(*before, added)) {
     const char* const where = found == of_ranks.end() ? "this rank's own shampoo_plan_add_param" : "an earlier call";
     return Invalid("shard rank ", shard_rank, " holds another shard by ", where, ": expected the same, told once")
         .Within(context);
   }
-  of_ranks.emplace(shard_rank, std::move(told));
+  of_ranks.emplace(shard_rank, std::move(added));
   return {};
 }
 
-// What each shard rank holds, where that is brought together.
-Status Plan::FindCuts(PlanData* made) const {
+// Finds which elements each shard rank holds, if shards are gathered.
+Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
-  // One rank holds all, or else what is not what was asked for would be made of it.
+  // With one shard rank nothing is gathered, but its shard must be the whole parameter.
   made->gathers = placement.shard_world > 1;
-  made->cuts.resize(made->params.size());
+  made->shard_layouts.resize(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {
     const ParamDesc& desc = made->params[p].desc;
     int64_t elements = 0;
     (void)CheckedProduct(desc.shape, &elements);
     if (elements == 0) continue;
-    Status status = Cuts::Find(desc, placement.shard_rank, placement.shard_world, told_[p], &made->cuts[p]);
+    Status status =
+        ShardLayout::Find(desc, placement.shard_rank, placement.shard_world, shards_[p], &made->shard_layouts[p]);
     if (!status.ok()) return std::move(status).Within(Cat("parameter \"", desc.name, "\""));
   }
   return {};
@@ -197,7 +181,7 @@ Status Plan::MakeBlocks(PlanData* made) const {
   made->blocks.reserve(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {
     Param& param = made->params[p];
-    const Settings& settings = made->groups[static_cast<size_t>(param.desc.group)];
+    const Settings& settings = made->group(param);
     param.first_block = static_cast<int64_t>(made->blocks.size());
     int64_t global_elements = 0;
     (void)CheckedProduct(param.desc.shape, &global_elements);
@@ -206,11 +190,11 @@ Status Plan::MakeBlocks(PlanData* made) const {
       viewed.desc.form = ShardForm::kWhole;
       viewed.elements = global_elements;
     }
-    Status status = MakeBlocksOf(viewed, settings, &made->blocks);
+    Status status = AppendBlocks(viewed, settings, &made->blocks);
     if (!status.ok()) return std::move(status).Within(Cat("parameter \"", param.desc.name, "\""));
     param.block_count = static_cast<int64_t>(made->blocks.size()) - param.first_block;
     for (int64_t i = 0; i < param.block_count; ++i) {
-      Block& block = made->blocks[static_cast<size_t>(param.first_block + i)];
+      Block& block = At(made->blocks, param.first_block + i);
       block.param = static_cast<int>(p);
       block.index = static_cast<int>(i);
       block.group = param.desc.group;
@@ -229,16 +213,15 @@ Status Plan::MakeBlocks(PlanData* made) const {
 
 Status Plan::CheckArithmetic(const PlanData& made) const {
   for (const Block& block : made.blocks) {
-    Status status = made.groups[static_cast<size_t>(block.group)].CheckArithmetic(block.computation);
+    Status status = made.group(block).CheckArithmetic(block.computation);
     if (!status.ok()) {
-      return std::move(status).Within(
-          Cat("parameter \"", made.params[static_cast<size_t>(block.param)].desc.name, "\""));
+      return std::move(status).Within(Cat("parameter \"", made.param(block).desc.name, "\""));
     }
   }
   return {};
 }
 
-// Owners, and each rank's arena: its blocks in plan order behind the step counters.
+// Assigns owners and lays out each rank's arena: step counters, then the blocks that it owns in plan order.
 void Plan::PlaceStates(PlanData* made) const {
   const int world = made->ranks();
   const Settings& settings = made->groups[0];
@@ -247,7 +230,7 @@ void Plan::PlaceStates(PlanData* made) const {
   for (Block& block : made->blocks) {
     block.exchange_dtype = ExchangeDtype(settings, block);
     update_bytes.push_back(block.elements * static_cast<int64_t>(SizeOf(block.exchange_dtype)));
-    const Settings& group = made->groups[static_cast<size_t>(block.group)];
+    const Settings& group = made->group(block);
     if (settings.balance == Balance::kCost) costs.push_back(OwnerCost(block, RefreshKeysOf(group)));
   }
   const Ownership ownership = AssignOwners(update_bytes, world, costs);
@@ -258,10 +241,10 @@ void Plan::PlaceStates(PlanData* made) const {
     Block& block = made->blocks[i];
     const int owner = ownership.owner[i];
     block.owner = owner;
-    int64_t& end = made->state_bytes_of_rank[static_cast<size_t>(owner)];
+    int64_t& end = At(made->state_bytes_of_rank, owner);
     PlaceBlock(end, &block);
     end += block.state_bytes;
-    blocks_of_rank[static_cast<size_t>(owner)].push_back(&block);
+    At(blocks_of_rank, owner).push_back(&block);
   }
   for (int64_t& bytes : made->state_bytes_of_rank) bytes = RoundUp(bytes, kArenaAlignment);
   made->bucket_segment_bytes = PlanExchange(ownership, world, settings.comm_bucket_bytes, &made->blocks);
@@ -287,7 +270,7 @@ int64_t PlanData::ReplicaBufferBytes() const {
 Status Plan::Finish() {
   if (finished()) return WrongState("the plan is finished already: finish it once");
   auto made = std::make_shared<PlanData>(*open_);
-  SHAMPOO_RETURN_IF_ERROR(FindCuts(made.get()));
+  SHAMPOO_RETURN_IF_ERROR(FindShardLayouts(made.get()));
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
   SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*made));
   AssignPhases(made->groups, &made->blocks);
@@ -312,10 +295,9 @@ Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
   const std::string_view asked = what;
   const bool by_all_gather = what != "state" && what.ends_with(kByAllGather);
   if (by_all_gather) what.remove_suffix(kByAllGather.size());
-  const int64_t state = finished_->state_bytes_of_rank[static_cast<size_t>(rank)];
-  int64_t workspace = finished_->workspace_bytes_of_rank[static_cast<size_t>(rank)];
-  const GatherBytes gathering =
-      finished_->gathers ? finished_->gather_bytes_of_rank[static_cast<size_t>(rank)] : GatherBytes{};
+  const int64_t state = At(finished_->state_bytes_of_rank, rank);
+  int64_t workspace = At(finished_->workspace_bytes_of_rank, rank);
+  const GatherBytes gathering = finished_->gathers ? At(finished_->gather_bytes_of_rank, rank) : GatherBytes{};
   if (by_all_gather) workspace += gathering.by_all_gather;
   if (asked == "state") {
     *bytes = state;

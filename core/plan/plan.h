@@ -10,14 +10,18 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/at.h"
 #include "core/base/device_type.h"
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/plan/block.h"
-#include "core/plan/cuts.h"
+#include "core/plan/shard_layout.h"
 
+// The plan of an optimizer: the blocks of a set of parameters, who owns them, and how much memory and traffic they
+// need. It is computed from shapes and settings alone and never refers to the caller's buffers.
 namespace shampoo {
 
+// The place of a rank among all ranks, and the processors that it uses.
 struct Placement {
   int threads = 0;  // 0: as the key threads says
   int replica_rank = 0;
@@ -27,54 +31,65 @@ struct Placement {
   DeviceType device = DeviceType::kCpu;
 };
 
-// With shard_mode gather: memory of a rank for the exchanges between shards, and what it sends in a step.
+// With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
 struct GatherBytes {
-  int64_t held = 0;           // to send of the rank's shards
-  int64_t owned = 0;          // received for the blocks that it owns, and sent back
-  int64_t whole = 0;          // these blocks
-  int64_t arrived = 0;        // updates for the rank's shards, from all replicas
-  int64_t by_all_gather = 0;  // on top, for a communicator without all-to-all
+  int64_t held = 0;           // buffer for what is sent of the rank's own shards
+  int64_t owned = 0;          // buffer for the parts received of the blocks that it owns, and for their updates
+  int64_t whole = 0;          // buffer for these blocks
+  int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
+  int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
   int64_t sent = 0;
   int64_t sent_by_all_gather = 0;
 
   int64_t buffers() const { return held + owned + whole + arrived; }
 };
 
-// What is computed from shapes and settings alone, and holds from then on; shared by a plan and its optimizers.
+// A finished plan. It does not change, and a plan and its optimizers share it.
 struct PlanData {
   Placement placement;
   int threads = 1;                                                     // resolved
-  std::vector<Settings> groups;                                        // [0] is the plan's own
-  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // of each group, as they must be on all ranks
+  std::vector<Settings> groups;                                        // [0]: the plan's own
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // by group; must be the same on all ranks
   std::vector<Param> params;
   std::vector<Block> blocks;                 // by parameter, then by position
-  std::vector<int64_t> state_bytes_of_rank;  // arena of each rank that blocks are dealt out to
+  std::vector<int64_t> state_bytes_of_rank;  // size of each rank's arena
   std::vector<int64_t> workspace_bytes_of_rank;
   size_t bucket_count = 1;
-  std::vector<int64_t> bucket_segment_bytes;  // of each exchange between replicas; none where there is one rank
+  std::vector<int64_t> bucket_segment_bytes;  // of each exchange between replicas; empty if there is one rank
 
-  // With shard_mode gather over several shard ranks.
+  // With shard_mode gather and several shard ranks.
   bool gathers = false;
-  std::vector<Cuts> cuts;  // by parameter
+  std::vector<ShardLayout> shard_layouts;  // by parameter
   std::vector<GatherBytes> gather_bytes_of_rank;
 
-  // The ranks that blocks are dealt out to: replicas, or replicas and, within each, shards.
+  const Block& block(int64_t index) const { return At(blocks, index); }
+  const Param& param(const Block& block) const { return At(params, block.param); }
+  const Settings& group(const Block& block) const { return At(groups, block.group); }
+  const Settings& group(const Param& param) const { return At(groups, param.desc.group); }
+  // Requires gathers.
+  const ShardLayout& shard_layout(const Block& block) const { return At(shard_layouts, block.param); }
+
+  // The ranks that own blocks: the replica ranks, or with `gathers` the shard ranks of all replicas, by replica.
   int ranks() const { return placement.replica_world * (gathers ? placement.shard_world : 1); }
+  // This rank among them.
   int rank() const {
     return gathers ? placement.replica_rank * placement.shard_world + placement.shard_rank : placement.replica_rank;
   }
+  // Returns whether this rank owns a block.
   bool Owns(const Block& block) const {
     return block.owner == placement.replica_rank && block.shard_owner == placement.shard_rank;
   }
-  int64_t state_bytes() const { return state_bytes_of_rank[static_cast<size_t>(rank())]; }
-  const GatherBytes& gather_bytes() const { return gather_bytes_of_rank[static_cast<size_t>(rank())]; }
-  int64_t ReplicaBufferBytes() const;  // for the largest exchange between replicas, segments of all ranks
+
+  int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
+  const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
+  // Returns the size of a buffer for the segments of all ranks in the largest exchange between replicas.
+  int64_t ReplicaBufferBytes() const;
 };
 
-// Blocks, owners and byte counts of a set of parameters. It never sees a pointer.
+// Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // Bytes of workspace that the backend allocates on a rank that owns these blocks of the plan.
+  // Returns the bytes of workspace that the backend allocates on a rank that owns these blocks of the plan.
   using WorkspaceBytes = int64_t (*)(const PlanData& plan, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
@@ -82,23 +97,26 @@ class Plan {
 
   Status AddGroup(const Config& config, int* group);
   Status AddParam(ParamDesc desc, int* index);
-  // What another shard rank holds of a parameter: of desc, the fields of a shard.
+  // Adds what another shard rank holds of a parameter. Only the fields of `desc` that describe a shard are used.
   Status AddShard(int param, int shard_rank, const ParamDesc& desc);
-  int DimsOf(int param) const;  // 0 where there is no such parameter
+  // Returns the number of dims of a parameter, or 0 if it does not exist.
+  int DimsOf(int param) const;
+  // Computes blocks, owners and byte counts. Nothing can be added afterwards.
   Status Finish();
 
   bool finished() const { return finished_ != nullptr; }
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // what: "state", "workspace", "total", "comm"; the last three with ".all_gather", too.
+  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. A suffix ".all_gather" on
+  // the last three assumes a communicator without all-to-all.
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:
   Plan(const Config& config, WorkspaceBytes workspace_bytes) : config_(config), workspace_bytes_(workspace_bytes) {}
   Status CheckOpen() const;
   Status AddSettings(const Config& config);
-  Status FindCuts(PlanData* made) const;
+  Status FindShardLayouts(PlanData* made) const;
   Status MakeBlocks(PlanData* made) const;
   Status CheckArithmetic(const PlanData& made) const;
   void PlaceStates(PlanData* made) const;
@@ -106,7 +124,7 @@ class Plan {
   Config config_;
   WorkspaceBytes workspace_bytes_;
   std::unordered_set<std::string> names_;
-  std::vector<std::map<int, ParamDesc>> told_;  // by parameter: shards of other ranks
+  std::vector<std::map<int, ParamDesc>> shards_;  // by parameter, then by shard rank: what AddShard has added
   std::unique_ptr<PlanData> open_ = std::make_unique<PlanData>();
   std::shared_ptr<const PlanData> finished_;
 };

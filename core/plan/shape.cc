@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/shape.h"
 
+#include <algorithm>
 #include <limits>
+
+#include "core/base/text.h"
 
 namespace shampoo {
 
@@ -24,16 +27,6 @@ int64_t Shape::Product() const {
 
 Shape Shape::DropFront(int count) const { return Of(View().subspan(static_cast<size_t>(count))); }
 
-std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape) {
-  std::array<int64_t, kMaxDims> strides{};
-  int64_t stride = 1;
-  for (int dim = shape.ndim - 1; dim >= 0; --dim) {
-    strides[static_cast<size_t>(dim)] = stride;
-    stride *= shape[dim];
-  }
-  return strides;
-}
-
 bool CheckedProduct(const Shape& shape, int64_t* product) {
   int64_t result = 1;
   bool fits = true;
@@ -48,6 +41,37 @@ bool CheckedProduct(const Shape& shape, int64_t* product) {
   }
   if (fits) *product = result;
   return fits;
+}
+
+std::string ShapeText(const Shape& shape) {
+  std::string text = "(";
+  for (int k = 0; k < shape.ndim; ++k) text += Cat(k == 0 ? "" : ", ", shape[k]);
+  return text + ")";
+}
+
+std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape) {
+  std::array<int64_t, kMaxDims> strides{};
+  int64_t stride = 1;
+  for (int dim = shape.ndim - 1; dim >= 0; --dim) {
+    At(strides, dim) = stride;
+    stride *= shape[dim];
+  }
+  return strides;
+}
+
+int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position) {
+  int64_t rest = position;
+  int64_t count = 0;
+  int64_t inner = shape.Product();
+  for (int k = 0; k < shape.ndim && rest > 0; ++k) {
+    inner /= shape[k];
+    const int64_t whole = std::min(rest / At(stride, k), shape[k]);
+    count += whole * inner;
+    if (whole == shape[k]) break;
+    // The position lies in the next row, or in a gap behind the last one.
+    rest -= whole * At(stride, k);
+  }
+  return count;
 }
 
 }  // namespace shampoo

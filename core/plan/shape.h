@@ -7,43 +7,105 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
 
+#include "core/base/at.h"
+
+// Shapes of tensors, and the order in which the elements of a strided view lie in memory.
 namespace shampoo {
 
 inline constexpr int kMaxDims = 8;
 
-// The dims of a row-major tensor, outermost first; ndim 0 is a scalar with one element. Entries of `dims` from ndim on
-// are 0, so that equal shapes compare equal. The functions of this folder take shapes whose dims are >= 1 and whose
-// product fits int64_t: whoever accepts shapes from outside checks that first (CheckedProduct).
+// The dims of a row-major tensor, outermost first. A scalar has ndim 0 and one element. Entries of `dims` from ndim on
+// are 0, so that equal shapes compare equal.
+// The functions of core/plan require dims >= 1 whose product fits int64_t. Code that accepts shapes from outside
+// checks this first with CheckedProduct.
 struct Shape {
   int ndim = 0;
   std::array<int64_t, kMaxDims> dims{};
 
-  // At most kMaxDims dims.
+  // Returns the shape with these dims, of which there are at most kMaxDims.
   static Shape Of(std::span<const int64_t> dims);
   static Shape Of(std::initializer_list<int64_t> dims);
 
-  int64_t operator[](int dim) const { return dims[static_cast<size_t>(dim)]; }
-  int64_t& operator[](int dim) { return dims[static_cast<size_t>(dim)]; }
+  int64_t operator[](int dim) const { return At(dims, dim); }
+  int64_t& operator[](int dim) { return At(dims, dim); }
   bool operator==(const Shape&) const = default;
 
-  // One more, innermost dim; ndim < kMaxDims before.
+  // Adds an innermost dim. Requires ndim < kMaxDims.
   void Append(int64_t dim);
 
-  // Number of elements; 1 if ndim is 0.
+  // Returns the number of elements, which is 1 for a scalar.
   int64_t Product() const;
 
-  // The shape without its first `count` dims; 0 <= count <= ndim.
+  // Returns the shape without its first `count` dims. Requires 0 <= count <= ndim.
   Shape DropFront(int count) const;
 
   std::span<const int64_t> View() const { return {dims.data(), static_cast<size_t>(ndim)}; }
 };
 
-// Elements from one index to the next, per dim, in a dense row-major tensor; 0 from ndim on.
+// Computes the number of elements of a shape whose dims are >= 0. Returns false and leaves *product unchanged if the
+// number exceeds int64_t. If a dim is 0, the product is 0, whatever the other dims are.
+bool CheckedProduct(const Shape& shape, int64_t* product);
+
+// Returns the shape as text: "(3, 4, 5)".
+std::string ShapeText(const Shape& shape);
+
+// Returns the strides of a dense row-major tensor, in elements; 0 from ndim on.
 std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape);
 
-// The number of elements of a shape whose dims are >= 0; false if it exceeds int64_t, and then *product is untouched.
-// A dim of 0 makes the product 0, whatever the other dims are.
-bool CheckedProduct(const Shape& shape, int64_t* product);
+// Returns how many consecutive elements of a strided view are consecutive in memory, too.
+inline int64_t RunLength(const Shape& shape, const std::array<int64_t, kMaxDims>& stride) {
+  int64_t length = 1;
+  for (int k = shape.ndim - 1; k >= 0 && (shape[k] == 1 || At(stride, k) == length); --k) length *= shape[k];
+  return length;
+}
+
+// Returns the offset in memory of the element that is `index`-th in the row-major order of the view.
+inline int64_t OffsetAt(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t index) {
+  int64_t offset = 0;
+  for (int k = shape.ndim - 1; k > 0; --k) {
+    offset += index % shape[k] * At(stride, k);
+    index /= shape[k];
+  }
+  return offset + index * stride[0];
+}
+
+// Returns how many elements of a strided view lie before a position in memory, which counts from the first element.
+int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position);
+
+// Visits elements [begin, end) of a strided view, counted in row-major order, one run of consecutive elements at a
+// time: visit(the run's offset in memory, its offset in the row-major order of the view, its length).
+template <typename Visit>
+void ForEachRun(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t begin, int64_t end,
+                Visit&& visit) {
+  // Trailing dims that are dense in memory belong to one run.
+  int outer = shape.ndim;
+  int64_t length = 1;
+  while (outer > 0 && (shape[outer - 1] == 1 || At(stride, outer - 1) == length)) length *= shape[--outer];
+  if (begin >= end) return;
+  std::array<int64_t, kMaxDims> index{};
+  int64_t from = 0;
+  int64_t rest = begin / length;
+  int64_t dense = rest * length;
+  for (int k = outer - 1; k >= 0; --k) {
+    At(index, k) = rest % shape[k];
+    rest /= shape[k];
+    from += At(index, k) * At(stride, k);
+  }
+  while (true) {
+    const int64_t skipped = dense < begin ? begin - dense : 0;
+    const int64_t last = dense + length < end ? length : end - dense;
+    visit(from + skipped, dense + skipped, last - skipped);
+    dense += length;
+    if (dense >= end) return;
+    for (int k = outer - 1; k >= 0; --k) {
+      from += At(stride, k);
+      if (++At(index, k) < shape[k]) break;
+      from -= At(stride, k) * shape[k];
+      At(index, k) = 0;
+    }
+  }
+}
 
 }  // namespace shampoo

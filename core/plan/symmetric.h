@@ -6,9 +6,9 @@
 
 namespace shampoo {
 
-// How a symmetric d x d state is kept. A factor matrix and its inverse root of the same dtype share one array of d rows
-// of d + 1 elements, the factor on and below its diagonal and the root above: each is kept once, and BLAS works on both
-// where they lie.
+// How a symmetric d x d state is stored. A factor matrix and its inverse root of the same dtype share one array of d
+// rows of d + 1 elements: the lower triangle of the factor, and right of it the upper triangle of the root. Each
+// element is stored once, and BLAS works on both matrices in place.
 enum class SymmetricForm : int8_t {
   kNone,         // no symmetric matrix
   kSquare,       // d x d, both triangles
@@ -18,17 +18,18 @@ enum class SymmetricForm : int8_t {
   kPackedUpper,  // the upper triangle, row after row
 };
 
-// From this order on one triangle costs no speed; below it, products with a full matrix are up to a tenth faster, and
-// the memory is little.
+// The least order of matrices of which only one triangle is stored. From this order on it costs no speed. Below it,
+// products with a full matrix are up to a tenth faster, and the memory is small.
 inline constexpr int64_t kPackedFrom = 128;
 
-// The kept elements of one row, neighbours of each other.
+// The stored elements of one row, which are consecutive.
 struct SymmetricRow {
-  int64_t first;   // element of the state's memory
-  int64_t column;  // of the matrix
+  int64_t first;   // index in the state's memory
+  int64_t column;  // of the first element, in the matrix
   int64_t count;
 };
 
+// Returns the stored elements of a row.
 constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
   switch (form) {
     case SymmetricForm::kLower:
@@ -44,7 +45,7 @@ constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
   }
 }
 
-// Elements from the first to the last that a state of this form is in.
+// Returns the number of elements from the first to the last of a state of this form.
 constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   switch (form) {
     case SymmetricForm::kSquare:
@@ -57,12 +58,13 @@ constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   }
 }
 
-// Elements that a state of this form is counted with; the two that share an array have half of it each.
+// Returns the number of elements that a state of this form counts. Two states that share an array count half of it
+// each.
 constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }
 
-// Where element (row, column) is kept, whichever triangle it is asked for.
+// Returns the index at which element (row, column) is stored, whichever triangle it is in.
 constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
   const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
   if (upper == (row > column)) {

@@ -15,6 +15,12 @@ struct RootResiduals {
   double residual = 0;  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|; infinity: X has no such power
 };
 
+// The last refresh of one inverse root.
+struct RootReport {
+  RootOutcome outcome;
+  RootResiduals residuals;  // with track_root_residuals
+};
+
 // x: the root of the matrix, outcome: how it came about. Uses the workspace of method eigen.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,

@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "core/base/text.h"
-#include "core/plan/layout.h"
+#include "core/plan/block_states.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 namespace {
@@ -25,35 +26,16 @@ StateEntry EntryOf(std::string key, const Shape& shape, const StateSlot& slot) {
 }
 
 void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntry>* entries) {
-  const std::string name = BlockName(plan.params[static_cast<size_t>(block.param)], block);
-  const auto first = entries->size();
-  for (int k = 0; k < block.factor_count(); ++k) {
-    const Shape square = Shape::Of({block.shape[k], block.shape[k]});
-    entries->push_back(EntryOf(Cat(name, "/factor.", k), square, block.factor[static_cast<size_t>(k)]));
-    entries->push_back(EntryOf(Cat(name, "/inverse.", k), square, block.inverse[static_cast<size_t>(k)]));
-  }
-  for (int k = 0; k < block.factor_count() && block.snapshot_step.present(); ++k) {
-    const Shape square = Shape::Of({block.shape[k], block.shape[k]});
-    entries->push_back(EntryOf(Cat(name, "/snapshot.", k), square, block.snapshot[static_cast<size_t>(k)]));
-  }
-  if (block.snapshot_step.present()) {
-    entries->push_back(EntryOf(Cat(name, "/", kSnapshotStep), Shape{}, block.snapshot_step));
-  }
-  if (block.diagonal.present()) {
-    entries->push_back(EntryOf(name + "/diagonal", Shape::Of({int64_t{block.order()}}), block.diagonal));
-  }
-  auto elementwise = [&](const char* state, const StateSlot& slot) {
-    if (!slot.present()) return;
-    entries->push_back(EntryOf(Cat(name, "/", state), block.shape, slot));
-    entries->back().flat_offset = block.global_offset;
-  };
-  elementwise("filtered_grad", block.filtered_grad);
-  elementwise("grafting", block.grafting);
-  elementwise("momentum", block.momentum);
-  for (size_t i = first; i < entries->size(); ++i) {
-    (*entries)[i].piece_of_shard = block.piece_of_shard;
-    (*entries)[i].block = &block - plan.blocks.data();
-  }
+  const std::string name = BlockName(plan.param(block), block);
+  Block listed = block;
+  ForEachState(&listed, [&](const BlockState& state) {
+    if (!state.slot->present()) return;
+    StateEntry entry = EntryOf(Cat(name, "/", state.name), state.shape, *state.slot);
+    if (state.is_elementwise) entry.flat_offset = block.global_offset;
+    entry.piece_of_shard = block.piece_of_shard;
+    entry.block = &block - plan.blocks.data();
+    entries->push_back(std::move(entry));
+  });
 }
 
 }  // namespace

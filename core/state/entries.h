@@ -8,15 +8,10 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/plan/block_states.h"
 #include "core/plan/plan.h"
 
 namespace shampoo {
-
-// The states of a block that have its shape, by their names; they lie over elements of the parameter.
-inline constexpr std::string_view kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
-
-// Whose roots a block uses, and whether those of its states snapshot.<dim> are waiting to be used.
-inline constexpr std::string_view kSnapshotStep = "snapshot_step";
 
 // One named state of an optimizer (shampoo_state_entry of the public header).
 struct StateEntry {

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes Markdown tables of what shampoo_bench measured: machine, step times, parts of a step, memory, simulation.
 
-    build/release/tests/bench/shampoo_bench --json bench.json
+    build/release/tools/bench/shampoo_bench --json bench.json
     python3 docs/measure/bench_table.py bench.json [--table times]
 
 Times are in milliseconds, the shortest of several runs. "of peak" counts the products of an ordinary step against

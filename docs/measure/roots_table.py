@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a Markdown table of the times that shampoo_root_bench measured: rows n, columns method and dtype.
 
-    build/bench/tests/bench/shampoo_root_bench --benchmark_format=json >roots.json
+    build/bench/tools/bench/shampoo_root_bench --benchmark_format=json >roots.json
     python3 docs/measure/roots_table.py roots.json
 
 Milliseconds of CPU time on the one thread that works; of several repetitions the median.

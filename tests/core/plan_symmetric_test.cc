@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 #include "core/plan/symmetric.h"
 #include "tests/core/plan_test_util.h"
 

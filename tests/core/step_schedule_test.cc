@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/step/schedule.h"
+#include "core/rules/schedule.h"
 
 namespace shampoo {
 namespace {

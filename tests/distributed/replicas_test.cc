@@ -201,7 +201,8 @@ TEST_CASE("optimizers that share a communicator and are stepped in another order
     shampoo_comm_destroy(shared);
   });
   for (const shampoo_status status : statuses) CHECK(status == SHAMPOO_E_COMM);
-  CHECK_MESSAGE(errors[0].find("optimizer 1 where rank 0 is at 0 of 0") != std::string::npos, errors[0]);
+  CHECK_MESSAGE(errors[0].find("round 0 of optimizer 1 where rank 0 is at round 0 of optimizer 0") != std::string::npos,
+                errors[0]);
 }
 
 TEST_CASE("communicators are released with their last user") {

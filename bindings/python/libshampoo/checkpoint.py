@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _native
 from .comm import connect, wrap
-
-if TYPE_CHECKING:
-    from .optimizer import Optimizer
+from .handle import HasHandle
 
 
 def _call(
-    function: Callable[..., None], optimizers: Sequence[Optimizer], directory: Any, world: Any, stream: int
+    function: Callable[..., None], optimizers: Sequence[HasHandle], directory: Any, world: Any, stream: int
 ) -> None:
     world, made = wrap(world)
     comm, _ = connect(world)
@@ -28,7 +26,7 @@ def _call(
         own.close()
 
 
-def save(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, stream: int = 0) -> None:
+def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
     """Save the states of all optimizers of this rank, and those of all other ranks, as one checkpoint. Collective.
 
     Parameters
@@ -45,6 +43,6 @@ def save(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, 
     _call(_native.shampoo_save, optimizers, directory, world, stream)
 
 
-def load(optimizers: Sequence[Optimizer], directory: Any, *, world: Any = None, stream: int = 0) -> None:
+def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
     """Load the last checkpoint of a directory into optimizers. Collective; parameters as of ``save``."""
     _call(_native.shampoo_load, optimizers, directory, world, stream)

@@ -6,15 +6,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, MutableMapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from . import _native
 from .errors import InvalidError, StateError
+from .handle import HasHandle
 from .keys import KEYS, fixed_key, read_key, to_number, unknown_key
 from .text import count_text
-
-if TYPE_CHECKING:
-    from .optimizer import Optimizer
 
 Value = float | int | bool | str
 
@@ -30,7 +27,7 @@ class Group(MutableMapping[str, Value]):
         Names of the parameters of the group.
     """
 
-    def __init__(self, optimizer: Optimizer, number: int, config: _native.shampoo_config, names: list[str]) -> None:
+    def __init__(self, optimizer: HasHandle, number: int, config: _native.shampoo_config, names: list[str]) -> None:
         # Weak: the optimizer has its groups, and must end as soon as nobody has it, without Python's collector.
         self._optimizer, self._number, self._config = weakref.ref(optimizer), number, config
         self.names = names

@@ -8,7 +8,7 @@
 #include "capi/tools/ckpt/table.h"
 #include "core/base/amount.h"
 #include "core/config/keys.h"
-#include "core/plan/check_param.h"
+#include "core/plan/shape.h"
 
 namespace shampoo::ckpt {
 namespace {

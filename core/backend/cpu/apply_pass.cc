@@ -11,7 +11,7 @@ namespace shampoo {
 namespace {
 
 // Every byte of the first element: in each dtype a NaN that no arithmetic makes.
-constexpr unsigned char kStoodStill = 0xff;
+constexpr unsigned char kSkippedMark = 0xff;
 
 // Reads what was exchanged and writes the outputs, in the arithmetic of the block's owner.
 template <typename Real>
@@ -81,20 +81,22 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, doub
   });
 }
 
-void StandStill(const StepItem& item) {
-  *item.stood_still = 1;
+void SkipUpdate(const StepItem& item) {
+  *item.update_skipped = 1;
   if (item.exchange == nullptr) return WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
-  MarkAsStanding(item.exchange, SizeOf(item.block->exchange_dtype));
+  MarkSkipped(item.exchange, SizeOf(item.block->exchange_dtype));
 }
 
-void MarkAsStanding(void* exchange, size_t element_bytes) { std::memset(exchange, kStoodStill, element_bytes); }
+void MarkSkipped(void* exchange, size_t element_bytes) { std::memset(exchange, kSkippedMark, element_bytes); }
 
-bool IsMarkedAsStanding(const void* exchange, size_t element_bytes) {
+bool IsMarkedSkipped(const void* exchange, size_t element_bytes) {
   const auto* const bytes = static_cast<const unsigned char*>(exchange);
-  return std::all_of(bytes, bytes + element_bytes, [](unsigned char byte) { return byte == kStoodStill; });
+  return std::all_of(bytes, bytes + element_bytes, [](unsigned char byte) { return byte == kSkippedMark; });
 }
 
-bool StoodStill(const StepItem& item) { return IsMarkedAsStanding(item.exchange, SizeOf(item.block->exchange_dtype)); }
+bool OwnerSkippedUpdate(const StepItem& item) {
+  return IsMarkedSkipped(item.exchange, SizeOf(item.block->exchange_dtype));
+}
 
 void ApplyReceived(const StepItem& item, const Range& part) {
   ApplyReceived(item, item.exchange, BlockView::Of(*item.block), part);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/step_item.h"
 #include "core/backend/cpu/stretch.h"
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
@@ -28,14 +28,14 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, doub
                     char* arena);
 
 // The step of a block that stands still: its outputs, or the word to the other ranks.
-void StandStill(const StepItem& item);
+void SkipUpdate(const StepItem& item);
 
 // The word to the other ranks, in the place of a first element of so many bytes.
-void MarkAsStanding(void* exchange, size_t element_bytes);
-bool IsMarkedAsStanding(const void* exchange, size_t element_bytes);
+void MarkSkipped(void* exchange, size_t element_bytes);
+bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 
 // From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
-bool StoodStill(const StepItem& item);
+bool OwnerSkippedUpdate(const StepItem& item);
 void ApplyReceived(const StepItem& item, const Range& part);
 // The same for elements of the caller's buffers that are told by a view, from what was received for them.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);

@@ -10,9 +10,9 @@
 #include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/fit_check.h"
+#include "core/backend/cpu/kronecker.h"
 #include "core/backend/cpu/root_refresh.h"
 #include "core/base/kernels/kernels.h"
-#include "core/precondition/kronecker.h"
 
 namespace shampoo {
 namespace {
@@ -38,7 +38,7 @@ class BlockStep {
   }
 
   void Run() {
-    if (item_.stand) return StandStill(item_);
+    if (item_.skip_update) return SkipUpdate(item_);
     const BlockData<Real> g = ReadGradient();
     for (int k = 0; k < block_.factor_count(); ++k) UpdateFactorOf(k, g);
     if (item_.schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
@@ -49,7 +49,7 @@ class BlockStep {
 
  private:
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own_ + offset); }
-  PartScope Scope(StepPart part) const { return PartScope(worker_, memory_.times, part); }
+  PhaseScope Scope(StepPhase part) const { return PhaseScope(worker_, memory_.times, part); }
 
   bool DenseInBuffer() const {
     const std::array<int64_t, kMaxDims> dense = DenseStrides(block_);
@@ -69,7 +69,7 @@ class BlockStep {
       const auto* const data = static_cast<const Real*>(item_.buffers->grad) + block_.offset;
       return {data, block_.order() == 2 && block_.shape[0] > 1 ? block_.stride[0] : row};
     }
-    PartScope scope = Scope(StepPart::kElementwise);
+    PhaseScope scope = Scope(StepPhase::kElementwise);
     Real* const g = At(layout_.gradient);
     scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
       LoadGradient(program_, *item_.param, block_, *item_.buffers, PartAt(block_.elements, i), g);
@@ -80,15 +80,15 @@ class BlockStep {
   void UpdateFactorOf(int k, const BlockData<Real>& g) const {
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
     {
-      const PartScope scope = Scope(StepPart::kElementwise);
+      const PhaseScope scope = Scope(StepPhase::kElementwise);
       pair.LoadFactor();
     }
     {
-      PartScope scope = Scope(StepPart::kFactorUpdate);
+      PhaseScope scope = Scope(StepPhase::kFactorUpdate);
       UpdateFactor(block_.shape, k, g, static_cast<Real>(program_.factor_keep), static_cast<Real>(program_.factor_add),
                    pair.factor(), pair.ld(), At(layout_.direction[0]), &scope);
     }
-    const PartScope scope = Scope(StepPart::kElementwise);
+    const PhaseScope scope = Scope(StepPhase::kElementwise);
     pair.StoreFactor();
     const bool wanted = item_.schedule.refreshes() || item_.schedule.rule == DirectionRule::kPrecondition;
     if (wanted) pair.LoadInverse();
@@ -105,7 +105,7 @@ class BlockStep {
   }
 
   void TakeSnapshot() const {
-    PartScope scope = Scope(StepPart::kElementwise);
+    PhaseScope scope = Scope(StepPhase::kElementwise);
     constexpr int64_t kRows = 64;
     for (int k = 0; k < block_.order(); ++k) {
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
@@ -132,7 +132,7 @@ class BlockStep {
   }
 
   void RefreshRootOf(int k, Team::Worker* worker) const {
-    PartScope scope(worker, memory_.times, StepPart::kRoots);
+    PhaseScope scope(worker, memory_.times, StepPhase::kRoots);
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
     char* const own = memory_.workspace + layout_.RootAt(worker->slot());
     const RootMemory memory{block_.root_dtype, own + layout_.root, reinterpret_cast<int32_t*>(own + layout_.root_ints),
@@ -169,7 +169,7 @@ class BlockStep {
 
   // |D|^2
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
-    PartScope scope = Scope(StepPart::kElementwise);
+    PhaseScope scope = Scope(StepPhase::kElementwise);
     return SumOverParts(block_.elements, &scope, [&](const Range& part) {
       return FilterGradient<Real>(program_, block_, g, part, memory_.arena, h, d);
     });
@@ -180,7 +180,7 @@ class BlockStep {
     const int64_t row = block_.order() == 2 ? block_.shape[1] : 0;
     BlockData<Real> p = h == nullptr ? g : BlockData<Real>{h, row};
     {
-      PartScope scope = Scope(StepPart::kPreconditioning);
+      PhaseScope scope = Scope(StepPhase::kPreconditioning);
       for (int k = 0; k < block_.order(); ++k) {
         const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
         Real* const next = At(layout_.direction[k % 2]);
@@ -197,7 +197,7 @@ class BlockStep {
   }
 
   double Norm(const Real* p) const {
-    PartScope scope = Scope(StepPart::kElementwise);
+    PhaseScope scope = Scope(StepPhase::kElementwise);
     return std::sqrt(SumOverParts(block_.elements, &scope, [&](const Range& part) {
       return BestKernels().Of<Real>().sum_of_squares(p + part.begin, part.end - part.begin);
     }));
@@ -205,8 +205,8 @@ class BlockStep {
 
   // size: a bound on the elements of the direction.
   void Apply(const Real* p, double scale_down, double scale_up, double size) const {
-    PartScope scope = Scope(StepPart::kElementwise);
-    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena, &scope)) return StandStill(item_);
+    PhaseScope scope = Scope(StepPhase::kElementwise);
+    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena, &scope)) return SkipUpdate(item_);
     scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
       ApplyDirection(item_, PartAt(block_.elements, i), p, scale_down, scale_up, memory_.arena);
     });

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/backend.h"
-#include "core/backend/cpu/part_times.h"
+#include "core/backend/cpu/phase_times.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/backend/cpu/step_item.h"
 #include "core/base/team.h"
 #include "core/roots/ladder.h"
 
@@ -16,7 +16,7 @@ struct StepMemory {
   const WorkspaceLayout* layout;
   char* workspace;
   RecoveryMemory* recovery;
-  PartTimes* times;  // nullptr: not measured
+  PhaseTimes* times;  // nullptr: not measured
 };
 
 // All of a step for one block, by this worker and those who help it.

@@ -7,7 +7,7 @@
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
 #include "core/backend/cpu/magnitude.h"
-#include "core/backend/cpu/part_pass.h"
+#include "core/backend/cpu/slice_pass.h"
 #include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"
@@ -24,9 +24,9 @@ void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
   }
 }
 
-double CostOfStretches(std::span<const Stretch> stretches) {
+double CostOfSpans(std::span<const MemorySpan> spans) {
   double elements = 0;
-  for (const Stretch& stretch : stretches) elements += static_cast<double>(stretch.elements);
+  for (const MemorySpan& span : spans) elements += static_cast<double>(span.elements);
   return static_cast<double>(kCostOfElement) * elements;
 }
 
@@ -35,7 +35,7 @@ double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {
     if (cost >= enough) break;
-    if (item.stand) continue;
+    if (item.skip_update) continue;
     cost += item.schedule.refreshes() ? StepCost(*item.block) : static_cast<double>(CostOfOrdinaryStep(*item.block));
   }
   return cost;
@@ -50,7 +50,7 @@ int CpuBackend::ThreadsFor(const Cost& cost) const {
 }
 
 Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
-                          std::unique_ptr<Backend>* out) {
+                          std::unique_ptr<CpuBackend>* out) {
   std::unique_ptr<CpuBackend> backend(new CpuBackend);
   std::vector<const Block*> pointers;
   for (const Block& block : plan.blocks) {
@@ -100,12 +100,12 @@ void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, c
   }
 }
 
-void CpuBackend::LargestMagnitudes(std::span<const Stretch> stretches, double* largest) {
-  const int threads = ThreadsFor([&] { return CostOfStretches(stretches); });
-  executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
-    const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kCheck);
-    const Stretch& stretch = stretches[static_cast<size_t>(i)];
-    largest[i] = LargestMagnitude(stretch.data, stretch.dtype, stretch.elements);
+void CpuBackend::LargestMagnitudes(std::span<const MemorySpan> spans, double* largest) {
+  const int threads = ThreadsFor([&] { return CostOfSpans(spans); });
+  executor_->ForEach(static_cast<int64_t>(spans.size()), threads, [&](int, int64_t i) {
+    const PhaseScope scope(nullptr, measures_ ? &times_ : nullptr, StepPhase::kCheck);
+    const MemorySpan& span = spans[static_cast<size_t>(i)];
+    largest[i] = LargestMagnitude(span.data, span.dtype, span.elements);
   });
 }
 
@@ -123,11 +123,11 @@ double CpuBackend::LargestDiagonal(const StateSlot& slot, int64_t d, const char*
   return largest;
 }
 
-void CpuBackend::Hash(std::span<const Stretch> stretches, uint64_t* hashes) {
-  const int threads = ThreadsFor([&] { return CostOfStretches(stretches); });
-  executor_->ForEach(static_cast<int64_t>(stretches.size()), threads, [&](int, int64_t i) {
-    const Stretch& stretch = stretches[static_cast<size_t>(i)];
-    hashes[i] = HashBytes(stretch.data, static_cast<size_t>(stretch.elements) * SizeOf(stretch.dtype), 0);
+void CpuBackend::Hash(std::span<const MemorySpan> spans, uint64_t* hashes) {
+  const int threads = ThreadsFor([&] { return CostOfSpans(spans); });
+  executor_->ForEach(static_cast<int64_t>(spans.size()), threads, [&](int, int64_t i) {
+    const MemorySpan& span = spans[static_cast<size_t>(i)];
+    hashes[i] = HashBytes(span.data, static_cast<size_t>(span.elements) * SizeOf(span.dtype), 0);
   });
 }
 
@@ -137,7 +137,7 @@ template <typename Elements, typename Divisible, typename Work>
 void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
   const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };
   const auto timed = [&](size_t i, const Range& range) {
-    const PartScope scope(nullptr, measures_ ? &times_ : nullptr, StepPart::kElementwise);
+    const PhaseScope scope(nullptr, measures_ ? &times_ : nullptr, StepPhase::kElementwise);
     work(i, range);
   };
   double cost = 0;
@@ -158,30 +158,30 @@ void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible
 
 void CpuBackend::ApplyExchanged(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
-    if (!StoodStill(item)) continue;
-    *item.stood_still = 1;
+    if (!OwnerSkippedUpdate(item)) continue;
+    *item.update_skipped = 1;
     WriteUnchanged(*item.param, item.block, *item.buffers, item.program->output);
   }
   ForEachElementwise(
-      items.size(), [&](size_t i) { return *items[i].stood_still != 0 ? 0 : items[i].block->elements; },
+      items.size(), [&](size_t i) { return *items[i].update_skipped != 0 ? 0 : items[i].block->elements; },
       [](size_t) { return true; }, [&](size_t i, const Range& range) { ApplyReceived(items[i], range); });
 }
 
-void CpuBackend::CopyParts(std::span<const PartCopy> copies) {
+void CpuBackend::CopySlices(std::span<const SliceCopy> copies) {
   ForEachElementwise(
-      copies.size(), [&](size_t i) { return copies[i].part.elements; },
-      [&](size_t i) { return IsDivisible(copies[i].part); },
-      [&](size_t i, const Range& range) { CopyPart(copies[i], range); });
+      copies.size(), [&](size_t i) { return copies[i].slice.elements; },
+      [&](size_t i) { return IsDivisible(copies[i].slice); },
+      [&](size_t i, const Range& range) { CopySlice(copies[i], range); });
 }
 
-void CpuBackend::ApplyParts(std::span<const PartItem> parts) {
-  for (const PartItem& part : parts) {
-    if (StoodStill(part.item)) *part.item.stood_still = 1;
+void CpuBackend::ApplySlices(std::span<const SliceItem> slices) {
+  for (const SliceItem& slice : slices) {
+    if (OwnerSkippedUpdate(slice.item)) *slice.item.update_skipped = 1;
   }
   ForEachElementwise(
-      parts.size(), [&](size_t i) { return parts[i].part.elements; },
-      [&](size_t i) { return IsDivisible(parts[i].part); },
-      [&](size_t i, const Range& range) { ApplyPart(parts[i], range); });
+      slices.size(), [&](size_t i) { return slices[i].slice.elements; },
+      [&](size_t i) { return IsDivisible(slices[i].slice); },
+      [&](size_t i, const Range& range) { ApplySlice(slices[i], range); });
 }
 
 void CpuBackend::PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output) {

@@ -7,7 +7,7 @@
 #include "core/base/convert.h"
 #include "core/base/round_up.h"
 #include "core/plan/block.h"
-#include "core/plan/layout.h"
+#include "core/plan/memory_layout.h"
 
 namespace shampoo {
 

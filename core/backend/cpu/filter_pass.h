@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/cpu/kronecker.h"
 #include "core/backend/cpu/stretch.h"
 #include "core/plan/block.h"
-#include "core/precondition/kronecker.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 namespace shampoo {
 

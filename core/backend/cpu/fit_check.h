@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/step_item.h"
 #include "core/base/tiles.h"
 
 namespace shampoo {

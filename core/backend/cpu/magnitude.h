@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/backend/backend.h"
+#include "core/backend/cpu/step_item.h"
 
 namespace shampoo {
 

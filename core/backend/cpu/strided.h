@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/backend/cpu/stretch.h"
-#include "core/plan/runs.h"
+#include "core/plan/shape.h"
 
 namespace shampoo {
 

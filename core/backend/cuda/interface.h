@@ -11,7 +11,7 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 #include "core/roots/root.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 // What libshampoo.so and libshampoo_cuda.so know of each other: one table of C functions over plain structs. The two
 // are built from one source; a plugin with another interface number, or structs of another size, is refused.

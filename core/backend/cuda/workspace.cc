@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/workspace.h"
 
+#include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_layout.h"
-#include "core/backend/cuda/engine.h"
 
 namespace shampoo::cuda {
 

@@ -23,6 +23,22 @@ pub struct OptimizerBuilder<'a> {
     allocator: Option<sys::shampoo_allocator>,
 }
 
+impl Optimizer {
+    /// Makes an optimizer of one rank on the plan's device.
+    ///
+    /// # Errors
+    ///
+    /// As of [`OptimizerBuilder::build`].
+    pub fn new(plan: &Plan) -> Result<Self> {
+        Optimizer::builder(plan).build()
+    }
+
+    /// Begins an optimizer with communicators, or with threads and memory of the caller.
+    pub fn builder(plan: &Plan) -> OptimizerBuilder<'_> {
+        OptimizerBuilder::new(plan)
+    }
+}
+
 impl<'a> OptimizerBuilder<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let desc = sys::shampoo_optimizer_desc::new();

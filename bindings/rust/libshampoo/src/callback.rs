@@ -4,11 +4,13 @@
 // Code of the caller that the library calls: communicators, executors, receivers of messages. Nothing may unwind from
 // there into the library, and what the code calls of the library itself must not take the failure that is on its way.
 
-use crate::error::BoxError;
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem::{forget, swap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+
+/// Any error, as a [`Communicator`](crate::Communicator) returns it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 thread_local! {
     // Callbacks are called on the thread that is inside the call that they fail.

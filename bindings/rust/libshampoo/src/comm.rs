@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::callback::{self, keep_failure};
+use crate::callback::{self, keep_failure, BoxError};
 use crate::comm_use::InUse;
-use crate::error::{c_string, check, to_i32, BoxError, Error, Result};
+use crate::error::{c_string, check, to_i32, Error, Result};
 use crate::library::start;
 use libshampoo_sys as sys;
 use std::os::raw::c_void;

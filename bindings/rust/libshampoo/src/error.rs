@@ -1,14 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::callback::take_failure;
+use crate::callback::{take_failure, BoxError};
 use libshampoo_sys as sys;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::os::raw::c_char;
-
-/// An error of anything, as a [`Communicator`](crate::Communicator) gives it.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of a call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -26,11 +26,12 @@ mod state;
 
 pub use buffers::Buffers;
 pub use builder::OptimizerBuilder;
+pub use callback::BoxError;
 pub use checkpoint::{load, save};
 pub use comm::{Comm, Communicator};
 pub use config::{Config, Value};
 pub use dtype::{Bf16, Dtype, Element, F16};
-pub use error::{BoxError, Code, Error, Result};
+pub use error::{Code, Error, Result};
 pub use executor::Executor;
 pub use keys::{keys, Key};
 pub use library::{backends, build_info, load_backend, version, Backend, Device};

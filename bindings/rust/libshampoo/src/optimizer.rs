@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::buffers::Buffers;
-use crate::builder::OptimizerBuilder;
 use crate::comm_use::{CommUse, InUse};
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
@@ -41,20 +40,6 @@ pub struct Optimizer {
 unsafe impl Send for Optimizer {}
 
 impl Optimizer {
-    /// Makes an optimizer of one rank on the plan's device.
-    ///
-    /// # Errors
-    ///
-    /// As of [`OptimizerBuilder::build`].
-    pub fn new(plan: &Plan) -> Result<Self> {
-        Optimizer::builder(plan).build()
-    }
-
-    /// Begins an optimizer with communicators, or with threads and memory of the caller.
-    pub fn builder(plan: &Plan) -> OptimizerBuilder<'_> {
-        OptimizerBuilder::new(plan)
-    }
-
     /// Takes over what the library has made.
     pub(crate) fn own(
         handle: *mut sys::shampoo_optimizer,

@@ -43,19 +43,18 @@ struct WriteHeaderBody {
     });
     cta.Once([&] {
       SegmentHeader header{};
-      header.code = CodeOf(state);
+      header.round = {static_cast<int32_t>(CodeOf(state)), 0, args.place};
       header.overdue_root = -1;
-      header.place = args.place;
       header.inputs = Mixed(Mixed(args.inputs_hash, state.refused != 0 ? 0 : static_cast<uint64_t>(state.go)),
                             static_cast<uint64_t>(skipped));
-      header.scalars = args.scalars_hash;
+      header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
         const GroupScalars& group = tables.groups[g];
         header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
         header.inputs = Mixed(header.inputs, group.active != 0 ? static_cast<uint64_t>(group.t) : 0);
         if (group.active == 0) continue;
-        header.scalars =
-            Mixed(Mixed(header.scalars, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
+        header.hyper_parameters =
+            Mixed(Mixed(header.hyper_parameters, BitsAs<uint64_t>(group.lr)), BitsAs<uint64_t>(group.gradient_scale));
       }
       *reinterpret_cast<SegmentHeader*>(tables.gathered + tables.replica_rank * args.segment_bytes) = header;
     });
@@ -85,18 +84,18 @@ struct CompareHeadersBody {
       const int64_t world = tables.replica_world;
       const SegmentHeader& own = HeaderOf(tables.replica_rank);
       for (int64_t rank = 0; rank < world; ++rank) {
-        if (HeaderOf(rank).place != own.place) return Differ(rank, RankDifference::kPlace);
+        if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
       // The headers of a refused step tell no more than that. Why it was is known.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
-        if (HeaderOf(rank).code != 0) return Differ(rank, RankDifference::kFailed);
+        if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
       }
       const SegmentHeader& first = HeaderOf(0);
       for (int64_t rank = 1; rank < world; ++rank) {
         const SegmentHeader& header = HeaderOf(rank);
         if (header.step != first.step) return Differ(rank, RankDifference::kStep);
-        if (header.scalars != first.scalars) return Differ(rank, RankDifference::kScalars);
+        if (header.hyper_parameters != first.hyper_parameters) return Differ(rank, RankDifference::kScalars);
         if (header.inputs != first.inputs) return Differ(rank, RankDifference::kInputs);
       }
     });

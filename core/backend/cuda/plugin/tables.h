@@ -8,7 +8,7 @@
 #include "core/backend/cuda/plugin/cta.h"
 #include "core/backend/cuda/table_bytes.h"
 #include "core/backend/cuda/waves.h"
-#include "core/step/program.h"
+#include "core/rules/step_program.h"
 
 // What kernels know: tables in memory of the device, made at create, and the numbers of the step under way.
 namespace shampoo::cuda {

@@ -1,0 +1,69 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cpu/slice_pass.h"
+
+#include <cstring>
+
+#include "core/backend/cpu/apply_pass.h"
+#include "core/base/convert.h"
+
+namespace shampoo {
+namespace {
+
+// visit(where in the dense block, where in the holder's buffer, where in the packed part, how many)
+template <typename Visit>
+void ForEachRunOf(const SliceOfBlock& part, const Range& range, Visit&& visit) {
+  int64_t packed = range.begin;
+  ForEachRunIn(*part.block, *part.region, range.begin, range.end - range.begin,
+               [&](int64_t dense, int64_t local, int64_t count) {
+                 visit(dense, local, packed, count);
+                 packed += count;
+               });
+}
+
+}  // namespace
+
+void CopySlice(const SliceCopy& copy, const Range& range) {
+  const SliceOfBlock& part = copy.slice;
+  const size_t size = copy.element_bytes;
+  const auto* const from = static_cast<const char*>(copy.from);
+  auto* const to = static_cast<char*>(copy.to);
+  const auto move = [&](int64_t source, int64_t target, int64_t count) {
+    std::memcpy(to + static_cast<size_t>(target) * size, from + static_cast<size_t>(source) * size,
+                static_cast<size_t>(count) * size);
+  };
+  switch (copy.way) {
+    case SliceCopy::Way::kHeldToPacked:
+      ForEachRunOf(part, range, [&](int64_t, int64_t local, int64_t packed, int64_t n) { move(local, packed, n); });
+      break;
+    case SliceCopy::Way::kPackedToBlock:
+      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(packed, dense, n); });
+      break;
+    case SliceCopy::Way::kBlockToPacked:
+      if (from == nullptr) {
+        MarkSkipped(to, size);
+        break;
+      }
+      ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
+      // A parameter may hold the very NaN that is the mark: with its sign changed it is a NaN as well.
+      if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
+      break;
+  }
+}
+
+void ApplySlice(const SliceItem& delivered, const Range& range) {
+  const StepItem& item = delivered.item;
+  const bool skipped = *item.update_skipped != 0;
+  ForEachRunOf(delivered.slice, range, [&](int64_t, int64_t local, int64_t packed, int64_t count) {
+    if (skipped) {
+      WriteUnchangedRun(*item.param, *item.buffers, item.program->output, local, count);
+    } else {
+      const Shape shape = Shape::Of({count});
+      const std::array<int64_t, kMaxDims> stride{1};
+      ApplyReceived(item, ElementAt(item.exchange, item.block->exchange_dtype, packed), {&shape, &stride, local},
+                    {0, count});
+    }
+  });
+}
+
+}  // namespace shampoo

@@ -1,0 +1,137 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/device_engine.h"
+
+#include "core/backend/cuda/loader.h"
+
+namespace shampoo::cuda {
+namespace {
+
+Status StatusOfResult(const Result& result) {
+  if (result.code == Code::kOk) return {};
+  return Status(result.code, result.text == nullptr ? "the CUDA backend does not tell why" : result.text);
+}
+
+}  // namespace
+
+GroupNumbers NumbersOf(const Settings& settings) {
+  GroupNumbers numbers{};
+  numbers.lr = settings.lr;
+  numbers.beta1 = settings.beta1;
+  numbers.beta2 = settings.beta2;
+  numbers.epsilon = settings.epsilon;
+  numbers.momentum = settings.momentum;
+  numbers.weight_decay = settings.weight_decay;
+  numbers.grafting_beta2 = settings.grafting_beta2;
+  numbers.grafting_epsilon = settings.grafting_epsilon;
+  numbers.gradient_scale = settings.gradient_scale;
+  numbers.exponent_multiplier = settings.exponent_multiplier;
+  numbers.root_tolerance = settings.root_tolerance;
+  numbers.root_rank_rtol = settings.root_rank_rtol;
+  numbers.root_rank_atol = settings.root_rank_atol;
+  numbers.root_relative_epsilon = settings.root_relative_epsilon;
+  numbers.refresh_growth = settings.refresh_growth;
+  numbers.start_preconditioning_step = settings.start_preconditioning_step;
+  numbers.precondition_frequency = settings.precondition_frequency;
+  numbers.root_async = settings.root_async;
+  numbers.root_order = settings.root_order;
+  numbers.root_max_iterations = settings.root_max_iterations;
+  numbers.grafting = settings.grafting;
+  numbers.weight_decay_type = settings.weight_decay_type;
+  numbers.initial_inverse = settings.initial_inverse;
+  numbers.root_method = settings.root_method;
+  numbers.root_rank_handling = settings.root_rank_handling;
+  numbers.on_nonfinite = settings.on_nonfinite;
+  numbers.output = settings.output;
+  numbers.use_bias_correction = settings.use_bias_correction ? 1 : 0;
+  numbers.use_nesterov = settings.use_nesterov ? 1 : 0;
+  numbers.root_spread = settings.root_spread ? 1 : 0;
+  return numbers;
+}
+
+DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table)
+    : plan_(std::move(plan)), table_(table) {
+  for (const Block& block : plan_->blocks) owned_.push_back(plan_->Owns(block) ? 1 : 0);
+  for (const Param& param : plan_->params) {
+    const ParamDesc& desc = param.desc;
+    params_.push_back({param.elements, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.copy_dtype, desc.group});
+  }
+  for (const Settings& settings : plan_->groups) groups_.push_back(NumbersOf(settings));
+}
+
+EngineDesc DeviceEngine::DescOf(const Desc& desc) const {
+  PlanView view{};
+  view.blocks = plan_->blocks.data();
+  view.block_count = static_cast<int64_t>(plan_->blocks.size());
+  view.owned = owned_.data();
+  view.params = params_.data();
+  view.param_count = static_cast<int32_t>(params_.size());
+  view.group_count = static_cast<int32_t>(groups_.size());
+  view.groups = groups_.data();
+  view.state_bytes = plan_->state_bytes();
+  view.bucket_segment_bytes = plan_->bucket_segment_bytes.data();
+  view.bucket_count = static_cast<int32_t>(plan_->bucket_segment_bytes.size());
+  view.replica_rank = plan_->placement.replica_rank;
+  view.replica_world = plan_->placement.replica_world;
+  view.exchange_params = plan_->groups[0].communicate == Communicate::kParams ? 1 : 0;
+  const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;
+  return {view, desc.device, desc.allocator, desc.stream, desc.state, tf32};
+}
+
+Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& desc,
+                            std::unique_ptr<DeviceEngine>* out) {
+  const Devices devices = FindDevices();
+  if (*devices.why_not != '\0') return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.why_not);
+  if (desc.device < 0 || desc.device >= devices.count) {
+    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", as there are ",
+                   devices.count, " GPUs");
+  }
+  const Table* table = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(FindPlugin(&table));
+  std::unique_ptr<DeviceEngine> made(new DeviceEngine(std::move(plan), table));
+  const EngineDesc described = made->DescOf(desc);
+  SHAMPOO_RETURN_IF_ERROR(StatusOfResult(table->create(&described, &made->engine_)));
+  *out = std::move(made);
+  return {};
+}
+
+DeviceEngine::~DeviceEngine() {
+  if (engine_ != nullptr) table_->destroy(engine_);
+}
+
+Status DeviceEngine::Initialize(char* arena, int64_t block, void* stream) const {
+  return StatusOfResult(table_->initialize(engine_, arena, block, stream));
+}
+
+Status DeviceEngine::IsCapturing(void* stream, bool* captured) const {
+  int32_t answer = 0;
+  SHAMPOO_RETURN_IF_ERROR(StatusOfResult(table_->is_capturing(engine_, stream, &answer)));
+  *captured = answer != 0;
+  return {};
+}
+
+Status DeviceEngine::Step(const StepArgs& args, int64_t* ticket) const {
+  return StatusOfResult(table_->step(engine_, &args, ticket));
+}
+
+Status DeviceEngine::Take(int64_t ticket, StepReport* out) const {
+  return StatusOfResult(table_->take(engine_, ticket, out));
+}
+
+Status DeviceEngine::ReadSnapshotSteps(const char* arena, void* stream) const {
+  return StatusOfResult(table_->read_snapshot_steps(engine_, arena, stream));
+}
+
+Status DeviceEngine::Download(void* host, const void* device, int64_t bytes, void* stream) const {
+  return bytes == 0 ? Status() : StatusOfResult(table_->download(engine_, host, device, bytes, stream));
+}
+
+Status DeviceEngine::Upload(void* device, const void* host, int64_t bytes, void* stream) const {
+  return bytes == 0 ? Status() : StatusOfResult(table_->upload(engine_, device, host, bytes, stream));
+}
+
+Status DeviceEngine::Staging(int64_t bytes, void** out) const {
+  return StatusOfResult(table_->staging(engine_, bytes, out));
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,56 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checkpoint/checkpoint_call.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "core/base/amount.h"
+
+namespace shampoo {
+
+Status WorldStaging::Create(const CheckpointCall& call) {
+  if (call.world == nullptr) return {};
+  if (call.world->takes_device_memory()) {
+    for (const OptimizerState* optimizer : call.optimizers) {
+      if (staging_ == nullptr) staging_ = optimizer->memory().MakeStaging(call.stream);
+    }
+    if (staging_ == nullptr) {
+      return Unsupported(
+          "world takes memory of a GPU, and none of the optimizers is on one: give a communicator whose device_type is "
+          "SHAMPOO_CPU");
+    }
+    scope_.emplace(call.world, staging_.get());
+  }
+  return call.world->failed() ? call.world->FailedBefore() : Status();
+}
+
+Status CheckCall(const CheckpointCall& call) {
+  if (!call.given.ok()) return call.given.Copy();
+  const auto check_stream = [&](const OptimizerState* optimizer) {
+    return optimizer->memory().CheckStream(call.stream);
+  };
+  // One optimizer that takes the stream is enough.
+  const bool any_takes_stream = std::any_of(call.optimizers.begin(), call.optimizers.end(),
+                                            [&](const OptimizerState* one) { return check_stream(one).ok(); });
+  if (!call.optimizers.empty() && !any_takes_stream) return check_stream(call.optimizers[0]);
+  std::set<std::string_view> names;
+  int64_t world = 1;
+  for (OptimizerState* optimizer : call.optimizers) {
+    SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call.stream));
+    const PlanData& plan = optimizer->plan();
+    world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
+    for (const Param& param : plan.params) {
+      if (names.insert(param.desc.name).second) continue;
+      return Invalid("parameter \"", param.desc.name,
+                     "\" is in two of the optimizers, or one was given twice: names are unique in a checkpoint");
+    }
+  }
+  const int64_t given = call.world != nullptr ? call.world->world() : 1;
+  if (given >= world) return {};
+  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(given, "rank")),
+                 ", and an optimizer has ", world, " replicas and shards: give a communicator of all ranks of the job");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,67 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optimizer/optimizer.h"
+
+#include <charconv>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace shampoo {
+namespace {
+
+constexpr std::pair<const char*, StepPhase> kSecondsOf[] = {{"seconds.check", StepPhase::kCheck},
+                                                            {"seconds.factor_update", StepPhase::kFactorUpdate},
+                                                            {"seconds.roots", StepPhase::kRoots},
+                                                            {"seconds.preconditioning", StepPhase::kPreconditioning},
+                                                            {"seconds.elementwise", StepPhase::kElementwise}};
+
+}  // namespace
+
+Status Optimizer::Bind(int first, std::span<const Buffers> buffers) {
+  SHAMPOO_RETURN_IF_ERROR(buffers_.Bind(first, buffers));
+  step_->OnBindBuffers();
+  return {};
+}
+
+Status Optimizer::Set(int group, const char* name, double value) {
+  bool roots_depend_on_it = false;
+  SHAMPOO_RETURN_IF_ERROR(state_->hyper_parameters().Set(group, name, value, &roots_depend_on_it));
+  if (roots_depend_on_it) step_->OnChangeRootSettings();
+  return {};
+}
+
+Status Optimizer::Stat(std::string_view name, double* value) const {
+  std::string phases;
+  for (const auto& [phase_name, phase] : kSecondsOf) {
+    if (name == phase_name) {
+      *value = step_->Seconds(phase);
+      return {};
+    }
+    phases += Cat(phase_name, ", ");
+  }
+  constexpr std::string_view kStepOfGroup = "step.";
+  if (name.starts_with(kStepOfGroup)) return StatOfGroup(name.substr(kStepOfGroup.size()), value);
+  if (history_.Stat(name, value)) return {};
+  return Invalid("there is no statistic \"", name, "\": expected steps, step.<group>, ", phases,
+                 StepHistory::StatNames());
+}
+
+Status Optimizer::StatOfGroup(std::string_view number, double* value) const {
+  size_t group = 0;
+  const size_t groups = plan_->groups.size();
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
+  // One spelling for each: neither "-0" nor "00".
+  if (error != std::errc() || group >= groups || number != Cat(group)) {
+    return Invalid("there is no statistic \"step.", number, "\": expected step.0",
+                   groups == 1 ? "" : Cat(" to step.", groups - 1), ", with the number of a group");
+  }
+  SHAMPOO_RETURN_IF_ERROR(state_->CheckUsable(state_->out()));
+  SHAMPOO_RETURN_IF_ERROR(state_->memory().CheckReadable(Cat("the statistic \"step.", number, "\"")));
+  int64_t step = 0;
+  SHAMPOO_RETURN_IF_ERROR(state_->ReadSteps(group, &step));
+  *value = static_cast<double>(step);
+  return {};
+}
+
+}  // namespace shampoo

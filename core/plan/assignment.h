@@ -1,0 +1,56 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/plan/block.h"
+
+// Assigns blocks: to the ranks that update them, to the steps in which their roots are computed, and to places in the
+// buffers in which ranks exchange updates. The functions depend on their arguments alone, so that all ranks agree.
+namespace shampoo {
+
+// The alignment of a block's update in an exchange, in bytes.
+inline constexpr int64_t kSegmentAlignment = 64;
+
+// Which rank updates which block, and how many bytes of updates each rank sends. Vectors of blocks have one entry per
+// block, in plan order.
+struct Ownership {
+  std::vector<int> owner;
+  std::vector<int64_t> aligned_bytes;      // of the block's update, rounded up to kSegmentAlignment
+  std::vector<int64_t> offset_in_segment;  // in bytes; the updates of one rank follow each other in plan order
+  std::vector<int64_t> bytes_per_rank;     // sum of aligned_bytes by rank; 0: the rank owns nothing
+  int64_t segment_bytes;                   // the largest of bytes_per_rank
+};
+
+// Assigns blocks to ranks greedily: largest first (equal blocks in plan order), each to the least-loaded rank (the
+// lowest of several).
+//   bytes  the size of each block's update, >= 0; the sum of the rounded sizes must fit int64_t
+//   world  the number of ranks, >= 1
+//   loads  the load that each block counts as; if empty, its rounded bytes
+Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
+
+// Sets the phase of every block whose group has root_spread: largest roots first, each to the phase with the least
+// work so far, so that all steps of a precondition_frequency compute about the same amount of roots. The phases do not
+// depend on the owners.
+void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
+
+// The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).
+inline constexpr int64_t kSegmentHeaderBytes = 64;
+
+// Returns the dtype in which a block's update is exchanged.
+Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
+
+// Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another, and sets each
+// block's bucket and its offset in its owner's segment.
+//   bucket_bytes  the most that the segments of all ranks take in one bucket, unless a single block takes more; 0: one
+//                 bucket
+// Returns the bytes of a segment of each bucket, including its header and padding. They are the same for every rank. If
+// world is 1, nothing is exchanged and the result is empty.
+std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,
+                                  std::vector<Block>* blocks);
+
+}  // namespace shampoo

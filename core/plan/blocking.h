@@ -1,0 +1,86 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/config/settings.h"
+#include "core/plan/block.h"
+#include "core/plan/shape.h"
+
+// Divides a parameter into blocks in four steps:
+//   1. stack   the leading stack_dims dims only count separate tensors;
+//   2. pieces  a flat shard of a tensor becomes dense pieces of it;
+//   3. merge   small dims of each tensor or piece are joined;
+//   4. split   dims above max_preconditioner_dim are cut.
+// All functions require shapes without empty dims whose product fits int64_t.
+namespace shampoo {
+
+// Appends the blocks of one parameter. Sets the shape, elements, strides and offsets of each block and whether it is
+// preconditioned; the caller sets the other fields.
+Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
+
+// 1. The part of one stacked tensor that a flat range of the stack contains: elements [start, end) of it, never empty.
+struct StackedRange {
+  int64_t tensor;  // 0, 1, ... in memory order
+  int64_t start;
+  int64_t end;
+  int64_t offset_in_shard;  // of element `start`, counted from the beginning of the flat range
+};
+
+// Returns the shape of one stacked tensor. If stack_dims is the number of dims, each element is a tensor of its own.
+// Requires 0 <= stack_dims <= shape.ndim, as the next two functions do.
+Shape StackedTensorShape(const Shape& shape, int stack_dims);
+
+// Returns the number of tensors that the flat range [start, end) of the stack touches. A caller that limits the number
+// of blocks checks it before SplitStack allocates that many entries.
+int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
+
+// Cuts the flat range [start, end) at the borders of the stacked tensors, in memory order. The whole stack is
+// [0, shape.Product()); an empty range gives no entries. Requires 0 <= start <= end <= shape.Product().
+std::vector<StackedRange> SplitStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
+
+// 2. A dense part of a tensor that a flat shard contains whole.
+struct ShardPiece {
+  int64_t offset_in_shard;  // of its first element, in elements
+  Shape shape;
+};
+
+// Cuts the flat shard [start, end) of a row-major tensor into dense pieces.
+// The whole slices along dim 0 stay one tensor (k, d1, ...). A remainder on each side is cut in the same way one dim
+// deeper, and so is a shard that lies inside one slice. The pieces are in memory order and cover the shard exactly.
+// There are at most 2 ndim - 1 of them, and none if the shard is empty. A scalar gives one piece of shape (1).
+// Requires 0 <= start <= end <= shape.Product().
+std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);
+
+// 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped; if none is left (a
+// scalar, or all dims 1), the shape is (1). Two neighbors become one dim while their product is at most max_dim:
+//   min_dim == 0: all neighbors, from left to right.
+//   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. Convolution
+//                 kernels join their input channels and attention heads their width, whatever the order of the dims;
+//                 a matrix stays a matrix.
+// Requires max_dim >= 1 and min_dim >= 0.
+Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim);
+
+// 4. A strided view of a row-major tensor: element (i0, i1, ...) of the block is element
+// offset + i0 stride[0] + i1 stride[1] + ... of the tensor.
+struct BlockView {
+  Shape shape;
+  std::array<int64_t, kMaxDims> stride;  // in elements; 0 from shape.ndim on
+  int64_t offset;                        // in elements
+};
+
+// Computes how many blocks SplitBlocks would return, so that a caller can refuse a small max_dim before memory for the
+// blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t, which
+// a shape whose product fits rules out. Requires max_dim >= 1.
+bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count);
+
+// Cuts each dim into chunks of max_dim; the last chunk may be shorter. The blocks are ordered by their chunk indices,
+// dim 0 outermost. A tensor without a dim above max_dim is one block; a scalar is one block of shape (1).
+// Requires max_dim >= 1.
+std::vector<BlockView> SplitBlocks(const Shape& shape, int64_t max_dim);
+
+}  // namespace shampoo

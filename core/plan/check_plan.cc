@@ -1,0 +1,117 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/check_plan.h"
+
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+
+namespace shampoo {
+namespace {
+
+Status CheckRank(const char* kind, int rank, int world) {
+  constexpr int kMostRanks = 1 << 20;
+  if (world < 1 || world > kMostRanks)
+    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMostRanks);
+  if (rank < 0 || rank >= world) {
+    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
+  }
+  return {};
+}
+
+Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
+  for (int k = 0; k < shape.ndim; ++k) {
+    if (shape[k] < 0) {
+      return Invalid(field, "[", k, "] is ", shape[k],
+                     ": expected at least 0 (a dim of 0 makes the parameter empty, and "
+                     "it is ignored)");
+    }
+  }
+  // Offsets in bytes are int64 and an element has at most 8 bytes, so that 2^59 elements always fit.
+  if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
+    return Invalid(field, " is ", ShapeText(shape),
+                   ": the number of elements is beyond 2^59; check the order and the "
+                   "units of the dims");
+  }
+  return {};
+}
+
+Status CheckFlat(const ParamDesc& desc, int64_t elements) {
+  if (desc.flat_offset < 0 || desc.flat_count < 0 || desc.flat_offset > elements ||
+      desc.flat_count > elements - desc.flat_offset) {
+    return Invalid("flat_offset is ", desc.flat_offset, " and flat_count ", desc.flat_count,
+                   ": the shard must lie within the ", elements, " elements of the shape ", ShapeText(desc.shape));
+  }
+  return {};
+}
+
+Status CheckRectangle(const ParamDesc& desc) {
+  for (int k = 0; k < desc.shape.ndim; ++k) {
+    const int64_t first = desc.local_offset[k];
+    const int64_t count = desc.local_shape[k];
+    if (first < 0 || count < 0 || first > desc.shape[k] || count > desc.shape[k] - first) {
+      return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] ", count,
+                     ": the rectangle must lie within dim ", k, " of the shape ", ShapeText(desc.shape));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckPlacement(const Placement& placement) {
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
+  SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
+  if (placement.threads < 0 || placement.threads > 4096) {
+    return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
+  }
+  return {};
+}
+
+Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
+  if (placement.device == DeviceType::kCpu) return {};
+  const auto refuse = [](const char* key, const char* value, const char* expected) {
+    return Unsupported("key ", key, ": the value ", value,
+                       " is not there yet on a GPU (device_type SHAMPOO_CUDA): ", "expected ", expected,
+                       ", or a plan for SHAMPOO_CPU");
+  };
+  if (settings.track_root_residuals) return refuse("track_root_residuals", "true", "false");
+  if (settings.track_times) return refuse("track_times", "true", "false");
+  if (settings.verify_replicas > 0) return refuse("verify_replicas", Cat(settings.verify_replicas).c_str(), "0");
+  // A single shard rank gathers nothing.
+  if (settings.shard_mode == ShardMode::kGather && placement.shard_world > 1) {
+    return refuse("shard_mode", "gather", "local");
+  }
+  return {};
+}
+
+Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
+  if (desc.name.empty()) {
+    return Invalid(
+        "name is empty: expected a name that is unique and stays the same from run to run, as checkpoints "
+        "know a parameter by it");
+  }
+  const std::string context = Cat("parameter \"", desc.name, "\"");
+  if (!IsUtf8(desc.name)) {
+    return Invalid("name is no UTF-8: expected UTF-8, as checkpoints keep names as such").Within(context);
+  }
+  SHAMPOO_RETURN_IF_ERROR(CheckShape("shape", desc.shape, elements).Within(context));
+  if (desc.stack_dims < 0 || desc.stack_dims > desc.shape.ndim) {
+    return Invalid("stack_dims is ", desc.stack_dims, ": expected 0 to ndim, which is ", desc.shape.ndim)
+        .Within(context);
+  }
+  return CheckShard(desc, elements).Within(context);
+}
+
+Status CheckShard(const ParamDesc& desc, int64_t* elements) {
+  (void)CheckedProduct(desc.shape, elements);  // checked before
+  if (desc.form == ShardForm::kFlat) {
+    SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements));
+    *elements = desc.flat_count;
+  } else if (desc.form == ShardForm::kRectangle) {
+    SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc));
+    (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape
+  }
+  return {};
+}
+
+}  // namespace shampoo

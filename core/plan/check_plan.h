@@ -1,0 +1,24 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/status.h"
+#include "core/plan/plan.h"
+
+// Checks of the arguments from which a plan is made. Each of them returns an error that names the argument.
+namespace shampoo {
+
+// Checks ranks and threads.
+Status CheckPlacement(const Placement& placement);
+
+// Checks that the keys of a group are supported on the plan's device.
+Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
+
+// Checks a parameter without regard to other parameters: name, shape, stack_dims and shard. Sets *elements to the
+// number of elements in the caller's buffers.
+Status CheckParamDesc(const ParamDesc& desc, int64_t* elements);
+
+// Checks the fields of a description that describe a shard. The other fields must have passed CheckParamDesc.
+Status CheckShard(const ParamDesc& desc, int64_t* elements);
+
+}  // namespace shampoo

@@ -1,0 +1,66 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/plan.h"
+
+// How shard ranks exchange the parts of blocks with shard_mode gather. Each bucket of each replica is one round of two
+// exchanges:
+//   collect  each shard rank sends its parts of gradients and parameters to the ranks that own the blocks;
+//   deliver  the owners send updates to the ranks that hold the parameters.
+// In both, what one rank sends to another is a header, followed by its part of each block that concerns the two, in
+// plan order. The elements of a part are in the order of the block.
+namespace shampoo {
+
+// The size of the header of what one shard rank sends to another.
+inline constexpr int64_t kPairHeaderBytes = 16;
+// The alignment of the parts that follow the header.
+inline constexpr int64_t kPartAlignment = 16;
+
+// The part of a block that one shard rank holds.
+struct BlockPart {
+  int64_t block = 0;  // index in the plan
+  int shard = 0;      // the rank that holds the part
+  int64_t elements = 0;
+  bool collected = false;  // false: the owner has the elements already
+  Region region;           // what the holder has of the parameter
+  // Offsets in this rank's buffer of the exchange, in bytes.
+  int64_t gradient_at = 0;
+  int64_t param_at = 0;
+  int64_t update_at = 0;
+};
+
+// The offsets of a gathered block in the buffer for whole blocks, in bytes.
+struct WholeBlock {
+  int64_t block = 0;        // index in the plan
+  int64_t gradient_at = 0;  // the update replaces the gradient
+  int64_t param_at = 0;
+};
+
+// The traffic of this rank in one exchange.
+struct PairTraffic {
+  std::vector<size_t> send, recv;  // bytes to and from each shard rank, headers included
+  // If the exchange is an all-gather: every rank contributes what it sends to all ranks, padded to `segment` bytes.
+  size_t segment = 0;
+  std::vector<size_t> recv_at;  // by shard rank: where in its segment the bytes for this rank begin
+};
+
+struct GatherRound {
+  PairTraffic collect, deliver;
+  std::vector<BlockPart> held;    // the parts that this rank holds
+  std::vector<BlockPart> owned;   // all parts of the blocks that this rank owns
+  std::vector<WholeBlock> whole;  // the blocks that this rank owns
+};
+
+// Returns the rounds of this shard rank. The round of bucket b and replica q is at b * replica_world + q; for another
+// replica it is the round of the rank with the same shard rank there.
+std::vector<GatherRound> PlanRounds(const PlanData& plan);
+
+// Sets gather_bytes_of_rank. If there are several replicas, also sets bucket_segment_bytes.
+void PlanGatherBytes(PlanData* plan);
+
+}  // namespace shampoo

@@ -1,0 +1,28 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/config/settings.h"
+#include "core/plan/block.h"
+
+// Lays out the arena of a rank: step counters of the groups, then the states of each block that the rank owns.
+namespace shampoo {
+
+// The alignment of each state in the arena: a cache line, and the widest vector register.
+inline constexpr int64_t kStateAlignment = 64;
+// The alignment of an arena that the library allocates. The size of every arena is a multiple of it.
+inline constexpr int64_t kArenaAlignment = 256;
+
+// Returns the number of bytes at the arena's start that hold the groups' step counters, one int64 each.
+int64_t CounterBytes(int64_t groups);
+
+// Sets the block's computation dtype, root dtype and root, and which states exist, with dtypes, forms and offsets that
+// count from 0. Sets state_bytes to the size of all states together.
+void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);
+
+// Moves the states of a block that LayOutBlock has laid out to start at `offset` of the arena.
+void PlaceBlock(int64_t offset, Block* block);
+
+}  // namespace shampoo

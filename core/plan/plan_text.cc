@@ -1,0 +1,92 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/plan_text.h"
+
+#include "core/base/amount.h"
+#include "core/base/text.h"
+#include "core/rules/schedule.h"
+
+namespace shampoo {
+namespace {
+
+// A factor matrix that cannot be of full rank when its first inverse root is computed.
+struct RankDeficientFactor {
+  const Block* block = nullptr;
+  int dim = 0;
+  int64_t rank = 0;  // upper bound
+  int64_t step = 0;  // of its first inverse root
+  int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
+};
+
+// Returns a factor whose `block` is nullptr if the matrix can be of full rank.
+RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
+  // Pseudo-inverses omit directions without gradients. A relative epsilon bounds their roots by those of the others.
+  if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
+  const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
+  const int64_t order = block.shape[dim];
+  // A gradient adds as many outer products as there are elements along the other dims.
+  const int64_t of_one = block.elements / order;
+  if (step >= order || of_one * step >= order) return {};
+  return {&block, dim, of_one * step, step};
+}
+
+}  // namespace
+
+std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
+  std::vector<std::string> lines;
+  lines.push_back(Cat(CountText(static_cast<int64_t>(plan.params.size()), "parameter"), " in ",
+                      CountText(static_cast<int64_t>(plan.groups.size()), "group")));
+  for (size_t g = 0; g < plan.keys.size(); ++g) {
+    for (const auto& [key, value] : plan.keys[g]) lines.push_back(Cat("group ", g, ": ", key, " is ", value));
+  }
+  for (size_t p = 0; p < plan.params.size(); ++p) {
+    const ParamDesc& desc = plan.params[p].desc;
+    std::string line =
+        Cat("parameter ", p, ": \"", desc.name, "\" of shape ", ShapeText(desc.shape), ", stack_dims ", desc.stack_dims,
+            ", group ", desc.group, ", param ", NameOf(desc.param_dtype), ", grad ", NameOf(desc.grad_dtype), ", out ",
+            NameOf(desc.out_dtype), ", copy ", NameOf(desc.copy_dtype));
+    // If shards are gathered, the ranks must agree on the shards of all ranks.
+    if (plan.gathers && plan.shard_layouts[p].everywhere()) {
+      line += ", held whole by every shard rank";
+    } else if (plan.gathers) {
+      line += Cat(", held in parts (shard_form, shampoo_plan_add_shard) with the checksum ",
+                  plan.shard_layouts[p].Hash(plan.placement.shard_world));
+    }
+    if (with_shards && desc.form == ShardForm::kFlat) {
+      line += Cat(", elements ", desc.flat_offset, " to ", desc.flat_offset + desc.flat_count);
+    } else if (with_shards && desc.form == ShardForm::kRectangle) {
+      line += Cat(", the rectangle at ", ShapeText(desc.local_offset), " of shape ", ShapeText(desc.local_shape));
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string RankDeficientFactorsText(const PlanData& plan) {
+  int64_t count = 0;
+  int64_t deficient = 0;
+  RankDeficientFactor worst;
+  for (const Block& block : plan.blocks) {
+    for (int dim = 0; dim < block.factor_count(); ++dim) {
+      ++count;
+      const RankDeficientFactor factor = FactorAtFirstRoot(block, dim, plan.group(block));
+      if (factor.block == nullptr) continue;
+      ++deficient;
+      if (factor.missing() > worst.missing()) worst = factor;
+    }
+  }
+  if (deficient == 0) return {};
+  const Block& block = *worst.block;
+  const Settings& settings = plan.group(block);
+  const bool is_relative = settings.root_method == RootMethod::kHigherOrder;
+  return Cat("the first inverse roots rest on few gradients: ", deficient, " of ", count,
+             count == 1 ? " factor matrix" : " factor matrices", " cannot be of full rank by then, such as ",
+             BlockName(plan.param(block), block), "/factor.", worst.dim, " of order ", block.shape[worst.dim],
+             " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
+             "; in all other directions it is the epsilon of ", settings.epsilon,
+             is_relative ? " times its largest eigenvalue" : "",
+             " alone, and the loss may not fall. Set root_relative_epsilon (the default suits most models) instead of "
+             "epsilon, or a later start_preconditioning_step");
+}
+
+}  // namespace shampoo

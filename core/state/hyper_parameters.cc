@@ -1,0 +1,210 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/state/hyper_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/config/keys.h"
+
+namespace shampoo {
+namespace {
+
+std::string ChangeableKeys() {
+  std::string names;
+  for (const Key& key : Keys()) {
+    if (key.changeable) names += Cat(names.empty() ? "" : ", ", key.name);
+  }
+  return names;
+}
+
+// Which of the two keys adds to eigenvalues is fixed once the optimizer is made; each can be changed while it is in
+// use.
+Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
+  const bool is_relative = key.number == &Settings::root_relative_epsilon;
+  if (!is_relative && key.number != &Settings::epsilon) return {};
+  const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
+  const bool is_in_use = !pseudo_inverse && is_relative == (settings.root_relative_epsilon > 0);
+  if (is_in_use == (value > 0)) return {};
+  const char* const used = pseudo_inverse                       ? "root_rank_handling pseudo_inverse"
+                           : settings.root_relative_epsilon > 0 ? "root_relative_epsilon"
+                                                                : "epsilon";
+  return Invalid("key ", key.name, ": the value ", value, " is not allowed ",
+                 is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
+}
+
+}  // namespace
+
+double BoundScalar::Read() const {
+  if (dtype == Dtype::kF64) {
+    double number;
+    std::memcpy(&number, value, sizeof number);
+    return number;
+  }
+  float number;
+  std::memcpy(&number, value, sizeof number);
+  return static_cast<double>(number);
+}
+
+HyperParameters::HyperParameters(const PlanData& plan, size_t scalar_alignment)
+    : plan_(plan), scalar_alignment_(scalar_alignment) {
+  for (const Settings& settings : plan.groups) groups_.emplace_back().settings = settings;
+  for (const Block& block : plan.blocks) {
+    if (block.computation == Dtype::kF32) groups_[static_cast<size_t>(block.group)].narrowest = Dtype::kF32;
+  }
+}
+
+double HyperParameters::CurrentLr(size_t group) const {
+  const Group& of = groups_[group];
+  return of.lr.value != nullptr ? of.lr.Read() : of.settings.lr;
+}
+
+double HyperParameters::CurrentGradientScale(size_t group) const {
+  const Group& of = groups_[group];
+  return of.gradient_scale.value != nullptr ? of.gradient_scale.Read() : of.settings.gradient_scale;
+}
+
+Status HyperParameters::CheckGroup(int group) const {
+  const int groups = static_cast<int>(groups_.size());
+  if (group >= 0 && group < groups) return {};
+  return Invalid("group is ", group, ": expected 0 to ", groups - 1);
+}
+
+Status HyperParameters::Set(int group, const char* name, double value, bool* roots_depend_on_it) {
+  *roots_depend_on_it = false;
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected one of ", ChangeableKeys());
+  const Key* key = FindKey(name);
+  if (key == nullptr || !key->changeable) {
+    return Invalid("key \"", name, "\" ", key == nullptr ? "does not exist" : "is fixed once the optimizer is made",
+                   ": expected one of ", ChangeableKeys());
+  }
+  SHAMPOO_RETURN_IF_ERROR(CheckNumber(*key, value));
+  Settings& settings = groups_[static_cast<size_t>(group)].settings;
+  const Settings& planned = plan_.groups[static_cast<size_t>(group)];
+  SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
+  for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
+    if (key->number == with_state && planned.*with_state == 0 && value != 0) {
+      return WrongState("key ", name,
+                        " was 0 when the plan was made, so that there is no state for it: make the plan "
+                        "with a value above 0, and set it to 0 until it is wanted");
+    }
+  }
+  if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
+    return Invalid("key grafting_beta2: the value ", value,
+                   " is not allowed with grafting adagrad, which is an "
+                   "unweighted sum: use grafting rmsprop for a decaying one");
+  }
+  if (key->arithmetic)
+    SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
+  if (key->number == &Settings::beta2 || key->number == &Settings::grafting_beta2) {
+    Settings changed = settings;
+    changed.*key->number = value;
+    SHAMPOO_RETURN_IF_ERROR(changed.CheckMoments());
+  }
+  const bool of_roots = key->number == &Settings::epsilon || key->number == &Settings::root_relative_epsilon ||
+                        key->number == &Settings::beta2;
+  *roots_depend_on_it = of_roots && settings.*key->number != value;
+  settings.*key->number = value;
+  return {};
+}
+
+Status HyperParameters::Get(int group, const char* name, double* value) const {
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
+  const Key* key = FindKey(name);
+  if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
+  // What holds for the whole optimizer stands with the plan's own config.
+  const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
+  if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
+    return Invalid("key root_rank_rtol is auto: the order of each matrix times the machine epsilon of its root_dtype");
+  }
+  if (key->number != nullptr) {
+    *value = settings.*key->number;
+  } else if (key->integer == &Settings::threads) {
+    *value = static_cast<double>(plan_.threads);  // resolved: never 0
+  } else if (key->integer != nullptr) {
+    *value = static_cast<double>(settings.*key->integer);
+  } else if (key->flag != nullptr) {
+    *value = settings.*key->flag ? 1 : 0;
+  } else {
+    return Invalid("key ", name, " is of type ", TypeName(key->type),
+                   ", which is no number: read it from the config "
+                   "with shampoo_config_get");
+  }
+  return {};
+}
+
+Status HyperParameters::Bind(int group, const char* name, int dtype, const void* value) {
+  SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
+  if (name == nullptr) return Invalid("key is NULL: expected lr or gradient_scale");
+  Group& target = groups_[static_cast<size_t>(group)];
+  const std::string_view key = name;
+  BoundScalar* scalar = key == "lr" ? &target.lr : key == "gradient_scale" ? &target.gradient_scale : nullptr;
+  if (scalar == nullptr) return Invalid("key is \"", key, "\": expected lr or gradient_scale");
+  if (value == nullptr) {
+    *scalar = {};
+    return {};
+  }
+  if (dtype != static_cast<int>(Dtype::kF32) && dtype != static_cast<int>(Dtype::kF64)) {
+    return Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
+  }
+  const size_t alignment = std::min(scalar_alignment_, SizeOf(static_cast<Dtype>(dtype)));
+  if (reinterpret_cast<uintptr_t>(value) % alignment != 0) {
+    return Invalid("value is not aligned: on a GPU expected a multiple of ", alignment, " bytes");
+  }
+  *scalar = {value, static_cast<Dtype>(dtype)};
+  return {};
+}
+
+Status HyperParameters::CheckScalar(const Group& group, const char* name, double value) const {
+  const Key& key = *FindKey(name);
+  SHAMPOO_RETURN_IF_ERROR(CheckNumber(key, value));
+  return CheckArithmetic(key, value, group.narrowest);
+}
+
+Status HyperParameters::CheckBoundScalars() const {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    Status status;
+    if (group.lr.value != nullptr) status = CheckScalar(group, "lr", group.lr.Read());
+    if (status.ok() && group.gradient_scale.value != nullptr) {
+      status = CheckScalar(group, "gradient_scale", group.gradient_scale.Read());
+    }
+    if (!status.ok()) return std::move(status).Within(Cat("the scalar bound to group ", g));
+  }
+  return {};
+}
+
+Status HyperParameters::RejectScalar(size_t group, const char* name, double value) const {
+  Status status = CheckScalar(groups_[group], name, value);
+  if (status.ok()) status = Internal("the CUDA backend has refused ", name, " ", value);
+  return std::move(status).Within(Cat("the scalar bound to group ", group));
+}
+
+void HyperParameters::StoreBoundScalars() {
+  for (Group& group : groups_) {
+    if (group.lr.value != nullptr) group.settings.lr = group.lr.Read();
+    if (group.gradient_scale.value != nullptr) group.settings.gradient_scale = group.gradient_scale.Read();
+  }
+}
+
+uint64_t HyperParameters::Hash(bool reads_bound_scalars) const {
+  uint64_t hash = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (const Key& key : Keys()) {
+      if (!key.changeable || key.number == nullptr) continue;
+      double value = groups_[g].settings.*key.number;
+      if (reads_bound_scalars && key.number == &Settings::lr) value = CurrentLr(g);
+      if (reads_bound_scalars && key.number == &Settings::gradient_scale) value = CurrentGradientScale(g);
+      hash = HashBytes(&value, sizeof value, hash);
+    }
+  }
+  return hash;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,172 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/block_gather.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/comm/agreement.h"
+#include "core/step/shard_agreement.h"
+
+namespace shampoo {
+namespace {
+
+// visit(rank, where that rank's bytes begin)
+template <typename Visit>
+void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
+  size_t at = 0;
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    visit(rank, at);
+    at += bytes[rank];
+  }
+}
+
+static_assert(sizeof(RoundHeader) == kPairHeaderBytes);
+
+// Numbers of the rounds over the communicator, above that of the agreement.
+int64_t CollectRound(size_t index) { return ShardRounds::kRound + 1 + 2 * static_cast<int64_t>(index); }
+int64_t DeliverRound(size_t index) { return CollectRound(index) + 1; }
+
+}  // namespace
+
+BlockGather::BlockGather(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                         CpuBackend* backend)
+    : plan_(plan),
+      agreement_(std::move(comm), optimizer),
+      backend_(backend),
+      replicas_(static_cast<size_t>(plan.placement.replica_world)),
+      rounds_(PlanRounds(plan)),
+      received_at_(static_cast<size_t>(agreement_.comm()->world())) {}
+
+Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                           const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<BlockGather>* out) {
+  std::unique_ptr<BlockGather> made(new BlockGather(plan, std::move(comm), optimizer, backend));
+  const GatherBytes& bytes = plan.gather_bytes();
+  const auto allocate = [&](const char* what, int64_t size, Allocation* allocation) -> Status {
+    SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, size, what, allocation));
+    std::fill_n(allocation->data(), size, char{0});  // no page fault in a step, and nothing unknown is sent
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(allocate("buffer of shards", bytes.held, &made->held_));
+  SHAMPOO_RETURN_IF_ERROR(allocate("buffer of owned parts", bytes.owned, &made->owned_));
+  SHAMPOO_RETURN_IF_ERROR(allocate("buffer of whole blocks", bytes.whole, &made->whole_));
+  if (!made->agreement_.comm()->has_all_to_all()) {
+    SHAMPOO_RETURN_IF_ERROR(allocate("buffer of the all-gather", bytes.by_all_gather, &made->by_all_gather_));
+  }
+  size_t parts = 0;
+  for (const GatherRound& round : made->rounds_) parts = std::max({parts, round.held.size(), round.owned.size()});
+  made->copies_.reserve(2 * parts);  // gradient and parameter
+  made->buffers_.resize(plan.blocks.size());
+  for (const GatherRound& round : made->rounds_) {
+    for (const WholeBlock& whole : round.whole) {
+      char* const gradient = made->GradientOf(whole);
+      made->buffers_[static_cast<size_t>(whole.block)] = {made->ParamOf(whole), gradient, gradient, nullptr};
+    }
+  }
+  *out = std::move(made);
+  return {};
+}
+
+Status BlockGather::Collect(size_t index, std::span<const Buffers> buffers, std::span<const char> takes_part) {
+  const GatherRound& round = rounds_[index];
+  copies_.clear();
+  for (const BlockPart& part : round.held) {
+    const Block& block = BlockOf(part);
+    const auto p = static_cast<size_t>(block.param);
+    if (!part.collected || takes_part[p] == 0) continue;
+    const auto copy = [&](const void* from, int64_t at, Dtype dtype) {
+      copies_.push_back({SliceOf(part), SliceCopy::Way::kHeldToPacked, from, held_.data() + at, SizeOf(dtype)});
+    };
+    copy(buffers[p].grad, part.gradient_at, DescOf(block).grad_dtype);
+    copy(buffers[p].param, part.param_at, DescOf(block).param_dtype);
+  }
+  backend_->CopySlices(copies_);
+  SHAMPOO_RETURN_IF_ERROR(ExchangePairs(round.collect, CollectRound(index), held_.data(), owned_.data(), {}));
+  UnpackCollected(round, takes_part);
+  return {};
+}
+
+Status BlockGather::JoinCollect(size_t round) {
+  return ExchangePairs(rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), {});
+}
+
+// visit(part, its block, that block whole) for the parts of owned blocks that take part in the step.
+template <typename Visit>
+void BlockGather::ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const {
+  auto whole = round.whole.begin();  // in the same order
+  for (const BlockPart& part : round.owned) {
+    while (whole->block != part.block) ++whole;
+    const Block& block = BlockOf(part);
+    if (takes_part[static_cast<size_t>(block.param)] != 0) visit(part, block, *whole);
+  }
+}
+
+void BlockGather::UnpackCollected(const GatherRound& round, std::span<const char> takes_part) {
+  copies_.clear();
+  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
+    if (!part.collected) return;
+    const auto copy = [&](int64_t at, char* to, Dtype dtype) {
+      copies_.push_back({SliceOf(part), SliceCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
+    };
+    copy(part.gradient_at, GradientOf(whole), DescOf(block).grad_dtype);
+    copy(part.param_at, ParamOf(whole), DescOf(block).param_dtype);
+  });
+  backend_->CopySlices(copies_);
+}
+
+Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std::span<const char> update_skipped,
+                            char* arrived) {
+  const GatherRound& round = rounds_[index];
+  copies_.clear();
+  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
+    const bool skipped = update_skipped[static_cast<size_t>(part.block)] != 0;
+    copies_.push_back({SliceOf(part), SliceCopy::Way::kBlockToPacked, skipped ? nullptr : GradientOf(whole),
+                       owned_.data() + part.update_at, SizeOf(block.exchange_dtype)});
+  });
+  backend_->CopySlices(copies_);
+  return ExchangePairs(round.deliver, DeliverRound(index), owned_.data(), arrived, {});
+}
+
+// Sends `send` with a header before each rank's part. A failure that a rank reports there is that of all.
+Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
+                                  const Status& own) {
+  const RoundHeader header = agreement_.HeaderFor(round, own, 0);
+  ForEachPair(traffic.send, [&](size_t, size_t at) { std::memcpy(send + at, &header, sizeof header); });
+  SHAMPOO_RETURN_IF_ERROR(Transfer(traffic, send, recv));
+  ForEachPair(traffic.recv, [&](size_t rank, size_t at) { received_at_[rank] = at; });
+  SHAMPOO_RETURN_IF_ERROR(
+      agreement_.Receive(header, [&](int rank) { return recv + received_at_[static_cast<size_t>(rank)]; }));
+  const RoundFailure failure = agreement_.FindFailure();
+  if (!failure.found()) return {};
+  // Some ranks have written parameters of earlier buckets: no rank can go on.
+  const Status error = agreement_.FetchError(failure, own.message());
+  return agreement_.comm()->FailTogether(CommFailed(error.message()));
+}
+
+Status BlockGather::Transfer(const PairTraffic& traffic, const char* send, char* recv) {
+  if (agreement_.comm()->has_all_to_all()) return agreement_.comm()->AllToAll(send, traffic.send, recv, traffic.recv);
+  char* const gathered = by_all_gather_.data();
+  size_t sent = 0;
+  for (const size_t bytes : traffic.send) sent += bytes;
+  std::memcpy(gathered + static_cast<size_t>(agreement_.comm()->rank()) * traffic.segment, send, sent);
+  SHAMPOO_RETURN_IF_ERROR(agreement_.comm()->GatherInPlace(gathered, static_cast<int64_t>(traffic.segment)));
+  ForEachPair(traffic.recv, [&](size_t rank, size_t at) {
+    std::memcpy(recv + at, gathered + rank * traffic.segment + traffic.recv_at[rank], traffic.recv[rank]);
+  });
+  return {};
+}
+
+void BlockGather::ReportInCollect(size_t round, const Status& failure) {
+  Report(rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), failure);
+}
+
+void BlockGather::ReportInDeliver(size_t round, const Status& failure, char* arrived) {
+  Report(rounds_[round].deliver, DeliverRound(round), owned_.data(), arrived, failure);
+}
+
+void BlockGather::Report(const PairTraffic& traffic, int64_t round, char* send, char* recv, const Status& failure) {
+  // This rank returns its own failure, whatever becomes of the exchange.
+  agreement_.Report([&] { (void)ExchangePairs(traffic, round, send, recv, failure).ok(); });
+}
+
+}  // namespace shampoo

@@ -1,0 +1,40 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/backend/buffers.h"
+#include "core/base/status.h"
+#include "core/plan/plan.h"
+
+namespace shampoo {
+
+// The caller's buffers of all parameters of a plan.
+class BoundBuffers {
+ public:
+  // The plan must outlive this object.
+  explicit BoundBuffers(const PlanData& plan) : plan_(plan), buffers_(plan.params.size()), bound_(plan.params.size()) {}
+
+  // Checks that [first, first + count) are parameters of the plan.
+  Status CheckRange(int first, int count) const;
+  // Binds the buffers of the parameters from `first` on: all of them, or none and an error.
+  Status Bind(int first, std::span<const Buffers> buffers);
+  // Fails if a parameter with elements was never bound.
+  Status CheckAllBound() const;
+
+  // By parameter. The addresses stay valid as long as this object.
+  std::span<const Buffers> all() const { return buffers_; }
+  // Whether this rank has a gradient of the parameter.
+  bool HasGradient(const Param& param) const {
+    return param.elements > 0 && buffers_[static_cast<size_t>(&param - plan_.params.data())].grad != nullptr;
+  }
+
+ private:
+  const PlanData& plan_;
+  std::vector<Buffers> buffers_;
+  std::vector<bool> bound_;
+};
+
+}  // namespace shampoo

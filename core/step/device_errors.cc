@@ -1,0 +1,122 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/device_errors.h"
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/comm/agreement.h"
+#include "core/step/rejections.h"
+
+namespace shampoo {
+namespace {
+
+const Block& BlockAt(const StepInputs& inputs, int64_t block) { return inputs.plan.blocks[static_cast<size_t>(block)]; }
+
+const Param& ParamOf(const StepInputs& inputs, const Block& block) {
+  return inputs.plan.params[static_cast<size_t>(block.param)];
+}
+
+Status RejectBlock(const StepInputs& inputs, const cuda::StepReport& report) {
+  using cuda::Refusal;
+  const Block& block = BlockAt(inputs, report.block);
+  const RejectedAt at{ParamOf(inputs, block), block, report.element, report.value};
+  switch (report.refusal) {
+    case Refusal::kElementTooLarge:
+      return RejectElement(at);
+    case Refusal::kMomentTooLarge:
+      return RejectMoment(at);
+    case Refusal::kFactorTooLarge: {
+      const auto in_slice = static_cast<double>(block.elements / block.shape[report.dim]);
+      return RejectFactor(at, report.dim, report.value * report.value * in_slice < ProductLimit(block.computation));
+    }
+    case Refusal::kFactorNotFinite:
+      return RejectFactorState(at.param, block, static_cast<size_t>(report.dim), report.value);
+    default:
+      return RejectNotFinite(at, report.refusal == Refusal::kParamNotFinite);
+  }
+}
+
+Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
+                      int64_t last_ticket) {
+  const auto counter = static_cast<int64_t>(report.value);
+  constexpr const char* kAfterSuchAWrite =
+      ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
+  if (report.refused_ticket == last_ticket && report.block >= 0) {
+    const Block& block = BlockAt(inputs, report.block);
+    return WrongState("the state \"", BlockName(ParamOf(inputs, block), block),
+                      "/snapshot_step\" is not what the step before it left: its bytes were written by something else",
+                      kNothingChanged, kAfterSuchAWrite);
+  }
+  if (report.refused_ticket == last_ticket) {
+    return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", and the step before it left ",
+                      expected_steps[static_cast<size_t>(report.group)] - 1,
+                      ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
+  }
+  return WrongState(
+      "a captured step was replayed as step ", counter + 1, " of group ", report.group,
+      ", at which inverse roots are due or taken over, or whose direction is formed by another rule than that of the "
+      "step that was captured",
+      kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
+}
+
+}  // namespace
+
+Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
+                   int64_t last_ticket) {
+  using cuda::Refusal;
+  const auto group = static_cast<size_t>(report.group);
+  switch (report.refusal) {
+    case Refusal::kCounter:
+      return RejectCounter(group, static_cast<int64_t>(report.value));
+    case Refusal::kSchedule:
+      return RejectSchedule(inputs, report, expected_steps, last_ticket);
+    case Refusal::kLearningRate:
+      return inputs.state.hyper_parameters().RejectScalar(group, "lr", report.value);
+    case Refusal::kGradientScale:
+      return inputs.state.hyper_parameters().RejectScalar(group, "gradient_scale", report.value);
+    case Refusal::kGradientNotFinite:
+    case Refusal::kParamNotFinite:
+    case Refusal::kElementTooLarge:
+    case Refusal::kMomentTooLarge:
+    case Refusal::kFactorTooLarge:
+    case Refusal::kFactorNotFinite:
+      return RejectBlock(inputs, report);
+    case Refusal::kNone:
+    case Refusal::kStale:
+    case Refusal::kOtherRank:
+      break;
+  }
+  return Internal("the CUDA backend has refused a step for the reason ", static_cast<int32_t>(report.refusal));
+}
+
+Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
+  const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
+  return WrongState("at step ", step, " of group ", block.group, " inverse roots are ",
+                    IsDue(schedule, block.phase) ? "due" : "taken over", " (precondition_frequency ",
+                    settings.precondition_frequency,
+                    settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
+                    settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
+                    "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+}
+
+int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now) {
+  const int64_t updates = now.standing_blocks - before.standing_blocks;
+  const int64_t gradients = now.nonfinite_blocks - before.nonfinite_blocks - updates;
+  const auto all = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (the last of ", blocks, ")"); };
+  if (gradients > 0) {
+    LogText(LogLevel::kWarning, [&] {
+      const bool whole_step = now.skipped_steps > before.skipped_steps;
+      const Block& block = BlockAt(inputs, now.skipped_block);
+      return Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", "the gradient of block ",
+                 BlockName(ParamOf(inputs, block), block), all(gradients), " is not finite, or too large");
+    });
+  }
+  if (updates == 0) return -1;
+  LogText(LogLevel::kWarning, [&] {
+    const Block& block = BlockAt(inputs, now.standing_block);
+    return Cat(SkippedUpdateText(ParamOf(inputs, block), block), all(updates));
+  });
+  return now.standing_block;
+}
+
+}  // namespace shampoo

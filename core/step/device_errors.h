@@ -1,0 +1,27 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/backend/cuda/interface.h"
+#include "core/base/status.h"
+#include "core/rules/schedule.h"
+#include "core/step/step_strategy.h"
+
+namespace shampoo {
+
+// Returns the error of a step that this rank's device rejected. expected_steps: by group, of the last call;
+// last_ticket: its number, to tell it from a captured step that was replayed.
+Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
+                   int64_t last_ticket);
+
+// Returns the error of a step that cannot be captured, because of this block at this step of its group.
+Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step);
+
+// Logs the blocks and steps that devices skipped between two reports. Returns the last block whose update was skipped;
+// -1: none.
+int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now);
+
+}  // namespace shampoo

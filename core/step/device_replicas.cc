@@ -1,0 +1,91 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/device_replicas.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "core/comm/agreement.h"
+#include "core/comm/received.h"
+#include "core/step/replica_exchange.h"
+
+namespace shampoo {
+
+SeveralDevices::SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                               const cuda::DeviceMemory* memory)
+    : inputs_(inputs), rounds_(std::move(comm), optimizer), memory_(memory), compared_inputs_(inputs.plan) {}
+
+Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                              std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
+                              std::unique_ptr<DeviceReplicas>* out) {
+  std::unique_ptr<SeveralDevices> made(new SeveralDevices(inputs, std::move(comm), optimizer, memory));
+  const int64_t segment = std::max(static_cast<int64_t>(kTextBytes), made->compared_inputs_.bytes());
+  void* unused = nullptr;
+  SHAMPOO_RETURN_IF_ERROR(engine->Staging(segment * inputs.plan.placement.replica_world, &unused));
+  *out = std::move(made);
+  return {};
+}
+
+Status SeveralDevices::PriorFailure() const {
+  const Communicator* const comm = rounds_.comm();
+  return comm->failed() ? comm->FailedBefore() : Status();
+}
+
+int32_t SeveralDevices::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
+  auto* const replicas = static_cast<SeveralDevices*>(self);
+  replicas->lost_ = replicas->rounds_.comm()->GatherInStream(buffer, segment_bytes, stream);
+  return replicas->lost_.ok() ? 0 : 1;
+}
+
+void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {
+  own_failure_ = own.Copy();
+  compared_inputs_.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
+  args->gather = {this, Gather};
+  args->inputs_hash = compared_inputs_.Hash();
+  args->scalars_hash = inputs_.state.hyper_parameters().Hash(false);
+  args->place = PlaceOfRound(rounds_.optimizer(), 0);
+}
+
+Status SeveralDevices::TakeFailure() { return std::exchange(lost_, Status()); }
+
+// Collective: all ranks come here in the same call.
+Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64_t step) {
+  Communicator* const comm = rounds_.comm();
+  const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
+  const StagingScope staged(comm, staging.get());
+  if (!own_failure_.ok()) own = own_failure_.Copy();
+  switch (report.difference) {
+    case cuda::RankDifference::kPlace:
+      // Which ranks wait is not known: they may be in a later exchange of the step that this rank has ended.
+      comm->GiveUp();
+      return CommFailed(
+          "rank ", report.rank, " is at an exchange of another optimizer, or at another of optimizer ",
+          rounds_.optimizer(),
+          ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same order on "
+          "all of them");
+    case cuda::RankDifference::kStep: {
+      std::vector<int64_t> steps;
+      SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, step, &steps));
+      return StepsDiffer(report.rank, steps[static_cast<size_t>(report.rank)], steps[0]);
+    }
+    case cuda::RankDifference::kScalars:
+      return HyperParametersDiffer(report.rank);
+    case cuda::RankDifference::kInputs:
+      SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(comm));
+      // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
+      return Numeric("rank ", report.rank, " finds other blocks than rank 0 with a gradient that is not finite",
+                     kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
+    case cuda::RankDifference::kFailed:
+    case cuda::RankDifference::kNone:
+      break;
+  }
+  SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
+  if (rounds_.FindFailure().found()) return FetchErrorOfReplicas(&rounds_, own.message());
+  comm->GiveUp();
+  return CommFailed(comm->who(), " ", comm->rank(), " received from ", comm->who(), " ", report.rank,
+                    " that it refused a step, and then no reason; expected one", kCheckRanks);
+}
+
+}  // namespace shampoo

@@ -1,0 +1,103 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/device_roots.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/backend/cpu/factor_pair.h"
+#include "core/base/round_up.h"
+#include "core/blas/scratch.h"
+#include "core/roots/ladder.h"
+#include "core/rules/step_program.h"
+
+namespace shampoo {
+namespace {
+
+int64_t SpanBytes(const StateSlot& slot, int64_t d) {
+  return SpanElements(slot.form, d) * static_cast<int64_t>(SizeOf(slot.dtype));
+}
+
+// What a root is computed from: the factor matrix, or its snapshot.
+StateSlot SourceOf(const Block& block, int k, RootTask task) {
+  const auto at = static_cast<size_t>(k);
+  return task == RootTask::kCompute ? block.factor[at] : block.snapshot[at];
+}
+
+// block: with the source of dim k as its factor matrix. memory: of that and of the inverse root, at their offsets in
+// `block`.
+template <typename Real>
+RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, const RootOutcome& first,
+                        char* memory) {
+  std::vector<Real> working(static_cast<size_t>(FactorPair<Real>::WorkingBytes(block, k)) / sizeof(Real));
+  const FactorPair<Real> pair(block, k, memory, working.data());
+  pair.LoadFactor();
+  std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(spec.method, pair.d())));
+  std::vector<int32_t> ints(static_cast<size_t>(RootWorkspace<double>::Ints(pair.d())));
+  const double limit =
+      std::min(LargestFinite(block.inverse[static_cast<size_t>(k)].dtype), LargestFinite(DtypeOf<Real>()));
+  const bool is_square = block.factor[static_cast<size_t>(k)].form == SymmetricForm::kSquare;
+  const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
+  const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
+  const RootOutcome outcome = RecoverRoot(spec, factor, first, {elements.data(), ints.data()}, limit, inverse);
+  if (outcome.ok()) pair.StoreInverse();
+  return outcome;
+}
+
+}  // namespace
+
+RootOutcome OutcomeOfDevice(const cuda::RootStatus& status) {
+  RootOutcome outcome;
+  outcome.kind = status.kind;
+  outcome.failure = status.failure;
+  outcome.iterations = status.iterations;
+  outcome.converged = status.converged;
+  outcome.solver_info = status.solver_info;
+  outcome.diagonal_input = status.diagonal_input != 0;
+  return outcome;
+}
+
+Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory_of_device,
+                         const DeviceRootSource& source, RootOutcome* outcome) {
+  const Block& block = *source.block;
+  const int k = source.dim;
+  const auto at = static_cast<size_t>(k);
+  const int64_t d = block.shape[k];
+  const StateSlot factor = SourceOf(block, k, source.task);
+  const StateSlot& inverse = block.inverse[at];
+  const bool shared = factor.offset == inverse.offset;
+  Block here = block;
+  here.factor[at] = factor;
+  here.factor[at].offset = 0;
+  here.inverse[at].offset = shared ? 0 : RoundUp(SpanBytes(factor, d), kStateAlignment);
+  std::vector<char> memory(static_cast<size_t>(here.inverse[at].offset + SpanBytes(inverse, d)));
+  char* const arena = source.arena;
+  SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data(), arena + factor.offset, SpanBytes(factor, d)));
+
+  // What shares an array with the inverse root is to stay as it is.
+  if (inverse.form == SymmetricForm::kUpper && !shared) {
+    SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data() + here.inverse[at].offset, arena + inverse.offset,
+                                                      SpanBytes(inverse, d)));
+  }
+
+  const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
+  RootSpec spec = MakeRootSpec(settings, block.root, 1, d, block.root_dtype);
+  spec.may_be_diagonal = outcome->kind == RootKind::kScalar || outcome->kind == RootKind::kDiagonal;
+  spec.id = inputs.history.roots().FirstOf(&block - inputs.plan.blocks.data()) + k;
+  const double correction = FactorCorrection(settings, source.step);
+  SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
+  blas::Scratch scratch;
+  SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
+  const blas::ScratchUse use(&scratch);
+  RootOutcome recovered = block.computation == Dtype::kF64
+                              ? RecoverPair<double>(spec, here, k, correction, *outcome, memory.data())
+                              : RecoverPair<float>(spec, here, k, correction, *outcome, memory.data());
+  if (recovered.ok()) {
+    SHAMPOO_RETURN_IF_ERROR(memory_of_device.Upload(arena + inverse.offset, memory.data() + here.inverse[at].offset,
+                                                    SpanBytes(inverse, d)));
+  }
+  *outcome = recovered;
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,32 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/device_state_memory.h"
+#include "core/backend/cuda/interface.h"
+#include "core/roots/root.h"
+#include "core/rules/schedule.h"
+#include "core/step/step_strategy.h"
+
+namespace shampoo {
+
+// Returns what a device reports about one inverse root.
+RootOutcome OutcomeOfDevice(const cuda::RootStatus& status);
+
+// The factor matrix of one dim of a block, from which a device could not compute the inverse root.
+struct DeviceRootSource {
+  const Block* block;
+  int dim;
+  RootTask task;  // kCompute: the factor matrix; otherwise its snapshot
+  int64_t step;   // the group's step at which the factor matrix had this value
+  char* arena;    // on the device
+};
+
+// Computes the inverse root on the host by the recovery ladder and stores it on the device. outcome: that of the
+// device, replaced by the ladder's.
+Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory, const DeviceRootSource& source,
+                         RootOutcome* outcome);
+
+}  // namespace shampoo

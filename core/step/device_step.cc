@@ -1,0 +1,345 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/device_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/caught.h"
+#include "core/rules/step_program.h"
+#include "core/step/device_errors.h"
+#include "core/step/device_roots.h"
+#include "core/step/rejections.h"
+
+namespace shampoo {
+namespace {
+
+constexpr const char* kStepBefore = "the step before this one was refused, and this one has changed nothing either";
+
+}  // namespace
+
+DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), snapshot_steps(plan.blocks.size()) {
+  has_snapshots_ = std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                               [&](const Block& block) { return plan.Owns(block) && block.snapshot_step.present(); });
+}
+
+Status DeviceCounters::Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream) {
+  const auto bytes = static_cast<int64_t>(steps.size() * sizeof steps[0]);
+  SHAMPOO_RETURN_IF_ERROR(engine.Download(steps.data(), arena, bytes, stream));
+  if (has_snapshots_) {
+    SHAMPOO_RETURN_IF_ERROR(engine.ReadSnapshotSteps(arena, stream));
+    TakeSnapshotSteps(engine);
+  }
+  arena_ = arena;
+  has_unseen_write_ = false;
+  return {};
+}
+
+void DeviceCounters::TakeSnapshotSteps(const cuda::DeviceEngine& engine) {
+  std::copy_n(engine.snapshot_steps(), snapshot_steps.size(), snapshot_steps.begin());
+}
+
+void DeviceCounters::SetInitial(const char* arena) {
+  std::fill(steps.begin(), steps.end(), 0);
+  std::fill(snapshot_steps.begin(), snapshot_steps.end(), 0);
+  arena_ = arena;
+}
+
+void AsyncRoots::ForgetUnlessOf(const char* arena) {
+  if (arena_ != arena) Forget();
+}
+
+void AsyncRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
+
+DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
+                       cuda::DeviceMemory* memory, std::unique_ptr<DeviceReplicas> replicas)
+    : inputs_(inputs),
+      engine_(std::move(engine)),
+      memory_(memory),
+      replicas_(std::move(replicas)),
+      lags_(inputs.plan.groups[0].status_lag != 0),
+      counters_(inputs.plan),
+      async_roots_(inputs.plan.blocks.size()) {
+  const size_t groups = inputs.plan.groups.size();
+  const size_t blocks = inputs.plan.blocks.size();
+  pending_.steps.resize(groups);
+  pending_.tasks.resize(blocks);
+  next_.numbers.resize(groups);
+  next_.schedules.resize(groups);
+  next_.steps.resize(groups);
+  next_.tasks.resize(blocks);
+  next_.snapshot_steps_before.resize(blocks);
+}
+
+Status DeviceStep::Step(Status caller_status, void* stream) {
+  SHAMPOO_RETURN_IF_ERROR(replicas_->PriorFailure());
+  bool captured = false;
+  SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
+  memory_->UseStream(stream);
+  SHAMPOO_RETURN_IF_ERROR(captured ? TakeReport(0) : FinishSteps());
+  if (!captured && !counters_.Know(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  // While a stream is captured nothing is waited for, so that several ranks may not know the same.
+  if (!captured || !replicas_->AreSeveral()) {
+    SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kStepBefore));
+    SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
+  }
+  Status checked = caller_status.ok() ? Caught([&] { return Prepare(captured); }) : std::move(caller_status);
+  // One of several ranks that cannot make the step takes part to report it: all return the error from the next call.
+  if (!checked.ok() && (!replicas_->AreSeveral() || captured)) return checked;
+  SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
+  if (captured || lags_) return {};
+  SHAMPOO_RETURN_IF_ERROR(FinishSteps());
+  return RaiseRejection(nullptr);
+}
+
+// Everything that the host knows of a step before it is made.
+Status DeviceStep::Prepare(bool captured) {
+  bool is_forwarded = false;
+  SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
+  SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseOverdueRoots(&is_forwarded));
+  // Only while a stream is captured may a step be pending. It will have been made before the captured one runs.
+  const bool is_pending = pending_.ticket != 0;
+  const char* const in = inputs_.state.in();
+  const bool knows_counters =
+      is_pending ? pending_.state_out == in && !counters_.has_unseen_write() : counters_.KnowUnlessReplayed(in);
+  if (!knows_counters) {
+    return WrongState(
+        "the number of steps in state_in is not known, and it cannot be read while the stream is captured: call "
+        "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
+  }
+  const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
+  std::fill(next_.steps.begin(), next_.steps.end(), 0);
+  for (const Param& param : inputs_.plan.params) {
+    if (inputs_.buffers.HasGradient(param)) next_.steps[static_cast<size_t>(param.desc.group)] = 1;
+  }
+  for (size_t g = 0; g < next_.steps.size(); ++g) {
+    const BoundScalar& lr = hyper_parameters.bound_lr(g);
+    const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
+    next_.numbers[g] = cuda::NumbersOf(hyper_parameters.settings(g));
+    next_.numbers[g].bound_lr = {lr.value, lr.dtype};
+    next_.numbers[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
+    if (next_.steps[g] == 0) continue;
+    const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
+    if (counter < 0 || counter >= kStepLimit) return RejectCounter(g, counter);
+    next_.steps[g] = counter + 1;
+  }
+  ListTasks();
+  if (!captured || next_.first_task < 0) return {};
+  const Block& block = inputs_.plan.blocks[static_cast<size_t>(next_.first_task)];
+  const auto g = static_cast<size_t>(block.group);
+  return RejectCapture(inputs_, block, next_.schedules[g], next_.steps[g]);
+}
+
+void DeviceStep::ListTasks() {
+  async_roots_.ForgetUnlessOf(inputs_.state.in());
+  next_.any_refresh = false;
+  next_.first_task = -1;
+  for (size_t g = 0; g < next_.schedules.size(); ++g) {
+    next_.schedules[g] = MakeSchedule(inputs_.state.hyper_parameters().settings(g), next_.steps[g]);
+  }
+  for (size_t b = 0; b < inputs_.plan.blocks.size(); ++b) {
+    const Block& block = inputs_.plan.blocks[b];
+    const auto g = static_cast<size_t>(block.group);
+    RootTask& task = next_.tasks[b];
+    int64_t& snapshot_step = next_.snapshot_steps_before[b];
+    task = RootTask::kNone;
+    snapshot_step = counters_.snapshot_steps[b];
+    // As the pending step will leave it, if it is made.
+    if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
+    const Param& param = inputs_.plan.params[static_cast<size_t>(block.param)];
+    if (!inputs_.buffers.HasGradient(param) || !block.is_preconditioned) continue;
+    const GroupSchedule& schedule = next_.schedules[g];
+    // All ranks must reject the same captures, and none knows the states of the others' blocks.
+    bool has_task = IsRegularTask(schedule, block.phase);
+    if (inputs_.plan.Owns(block)) {
+      task = RootTaskOf(schedule, block.phase, snapshot_step);
+      has_task = has_task || task != RootTask::kNone;
+      next_.any_refresh = next_.any_refresh || Refreshes(task);
+      if (task == RootTask::kFromSnapshot && async_roots_.Have(b, snapshot_step)) task = RootTask::kTakeOver;
+    }
+    if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
+  }
+}
+
+Status DeviceStep::Enqueue(bool captured, const Status& checked) {
+  cuda::StepArgs args{};
+  replicas_->Prepare(counters_.steps.data(), checked, &args);
+  if (!checked.ok()) {
+    std::fill(next_.steps.begin(), next_.steps.end(), 0);
+    std::fill(next_.tasks.begin(), next_.tasks.end(), RootTask::kNone);
+    next_.any_refresh = false;
+    next_.first_task = -1;
+  }
+  args.stream = memory_->stream();
+  args.groups = next_.numbers.data();
+  args.buffers = inputs_.buffers.all().data();
+  args.buffers_changed = buffers_changed_ ? 1 : 0;
+  args.state_in = inputs_.state.in();
+  args.state_out = inputs_.state.out();
+  args.expected_step = next_.steps.data();
+  args.tasks = next_.tasks.data();
+  args.snapshot_steps = next_.snapshot_steps_before.data();
+  args.any_task = next_.first_task >= 0 ? 1 : 0;
+  args.any_refresh = next_.any_refresh ? 1 : 0;
+  args.captured = captured ? 1 : 0;
+  args.told = raised_rejections_;
+  args.failure = checked.code();
+  int64_t ticket = 0;
+  Status enqueued = engine_->Step(args, &ticket);
+  if (!enqueued.ok()) counters_.Forget();  // the step may have come to its end all the same
+  if (captured) {
+    if (inputs_.state.in() != inputs_.state.out()) async_roots_.DisableAfterCapture();
+  } else {
+    RecordAsyncRoots(enqueued.ok() && checked.ok());
+  }
+  SHAMPOO_RETURN_IF_ERROR(replicas_->TakeFailure());
+  SHAMPOO_RETURN_IF_ERROR(std::move(enqueued));
+  RecordEnqueued(captured, ticket);
+  return {};
+}
+
+void DeviceStep::RecordAsyncRoots(bool enqueued) {
+  if (!enqueued) return async_roots_.Forget();
+  async_roots_.SetArena(inputs_.state.out());
+  for (size_t b = 0; b < inputs_.plan.blocks.size(); ++b) {
+    if (next_.tasks[b] != RootTask::kTakeSnapshot) continue;
+    async_roots_.SetStarted(b, next_.steps[static_cast<size_t>(inputs_.plan.blocks[b].group)]);
+  }
+}
+
+void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
+  inputs_.state.MarkWritten();
+  if (captured) return counters_.MarkReplayed();
+  buffers_changed_ = false;
+  pending_.ticket = last_ticket_ = ticket;
+  pending_.state_in = inputs_.state.in();
+  pending_.state_out = inputs_.state.out();
+  pending_.steps = next_.steps;
+  pending_.tasks = next_.tasks;
+  pending_.any_task = next_.first_task >= 0;
+  pending_.steps_before = report_.steps;
+  pending_.skipped_before = report_.skipped_steps;
+}
+
+// ticket: of the step to wait for; 0: none.
+Status DeviceStep::TakeReport(int64_t ticket) {
+  const cuda::StepReport before = report_;
+  SHAMPOO_RETURN_IF_ERROR(engine_->Take(ticket, &report_));
+  inputs_.history.counts() = {report_.steps, report_.skipped_steps, report_.nonfinite_blocks};
+  const int64_t block = LogSkipped(inputs_, before, report_);
+  if (block < 0) return {};
+  const auto group = static_cast<size_t>(inputs_.plan.blocks[static_cast<size_t>(block)].group);
+  inputs_.history.DeferSkippedUpdate(block, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
+  return {};
+}
+
+Status DeviceStep::FinishSteps() {
+  SHAMPOO_RETURN_IF_ERROR(TakeReport(pending_.ticket));
+  const int64_t ticket = std::exchange(pending_.ticket, 0);
+  if (ticket == 0) return {};
+  const bool was_made = report_.steps > pending_.steps_before;
+  if (!was_made && report_.skipped_steps == pending_.skipped_before) {
+    if (pending_.state_in != pending_.state_out) async_roots_.Forget();  // there is nothing of it in state_out
+    // The blocks of this rank may have been stepped before another rank's rejection arrived.
+    if (replicas_->AreSeveral() && counters_.has_snapshots()) counters_.Forget();
+    return {};
+  }
+  // A step that is skipped copies the state, too.
+  counters_.SetKnown(pending_.state_out);
+  inputs_.state.MarkStepped(pending_.state_in, pending_.state_out);
+  if (!was_made) return {};
+  for (size_t g = 0; g < pending_.steps.size(); ++g) {
+    if (pending_.steps[g] != 0) counters_.steps[g] = pending_.steps[g];
+  }
+  if (counters_.has_snapshots() && pending_.any_task) counters_.TakeSnapshotSteps(*engine_);
+  return RecordRoots(ticket);
+}
+
+// Reads the state that the next step reads. It waits for the stream, and so for replays in it.
+Status DeviceStep::FetchCounters() {
+  SHAMPOO_RETURN_IF_ERROR(counters_.Fetch(*engine_, inputs_.state.in(), memory_->stream()));
+  return TakeReport(0);
+}
+
+// when: prefix for the error of an earlier step; nullptr: the error is that of this call.
+Status DeviceStep::RaiseRejection(const char* when) {
+  if (report_.refusals <= raised_rejections_) return {};
+  raised_rejections_ = report_.refusals;
+  Status own;
+  if (report_.refusal != cuda::Refusal::kOtherRank) own = DeviceError(inputs_, report_, pending_.steps, last_ticket_);
+  if (report_.refusal == cuda::Refusal::kCounter) counters_.Forget();
+  // The state was written by something other than a step, or the step was a replay.
+  if (report_.refusal == cuda::Refusal::kSchedule) OnWrite(true);
+  const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
+  Status rejected = replicas_->ErrorOf(report_, std::move(own), step);
+  return when == nullptr ? std::move(rejected) : std::move(rejected).Within(when);
+}
+
+// Records the inverse roots of the blocks that the last step refreshed. Those that the device could not compute are
+// computed by the host.
+Status DeviceStep::RecordRoots(int64_t ticket) {
+  // The caller owns an arena that a step has written, unless it is bound. Where steps only read it, it is not written.
+  const bool is_writable =
+      inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
+  RootLedger& roots = inputs_.history.roots();
+  bool refreshed = false;
+  for (const Block& block : inputs_.plan.blocks) {
+    const int64_t b = &block - inputs_.plan.blocks.data();
+    const auto at = static_cast<size_t>(b);
+    const auto g = static_cast<size_t>(block.group);
+    const RootTask task = pending_.tasks[at];
+    if (!Refreshes(task) || !inputs_.plan.Owns(block)) continue;
+    const cuda::RootStatus* const statuses = engine_->roots() + roots.FirstOf(b);
+    if (statuses[0].ticket != ticket) continue;  // the block was skipped
+    for (int k = 0; k < block.factor_count(); ++k) {
+      RootOutcome& outcome = roots.ReportsOf(b)[k].outcome;
+      outcome = OutcomeOfDevice(statuses[k]);
+      if (outcome.ok() || !is_writable) continue;
+      // The step has left in snapshot_step which factor matrices its roots are of.
+      const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
+      const DeviceRootSource source{&block, k, task, step, pending_.state_out};
+      Status status = Caught([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &outcome); });
+      if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
+    }
+    roots.Enter(inputs_.plan, block, inputs_.state.hyper_parameters().settings(g));
+    refreshed = true;
+  }
+  if (refreshed) roots.EndRefresh(false);
+  return {};
+}
+
+Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
+  *failed_call = 0;
+  SHAMPOO_RETURN_IF_ERROR(replicas_->PriorFailure());
+  wait = wait || replicas_->AreSeveral();  // or ranks would not know the same
+  SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : TakeReport(0));
+  if (wait && !counters_.Know(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  const int64_t rejected = report_.refused_ticket;
+  Status status = RaiseRejection("a step was refused");
+  if (!status.ok()) *failed_call = rejected;
+  return status;
+}
+
+void DeviceStep::OnInitialize() {
+  counters_.SetInitial(inputs_.state.out());
+  async_roots_.Forget();
+}
+
+void DeviceStep::OnWrite(bool step_counters) {
+  if (step_counters || counters_.has_snapshots()) counters_.Forget();
+  async_roots_.Forget();
+}
+
+void DeviceStep::OnReplace() {
+  counters_.Forget();
+  raised_rejections_ = report_.refusals;
+  inputs_.history.DiscardErrors();
+}
+
+void DeviceStep::OnUnseenWrite() {
+  counters_.MarkUnseenWrite();
+  async_roots_.Forget();
+}
+
+}  // namespace shampoo

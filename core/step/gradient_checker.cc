@@ -1,0 +1,312 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/gradient_checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/convert.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/comm/agreement.h"
+#include "core/plan/shard_layout.h"
+#include "core/step/rejections.h"
+
+namespace shampoo {
+namespace {
+
+// A factor matrix that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so
+// that its diagonal need not be read.
+constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
+
+// Returns the larger of two magnitudes; NaN if either is.
+double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
+
+// The limit of a state's elements, with a margin for rounding to its dtype.
+double StateLimit(const Block& block, Dtype state) {
+  return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(state));
+}
+
+// Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
+// the limit. Without a state (nullptr) only the gradient is checked: the state of a block that another rank owns is not
+// here, and all ranks must come to the same result for gradients.
+class Growth {
+ public:
+  Growth(CpuBackend* backend, const StepItem& item, const char* state)
+      : backend_(backend), item_(item), state_(state) {}
+
+  bool FactorFits(int k, double slice_square) const {
+    const StateSlot& slot = item_.block->factor[static_cast<size_t>(k)];
+    const StepProgram& program = *item_.program;
+    return Fits(slot.dtype, program.factor_keep, program.factor_add * slice_square,
+                [&] { return backend_->LargestDiagonal(slot, item_.block->shape[k], state_); });
+  }
+  bool MomentFits(double element_square) const {
+    const StateSlot& slot = item_.block->grafting;
+    if (!slot.present()) return true;
+    const StepProgram& program = *item_.program;
+    return Fits(slot.dtype, program.moment_keep, program.moment_add * element_square, [&] {
+      const MemorySpan moment{state_ + slot.offset, slot.dtype, item_.block->elements};
+      double largest = 0;
+      backend_->LargestMagnitudes({&moment, 1}, &largest);
+      return largest;
+    });
+  }
+
+ private:
+  template <typename Read>
+  bool Fits(Dtype dtype, double keep, double added, Read&& read) const {
+    const double limit = StateLimit(*item_.block, dtype);
+    if (state_ == nullptr) return added < limit;
+    return added < kNegligible * limit || keep * read() + added < limit;
+  }
+
+  CpuBackend* backend_;
+  const StepItem& item_;
+  const char* state_;
+};
+
+// Whether no state of the block can overflow if no element of G is larger than `largest`, which may be NaN or infinity.
+// state: the arena; nullptr: only the gradient is checked.
+bool CannotOverflow(CpuBackend* backend, const StepItem& item, double largest, const char* state) {
+  const Block& block = *item.block;
+  const Growth growth(backend, item, state);
+  if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
+  for (int k = 0; k < block.factor_count(); ++k) {
+    const int64_t in_slice = block.elements / block.shape[k];
+    const double slice_square = largest * largest * static_cast<double>(in_slice);
+    if (!(slice_square < ProductLimit(block.computation) && growth.FactorFits(k, slice_square))) return false;
+  }
+  return true;
+}
+
+// Returns what was found, without the advice that follows it in an error.
+std::string WithoutAdvice(const Status& status) {
+  const std::string& text = status.message();
+  return text.substr(0, text.find(kNothingChanged));
+}
+
+// The exact check of one block. by_state: the gradient alone, which all ranks see, would pass.
+Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
+  const Param& param = *item.param;
+  const Block& block = *item.block;
+  const GradientInspection seen = backend->Inspect(item);
+  const int64_t element =
+      block.gathered ? block.tensor_offset + OffsetAt(block.shape, block.tensor_stride, seen.element) : seen.element;
+  const RejectedAt at{param, block, element, seen.value};
+  if (!std::isfinite(seen.value)) return RejectNotFinite(at, seen.param_at_fault);
+  if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
+    return RejectElement(at);
+  }
+  // Terms that cancel leave their rounding in the computation dtype, which may be more than their sum.
+  const bool cancels = item.program->coupled_decay != 0;
+  const double rounding = cancels ? 4 * MachineEpsilon(block.computation) * seen.largest_term : 0;
+  const double largest = std::fabs(seen.value) + rounding;
+  const auto check_growth = [&](const Growth& growth) -> Status {
+    if (!growth.MomentFits(largest * largest)) return RejectMoment(at);
+    for (int k = 0; k < block.factor_count(); ++k) {
+      const double in_slice = static_cast<double>(block.elements / block.shape[k]);
+      const double norm = std::sqrt(seen.slice_square[static_cast<size_t>(k)]) + std::sqrt(in_slice) * rounding;
+      const double slice_square = rounding == 0 ? seen.slice_square[static_cast<size_t>(k)] : norm * norm;
+      const bool product_fits = slice_square < ProductLimit(block.computation);
+      if (!(product_fits && growth.FactorFits(k, slice_square))) return RejectFactor(at, k, product_fits);
+    }
+    return {};
+  };
+  *by_state = false;
+  SHAMPOO_RETURN_IF_ERROR(check_growth(Growth(backend, item, nullptr)));
+  if (state == nullptr) return {};
+  *by_state = true;
+  return check_growth(Growth(backend, item, state));
+}
+
+double LargestOfFactor(CpuBackend* backend, const StateSlot& slot, int64_t d, const char* state) {
+  double largest = 0;
+  for (int64_t row = 0; row < d && std::isfinite(largest); ++row) {
+    const SymmetricRow kept = RowOf(slot.form, d, row);
+    const MemorySpan stretch{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
+    double of_row = 0;
+    backend->LargestMagnitudes({&stretch, 1}, &of_row);
+    if (!(of_row <= largest)) largest = of_row;
+  }
+  return largest;
+}
+
+}  // namespace
+
+void CheckResult::LogMessages() {
+  for (std::string& message : messages) LogText(LogLevel::kWarning, [&] { return std::move(message); });
+}
+
+GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors)
+    : inputs_(inputs), backend_(backend), defers_state_errors_(defers_state_errors) {
+  const PlanData& plan = inputs.plan;
+  // A scan reads gradients and parameters, or all factor matrices, or the whole blocks that come to this rank.
+  int64_t of_params = 0;
+  for (const Param& param : plan.params) of_params += 2 * ScanSpans(param.elements);
+  int64_t of_factors = 0;
+  int64_t of_whole_blocks = 0;
+  for (const Block& block : plan.blocks) {
+    of_factors += block.factor_count();
+    // Blocks that another replica owns at this shard rank may have to be checked, too.
+    const bool comes_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
+    if (comes_here) of_whole_blocks += 2 * ScanSpans(block.elements);
+  }
+  const auto most = static_cast<size_t>(std::max({of_params, of_factors, of_whole_blocks}));
+  spans_.reserve(most);
+  span_owner_.reserve(most);
+  span_largest_.resize(most);
+  scanned_.reserve(std::max(plan.params.size(), plan.gathers ? plan.blocks.size() : 0));
+  scanned_param_.resize(plan.params.size());
+}
+
+Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
+  const char* const state = inputs_.state.in();
+  spans_.clear();
+  span_owner_.clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    const RootTask task = items[i].schedule.task;
+    const Block& block = *items[i].block;
+    if ((task != RootTask::kCompute && task != RootTask::kTakeSnapshot) || !inputs_.plan.Owns(block)) continue;
+    for (int k = 0; k < block.factor_count(); ++k) {
+      const StateSlot& slot = block.factor[static_cast<size_t>(k)];
+      spans_.push_back({state + slot.offset, slot.dtype, SpanElements(slot.form, block.shape[k])});
+      span_owner_.push_back(static_cast<int>(i));
+    }
+  }
+  backend_->LargestMagnitudes(spans_, span_largest_.data());
+  for (size_t i = 0, k = 0; i < spans_.size(); ++i) {
+    k = i > 0 && span_owner_[i] == span_owner_[i - 1] ? k + 1 : 0;
+    if (std::isfinite(span_largest_[i])) continue;
+    const StepItem& item = items[static_cast<size_t>(span_owner_[i])];
+    // The same memory may hold the inverse root, which is about to be written anew.
+    const double largest =
+        LargestOfFactor(backend_, item.block->factor[k], item.block->shape[static_cast<int>(k)], state);
+    if (std::isfinite(largest)) continue;
+    return RejectFactorState(*item.param, *item.block, k, largest);
+  }
+  return {};
+}
+
+void GradientChecker::AddSpans(size_t owner, const void* data, Dtype dtype, int64_t elements) {
+  for (int64_t first = 0; first < elements; first += kScanElements) {
+    spans_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanElements, elements - first)});
+    span_owner_.push_back(static_cast<int>(owner));
+  }
+}
+
+void GradientChecker::ScanParams(const StepContext& context) {
+  scanned_.clear();
+  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
+    scanned_param_[p] = scanned_.size();
+    if (!inputs_.buffers.HasGradient(param)) continue;
+    const StepProgram& program = context.group(static_cast<size_t>(param.desc.group)).program;
+    scanned_.push_back({&param.desc, &inputs_.buffers.all()[p], param.elements, &program});
+  }
+  RunScan();
+}
+
+void GradientChecker::Scan(std::span<StepItem* const> items) {
+  scanned_.clear();
+  for (const StepItem* item : items) {
+    scanned_.push_back({&item->param->desc, item->buffers, item->block->elements, item->program});
+  }
+  RunScan();
+}
+
+void GradientChecker::RunScan() {
+  spans_.clear();
+  span_owner_.clear();
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    AddSpans(i, scanned_[i].buffers->grad, scanned_[i].desc->grad_dtype, scanned_[i].elements);
+  }
+  const size_t gradients = spans_.size();
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    if (scanned_[i].program->coupled_decay == 0) continue;
+    AddSpans(i, scanned_[i].buffers->param, scanned_[i].desc->param_dtype, scanned_[i].elements);
+  }
+  backend_->LargestMagnitudes(spans_, span_largest_.data());
+
+  for (size_t k = 0; k < spans_.size(); ++k) {
+    Scanned& scanned = scanned_[static_cast<size_t>(span_owner_[k])];
+    double& largest = k < gradients ? scanned.largest_gradient : scanned.largest_param;
+    largest = LargestOf(largest, span_largest_[k]);
+  }
+  for (Scanned& scanned : scanned_) {
+    const StepProgram& program = *scanned.program;
+    scanned.bound =
+        std::fabs(program.gradient_scale) * scanned.largest_gradient + program.coupled_decay * scanned.largest_param;
+  }
+}
+
+Status GradientChecker::CheckGradients(StepContext* context, CheckResult* result) {
+  ScanParams(*context);
+  context->ClearExcluded();
+  // In the order of the plan, so that an error names the first block at fault.
+  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
+    if (!inputs_.buffers.HasGradient(param)) continue;
+    const double bound = scanned_[scanned_param_[p]].bound;
+    for (int64_t i = 0; i < param.block_count; ++i) {
+      StepItem& item = context->ItemOf(param.first_block + i);
+      const char* const state = inputs_.plan.Owns(*item.block) ? inputs_.state.in() : nullptr;
+      if (CannotOverflow(backend_, item, bound, state)) continue;
+      SHAMPOO_RETURN_IF_ERROR(CheckExactly(&item, state, context, result));
+    }
+  }
+  return {};
+}
+
+Status GradientChecker::CheckExactly(StepItem* item, const char* state, StepContext* context, CheckResult* result) {
+  bool by_state = false;
+  Status status = InspectBlock(backend_, *item, state, &by_state);
+  if (status.ok()) return {};
+  const auto group = static_cast<size_t>(item->block->group);
+  const OnNonFinite choice = inputs_.state.hyper_parameters().settings(group).on_nonfinite;
+  if (choice == OnNonFinite::kError) return status;
+  const bool deferred = by_state && defers_state_errors_;
+  if (deferred) {
+    item->skip_update = true;
+  } else {
+    context->Exclude(*item);
+  }
+  const bool whole_step = choice == OnNonFinite::kSkipStep && !deferred;
+  // Of a step that is skipped only the first block is logged, and without advice: what to do has been chosen already.
+  if (LogEnabled(LogLevel::kWarning) && !(whole_step && result->skip_step)) {
+    const char* const what = whole_step ? "a step is skipped: " : "a block is skipped: ";
+    result->messages.push_back(Cat(what, WithoutAdvice(status)));
+  }
+  result->skip_step = result->skip_step || whole_step;
+  return {};
+}
+
+bool GradientChecker::MayReject(StepContext* context) {
+  context->ClearExcluded();
+  ScanParams(*context);
+  for (const StepItem& item : context->items()) {
+    const Param& param = *item.param;
+    const double bound =
+        inputs_.buffers.HasGradient(param) ? scanned_[scanned_param_[static_cast<size_t>(item.block->param)]].bound : 0;
+    if (!CannotOverflow(backend_, item, bound, nullptr)) return true;
+  }
+  return false;
+}
+
+Status GradientChecker::CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result) {
+  if (CannotOverflow(backend_, *item, scanned_[k].bound, nullptr)) return {};
+  return CheckExactly(item, nullptr, context, result);
+}
+
+bool GradientChecker::FitsState(size_t k, const StepItem& item) {
+  const char* const state = inputs_.state.in();
+  if (CannotOverflow(backend_, item, scanned_[k].bound, state)) return true;
+  bool by_state = false;
+  const Status status = InspectBlock(backend_, item, state, &by_state);
+  if (status.ok()) return true;
+  LogText(LogLevel::kWarning, [&] { return Cat("a block is left where it is: ", WithoutAdvice(status)); });
+  return false;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,122 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/host_step.h"
+
+#include <utility>
+
+#include "core/base/caught.h"
+
+namespace shampoo {
+namespace {
+
+std::vector<BlockTarget> TargetsInExchange(const StepInputs& inputs, const ReplicaExchange& replicas) {
+  std::vector<BlockTarget> targets = TargetsInBuffers(inputs);
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].exchange = replicas.UpdateOf(inputs.plan.blocks[i]);
+  return targets;
+}
+
+}  // namespace
+
+std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs) {
+  std::vector<BlockTarget> targets;
+  for (const Block& block : inputs.plan.blocks) {
+    targets.push_back({&inputs.buffers.all()[static_cast<size_t>(block.param)], nullptr});
+  }
+  return targets;
+}
+
+Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas) {
+  Status failure = replicas->PriorFailure();
+  if (failure.ok()) failure = shards->PriorFailure();
+  if (failure.ok()) return {};
+  shards->Report(failure);
+  replicas->Report(0, failure);
+  return failure;
+}
+
+HostStep::HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::vector<BlockTarget> targets,
+                   bool defers_state_errors)
+    : inputs_(inputs),
+      backend_(std::move(backend)),
+      context_(inputs, backend_.get(), std::move(targets)),
+      checker_(inputs, backend_.get(), defers_state_errors) {}
+
+Status HostStep::ReportSteps(bool /*wait*/, int64_t* failed_call) {
+  *failed_call = 0;
+  return {};
+}
+
+Status HostStep::CheckBeforeListing(bool* is_forwarded) const {
+  SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
+  SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
+  SHAMPOO_RETURN_IF_ERROR(inputs_.state.hyper_parameters().CheckBoundScalars());
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
+  return inputs_.history.RaiseOverdueRoots(is_forwarded);
+}
+
+void HostStep::CheckOwnGradients(StepVerdict* verdict) {
+  if (!verdict->status.ok()) return;
+  CheckResult result;
+  verdict->status = Caught([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(&verdict->is_forwarded));
+    context_.TakeOwnGradients();
+    SHAMPOO_RETURN_IF_ERROR(context_.List());
+    SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
+    SHAMPOO_RETURN_IF_ERROR(checker_.CheckGradients(&context_, &result));
+    result.LogMessages();
+    return {};
+  });
+  verdict->skip_step = result.skip_step;
+}
+
+LocalStep::LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
+                     std::unique_ptr<ShardAgreement> shards)
+    : HostStep(inputs, std::move(backend), TargetsInBuffers(inputs), false), shards_(std::move(shards)) {}
+
+Status LocalStep::Step(Status caller_status, void* /*stream*/) {
+  SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), &replicas_));
+  StepVerdict verdict{.status = std::move(caller_status)};
+  CheckOwnGradients(&verdict);
+  shards_->Agree(&verdict, &context_);
+  SHAMPOO_RETURN_IF_ERROR(std::move(verdict.status));
+  if (verdict.skip_step) {
+    context_.FinishSkipped();
+    return {};
+  }
+  context_.Begin();
+  context_.Compute(context_.items());
+  context_.Finish(true);
+  context_.RecordRoots();
+  return {};
+}
+
+ReplicatedStep::ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
+                               std::unique_ptr<ShardAgreement> shards, std::unique_ptr<ReplicaExchange> replicas)
+    : HostStep(inputs, std::move(backend), TargetsInExchange(inputs, *replicas), true),
+      shards_(std::move(shards)),
+      replicas_(std::move(replicas)) {}
+
+Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
+  SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
+  StepVerdict verdict{.status = std::move(caller_status)};
+  CheckOwnGradients(&verdict);
+  shards_->Agree(&verdict, &context_);
+  // Also without anything to write: the other ranks take part in the first exchange, and learn of it there.
+  if (!verdict.go()) {
+    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, verdict, context_, shards_.get()));
+    context_.FinishSkipped();
+    return {};
+  }
+  context_.Begin();
+  for (int64_t bucket = 0; bucket < replicas_->buckets(); ++bucket) {
+    context_.Compute(context_.ItemsOfBucket(bucket, true));
+    if (bucket + 1 == replicas_->buckets()) context_.RecordRoots();
+    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(bucket, verdict, context_, shards_.get()));
+    backend_->ApplyExchanged(context_.ItemsOfBucket(bucket, false));
+  }
+  context_.Finish(true);
+  replicas_->DeferOverdueRoots();
+  return {};
+}
+
+}  // namespace shampoo

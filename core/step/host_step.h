@@ -1,0 +1,79 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/step/gradient_checker.h"
+#include "core/step/replica_exchange.h"
+#include "core/step/shard_agreement.h"
+#include "core/step/step_context.h"
+#include "core/step/step_strategy.h"
+
+namespace shampoo {
+
+// What steps on the CPU have in common. Everything that can reject a step comes first, then everything that writes.
+class HostStep : public StepStrategy {
+ public:
+  Status ReportSteps(bool wait, int64_t* failed_call) final;
+  double Seconds(StepPhase phase) const final { return backend_->Seconds(phase); }
+
+  // A step is complete when its call returns, and the next one reads everything anew.
+  Status FinishSteps() final { return {}; }
+  void OnInitialize() final {}
+  void OnWrite(bool /*step_counters*/) final {}
+  void OnUnseenWrite() final {}
+  void OnBindBuffers() final {}
+  void OnChangeRootSettings() final {}
+  void OnReplace() final { inputs_.history.DiscardErrors(); }
+
+ protected:
+  // targets: by block. defers_state_errors: see GradientChecker.
+  HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::vector<BlockTarget> targets,
+           bool defers_state_errors);
+
+  // Checks the state, the buffers and the scalars, and returns errors that earlier steps deferred.
+  Status CheckBeforeListing(bool* is_forwarded) const;
+  // The checks of a step whose blocks are whole on this rank.
+  void CheckOwnGradients(StepVerdict* verdict);
+
+  StepInputs inputs_;
+  std::shared_ptr<CpuBackend> backend_;
+  StepContext context_;
+  GradientChecker checker_;
+};
+
+// After a collective failed in an earlier step: reports the failure to ranks that may not know of it, and returns the
+// error. Every step begins with this.
+Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
+
+// Returns targets for steps that read the caller's buffers.
+std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs);
+
+// The step of one copy of the parameters: this rank's blocks are its own.
+class LocalStep final : public HostStep {
+ public:
+  LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);
+  Status Step(Status caller_status, void* stream) override;
+
+ private:
+  std::unique_ptr<ShardAgreement> shards_;
+  SingleReplica replicas_{nullptr};
+};
+
+// The step of several copies of the parameters, whose blocks are divided over their ranks: each computes the updates of
+// its own blocks, an exchange for each bucket brings them together, and every rank applies them all.
+class ReplicatedStep final : public HostStep {
+ public:
+  ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards,
+                 std::unique_ptr<ReplicaExchange> replicas);
+  Status Step(Status caller_status, void* stream) override;
+
+ private:
+  std::unique_ptr<ShardAgreement> shards_;
+  std::unique_ptr<ReplicaExchange> replicas_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,66 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/rejections.h"
+
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/comm/agreement.h"
+
+namespace shampoo {
+namespace {
+
+constexpr const char* kWhatToTry =
+    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
+    "schedule, clip gradients, or start preconditioning later; on_nonfinite tells a step to skip by itself";
+
+std::string Where(const RejectedAt& at) {
+  return Cat(" at element ", at.element, " (block ", BlockName(at.param, at.block), ")");
+}
+
+Status RejectTooLarge(const RejectedAt& at, const std::string& what, Dtype dtype, const char* advice) {
+  return Numeric("the gradient of parameter \"", at.param.desc.name, "\" is too large: ", what, " would overflow ",
+                 NameOf(dtype), "; the largest value is ", at.value, Where(at), kNothingChanged, kWhatToTry, advice);
+}
+
+}  // namespace
+
+Dtype ElementDtype(const Block& block) {
+  const bool narrow =
+      block.filtered_grad.present() && LargestFinite(block.filtered_grad.dtype) < LargestFinite(block.computation);
+  return narrow ? block.filtered_grad.dtype : block.computation;
+}
+
+double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
+
+Status RejectNotFinite(const RejectedAt& at, bool param_at_fault) {
+  return Numeric(param_at_fault ? "parameter \"" : "the gradient of parameter \"", at.param.desc.name, "\" has ",
+                 std::isnan(at.value) ? "NaN" : "an infinity", Where(at), kNothingChanged, kWhatToTry);
+}
+
+Status RejectElement(const RejectedAt& at) { return RejectTooLarge(at, "it", ElementDtype(at.block), ""); }
+
+Status RejectMoment(const RejectedAt& at) {
+  return RejectTooLarge(at, "the grafting state", at.block.grafting.dtype,
+                        ", or keep that state in a wider grafting_dtype");
+}
+
+Status RejectFactor(const RejectedAt& at, int k, bool product_fits) {
+  const Dtype dtype = at.block.factor[static_cast<size_t>(k)].dtype;
+  const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(at.block.computation);
+  return RejectTooLarge(at, Cat("factor.", k), narrow ? dtype : at.block.computation,
+                        narrow ? ", or keep factors in a wider factor_dtype" : "");
+}
+
+Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest) {
+  return Numeric("the factor matrix ", BlockName(param, block), "/factor.", k, " has ",
+                 std::isnan(largest) ? "NaN" : "an infinity", ", which no step of this optimizer put there",
+                 kNothingChanged, ". Write or bind a sound state");
+}
+
+Status RejectCounter(size_t group, int64_t counter) {
+  return WrongState("the state \"group.", group, "/step\" is ", counter,
+                    ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,36 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/plan/block.h"
+
+namespace shampoo {
+
+// The errors of a step that rejects its inputs, the same on every backend.
+
+// Returns the dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, if it is narrow.
+Dtype ElementDtype(const Block& block);
+// Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
+double ProductLimit(Dtype computation);
+
+// An element of a parameter, and G there.
+struct RejectedAt {
+  const Param& param;
+  const Block& block;
+  int64_t element;
+  double value;
+};
+Status RejectNotFinite(const RejectedAt& at, bool param_at_fault);
+Status RejectElement(const RejectedAt& at);
+Status RejectMoment(const RejectedAt& at);
+// product_fits: C_k alone fits, and the factor matrix in its dtype would overflow.
+Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
+
+Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);
+Status RejectCounter(size_t group, int64_t counter);
+
+}  // namespace shampoo

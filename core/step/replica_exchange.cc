@@ -1,0 +1,177 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/replica_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/comm/agreement.h"
+#include "core/comm/received.h"
+
+namespace shampoo {
+
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
+  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first, kParametersUnchanged,
+                    "Give all ranks the state of the same step, and step them alike");
+}
+
+Status HyperParametersDiffer(int rank) {
+  return Invalid("rank ", rank,
+                 " has another learning rate, gradient_scale or other changed hyper-parameter than rank 0",
+                 kParametersUnchanged, "Set them alike on all ranks");
+}
+
+Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text) {
+  const RoundFailure failure = rounds->FindFailure();
+  Status error = rounds->FetchError(failure, own_text);
+  if (failure.code == Code::kComm || failure.on_all_ranks || error.code() == Code::kComm) return error;
+  std::string text = error.message();
+  const size_t promise = text.find(kNothingChanged);
+  if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
+  return Status(error.code(),
+                Cat(text,
+                    ". Other ranks could not see this and had begun the step: parameters are as they were, and the "
+                    "state of the blocks that those ranks own has taken this step's gradient in"));
+}
+
+ReplicaExchange::ReplicaExchange(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
+    : inputs_(inputs),
+      rounds_(std::move(comm), optimizer),
+      segment_bytes_(inputs.plan.bucket_segment_bytes),
+      headers_(static_cast<size_t>(inputs.plan.placement.replica_world)),
+      compared_inputs_(inputs.plan) {
+  for (const Block& block : inputs.plan.blocks) factor_count_ += block.factor_count();
+}
+
+Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                               const HostAllocator& allocator, CpuBackend* backend,
+                               std::unique_ptr<ReplicaExchange>* out) {
+  std::unique_ptr<ReplicaExchange> made(new ReplicaExchange(inputs, std::move(comm), optimizer));
+  const int64_t bytes = inputs.plan.ReplicaBufferBytes();
+  SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
+  std::fill_n(made->buffer_.data(), bytes, char{0});  // no page fault in a step, and no padding of unknown content
+  if (inputs.plan.groups[0].verify_replicas > 0) made->parameter_hashes_.emplace(inputs.plan, backend);
+  *out = std::move(made);
+  return {};
+}
+
+Status ReplicaExchange::PriorFailure() const {
+  const Communicator* const comm = rounds_.comm();
+  return comm->failed() ? comm->FailedBefore() : Status();
+}
+
+Status ReplicaExchange::Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
+                              ShardAgreement* shards) {
+  Status shared = ShareUpdates(bucket, verdict, context);
+  if (bucket > 0) return shared;
+  // What the copies of one shard find must stop the other shards, too, before they apply anything.
+  shared = shards->AgreeAgain(std::move(shared));
+  return verdict.go() && shared.ok() ? Status() : EndEarly(std::move(shared));
+}
+
+Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepVerdict& verdict, const StepContext& context) {
+  Status status = Gather(bucket, HeaderFor(bucket, verdict, context));
+  // The other ranks may be at the next exchange of this step already.
+  if (!status.ok() && bucket + 1 < buckets()) Report(bucket + 1, status);
+  SHAMPOO_RETURN_IF_ERROR(std::move(status));
+  SHAMPOO_RETURN_IF_ERROR(CheckFailures(verdict.status));
+  return bucket > 0 ? Status() : CompareSteps();
+}
+
+SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context) {
+  SegmentHeader header{};
+  header.round = rounds_.HeaderFor(bucket, verdict.status, verdict.is_forwarded ? kFailureIsForwarded : 0);
+  header.overdue_root = inputs_.history.roots().overdue();
+  if (bucket > 0 || !verdict.status.ok()) return header;
+
+  const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
+  compared_inputs_.Set([&](const Param& param) { return context.TakesPart(param); }, context.excluded(), counters,
+                       verdict.skip_step);
+  header.step = *std::max_element(counters, counters + inputs_.plan.groups.size());
+  header.inputs = compared_inputs_.Hash();
+  header.hyper_parameters = inputs_.state.hyper_parameters().Hash(true);
+  if (parameter_hashes_ && inputs_.history.counts().steps % inputs_.plan.groups[0].verify_replicas == 0) {
+    parameter_hashes_->Update(inputs_.buffers);
+    header.parameters = parameter_hashes_->Hash();
+  }
+  return header;
+}
+
+Status ReplicaExchange::Gather(int64_t bucket, const SegmentHeader& own) {
+  Communicator* const comm = rounds_.comm();
+  std::memcpy(SegmentOf(bucket, comm->rank()), &own, sizeof own);
+  SHAMPOO_RETURN_IF_ERROR(comm->GatherInPlace(buffer_.data(), segment_bytes_[static_cast<size_t>(bucket)]));
+  SHAMPOO_RETURN_IF_ERROR(rounds_.Receive(own.round, [&](int rank) { return SegmentOf(bucket, rank); }));
+  for (int rank = 0; rank < comm->world(); ++rank) {
+    SegmentHeader& header = headers_[static_cast<size_t>(rank)];
+    std::memcpy(&header, SegmentOf(bucket, rank), sizeof header);
+    SHAMPOO_RETURN_IF_ERROR(
+        RequireReceived(comm, {"number of a factor matrix", rank, header.overdue_root}, -1, factor_count_ - 1));
+  }
+  return {};
+}
+
+Status ReplicaExchange::CheckFailures(const Status& own) {
+  return rounds_.FindFailure().found() ? FetchErrorOfReplicas(&rounds_, own.message()) : Status();
+}
+
+// A rank whose first exchange failed reports that in the second one. A step that ends after the first one therefore
+// takes part in the second one, too.
+Status ReplicaExchange::EndEarly(Status verdict) {
+  constexpr int64_t kNext = 1;
+  if (buckets() <= kNext || rounds_.comm()->failed()) return verdict;
+  const bool lost_collective = verdict.code() == Code::kComm;
+  SegmentHeader header{};
+  header.round = rounds_.HeaderFor(kNext, lost_collective ? verdict.Copy() : Status(), 0);
+  header.overdue_root = -1;
+  SHAMPOO_RETURN_IF_ERROR(Gather(kNext, header));
+  SHAMPOO_RETURN_IF_ERROR(CheckFailures(verdict));
+  return verdict;
+}
+
+void ReplicaExchange::Report(int64_t bucket, const Status& failure) {
+  rounds_.Report([&] {
+    SegmentHeader header{};
+    header.round = rounds_.HeaderFor(bucket, failure, 0);
+    header.overdue_root = -1;
+    // This rank returns its own failure, whatever becomes of the exchange.
+    if (Gather(bucket, header).ok()) (void)CheckFailures(failure).ok();
+  });
+}
+
+void ReplicaExchange::ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) {
+  Report(bucket, failure);
+  if (bucket == 0) shards->Report(failure);
+}
+
+template <typename Field>
+bool ReplicaExchange::IsSameOnAllRanks(Field SegmentHeader::*field) const {
+  return std::all_of(headers_.begin(), headers_.end(),
+                     [&](const SegmentHeader& header) { return header.*field == headers_[0].*field; });
+}
+
+Status ReplicaExchange::CompareSteps() {
+  for (size_t rank = 1; rank < headers_.size(); ++rank) {
+    const SegmentHeader& header = headers_[rank];
+    if (header.step != headers_[0].step) return StepsDiffer(static_cast<int>(rank), header.step, headers_[0].step);
+    if (header.hyper_parameters != headers_[0].hyper_parameters) return HyperParametersDiffer(static_cast<int>(rank));
+  }
+  if (!IsSameOnAllRanks(&SegmentHeader::inputs)) {
+    SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
+    return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
+  }
+  if (IsSameOnAllRanks(&SegmentHeader::parameters)) return {};
+  // Without verify_replicas no rank sends a hash.
+  if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
+  return parameter_hashes_->FindDifference(rounds_.comm());
+}
+
+void ReplicaExchange::DeferOverdueRoots() {
+  for (int rank = 0; rank < rounds_.comm()->world(); ++rank) {
+    const int64_t root = headers_[static_cast<size_t>(rank)].overdue_root;
+    if (root >= 0 && rank != inputs_.plan.placement.replica_rank) inputs_.history.DeferRootOfOtherRank(root);
+  }
+}
+
+}  // namespace shampoo

@@ -1,0 +1,110 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/memory.h"
+#include "core/comm/round.h"
+#include "core/comm/segment_header.h"
+#include "core/step/replica_inputs.h"
+#include "core/step/shard_agreement.h"
+#include "core/step/step_context.h"
+#include "core/step/step_strategy.h"
+
+namespace shampoo {
+
+// How the updates of a bucket of blocks come to the copies of the parameters.
+class ReplicaSharing {
+ public:
+  virtual ~ReplicaSharing() = default;
+  // Returns an error if a collective of these ranks has failed before.
+  virtual Status PriorFailure() const = 0;
+  // Brings the updates of a bucket to all copies. With the first bucket the ranks compare their steps and agree on
+  // their verdicts, together with those that hold the other shards; an error of any is that of all.
+  virtual Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
+                       ShardAgreement* shards) = 0;
+  // Takes part in the exchange of a bucket only to report a failure.
+  virtual void Report(int64_t bucket, const Status& failure) = 0;
+  // The same, and with the first bucket in the agreement with the other shards that follows it.
+  virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
+  // After a step: lets the next one return an error for inverse roots that other ranks could not compute.
+  virtual void DeferOverdueRoots() = 0;
+  // Where the updates of a copy's blocks arrive for this rank's shards, with gathered blocks.
+  virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
+};
+
+// One copy of the parameters: nothing is exchanged.
+class SingleReplica final : public ReplicaSharing {
+ public:
+  // arrived: where updates arrive.
+  explicit SingleReplica(char* arrived) : arrived_(arrived) {}
+  Status PriorFailure() const override { return {}; }
+  Status Share(int64_t /*bucket*/, const StepVerdict& verdict, const StepContext& /*context*/,
+               ShardAgreement* /*shards*/) override {
+    return verdict.status.Copy();
+  }
+  void Report(int64_t /*bucket*/, const Status& /*failure*/) override {}
+  void ReportWithShards(int64_t /*bucket*/, const Status& /*failure*/, ShardAgreement* /*shards*/) override {}
+  void DeferOverdueRoots() override {}
+  char* ArrivedFrom(int64_t /*bucket*/, int /*replica*/) const override { return arrived_; }
+
+ private:
+  char* arrived_;
+};
+
+// Several copies: each rank sends the updates of its own blocks, an all-gather for each bucket in a buffer that the
+// plan has laid out. Every rank makes the same calls.
+class ReplicaExchange final : public ReplicaSharing {
+ public:
+  // optimizer: its number among those of the communicator.
+  static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
+                       const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<ReplicaExchange>* out);
+
+  int64_t buckets() const { return static_cast<int64_t>(segment_bytes_.size()); }
+  // Where the update of a block lies, in its bucket.
+  char* UpdateOf(const Block& block) const { return SegmentOf(block.bucket, block.owner) + block.exchange_offset; }
+
+  Status PriorFailure() const override;
+  Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context, ShardAgreement* shards) override;
+  void Report(int64_t bucket, const Status& failure) override;
+  void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) override;
+  void DeferOverdueRoots() override;
+  char* ArrivedFrom(int64_t bucket, int replica) const override {
+    return SegmentOf(bucket, replica) + kSegmentHeaderBytes;
+  }
+
+ private:
+  ReplicaExchange(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
+  char* SegmentOf(int64_t bucket, int rank) const {
+    return buffer_.data() + rank * segment_bytes_[static_cast<size_t>(bucket)];
+  }
+  SegmentHeader HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
+  Status ShareUpdates(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
+  Status Gather(int64_t bucket, const SegmentHeader& own);
+  Status EndEarly(Status verdict);
+  Status CheckFailures(const Status& own);
+  Status CompareSteps();
+  template <typename Field>
+  bool IsSameOnAllRanks(Field SegmentHeader::*field) const;
+
+  StepInputs inputs_;
+  Rounds rounds_;
+  std::vector<int64_t> segment_bytes_;  // by bucket
+  Allocation buffer_;
+  std::vector<SegmentHeader> headers_;  // of the last exchange, by rank
+  int64_t factor_count_ = 0;            // factor matrices of the plan
+  ReplicaInputs compared_inputs_;
+  std::optional<ParameterHashes> parameter_hashes_;  // with verify_replicas
+};
+
+// The error of replicas that are at different steps, and of those with different hyper-parameters.
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
+Status HyperParametersDiffer(int rank);
+// The error of a step that some replicas have begun and others rejected. own_text: of this rank. Collective.
+Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
+
+}  // namespace shampoo

@@ -1,0 +1,104 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/replica_inputs.h"
+
+#include <algorithm>
+
+#include "core/base/amount.h"
+#include "core/base/hash.h"
+#include "core/base/text.h"
+#include "core/comm/agreement.h"
+#include "core/step/gradient_checker.h"
+
+namespace shampoo {
+namespace {
+
+uint64_t HashOf(const std::vector<int64_t>& values) {
+  return HashBytes(values.data(), values.size() * sizeof values[0], 0);
+}
+
+}  // namespace
+
+ReplicaInputs::ReplicaInputs(const PlanData& plan)
+    : plan_(plan), values_(plan.params.size() + plan.groups.size() + 1) {}
+
+void ReplicaInputs::SetSteps(const int64_t* counters, bool skip_step) {
+  std::copy_n(counters, plan_.groups.size(), values_.begin() + static_cast<std::ptrdiff_t>(plan_.params.size()));
+  values_.back() = skip_step ? 1 : 0;
+}
+
+uint64_t ReplicaInputs::Hash() const { return HashOf(values_); }
+
+Status ReplicaInputs::FindDifference(Communicator* comm) const {
+  std::vector<int64_t> all;
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, values_, &all));
+  const Difference difference = FirstDifference(all, comm->world());
+  if (!difference.found) return {};
+  const size_t params = plan_.params.size();
+  if (difference.index == params + plan_.groups.size()) {
+    return Invalid("rank ", difference.rank, difference.value != 0 ? " skips" : " does not skip",
+                   " this step, other than rank ", difference.usual_rank, kParametersUnchanged,
+                   "Gradients must be the same on all ranks");
+  }
+  if (difference.index >= params) {
+    return WrongState("rank ", difference.rank, " has made ", CountText(difference.value, "step"), " of group ",
+                      difference.index - params, " and rank ", difference.usual_rank, " ", difference.usual,
+                      kParametersUnchanged, "Give all ranks the state of the same step, and step them alike");
+  }
+  const std::string& name = plan_.params[difference.index].desc.name;
+  const auto has = [](int64_t input) { return (input & 1) != 0 ? " has a gradient" : " has no gradient"; };
+  if ((difference.value & 1) != (difference.usual & 1)) {
+    return Invalid("rank ", difference.rank, has(difference.value), " for parameter \"", name, "\" and rank ",
+                   difference.usual_rank, has(difference.usual), kParametersUnchanged,
+                   "Bind gradients for the same parameters on all ranks");
+  }
+  return Numeric("rank ", difference.rank, " finds ", CountText(difference.value / 2, "block"), " of parameter \"",
+                 name, "\" with a gradient that is not finite, and rank ", difference.usual_rank, " finds ",
+                 difference.usual / 2, kParametersUnchanged,
+                 "Gradients must be the same on all ranks: average them before a step");
+}
+
+ParameterHashes::ParameterHashes(const PlanData& plan, CpuBackend* backend) : plan_(plan), backend_(backend) {
+  hashes_.resize(plan.params.size());
+  size_t spans = 0;
+  for (const Param& param : plan.params) spans += static_cast<size_t>(ScanSpans(param.elements));
+  spans_.reserve(spans);
+  span_param_.reserve(spans);
+  span_hash_.resize(spans);
+}
+
+void ParameterHashes::Update(const BoundBuffers& buffers) {
+  spans_.clear();
+  span_param_.clear();
+  for (size_t p = 0; p < plan_.params.size(); ++p) {
+    const Param& param = plan_.params[p];
+    const void* const data = buffers.all()[p].param;
+    const Dtype dtype = param.desc.param_dtype;
+    if (data == nullptr) continue;
+    for (int64_t first = 0; first < param.elements; first += kScanElements) {
+      spans_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanElements, param.elements - first)});
+      span_param_.push_back(p);
+    }
+  }
+  backend_->Hash(spans_, span_hash_.data());
+  std::fill(hashes_.begin(), hashes_.end(), 0);
+  for (size_t i = 0; i < spans_.size(); ++i) {
+    int64_t& hash = hashes_[span_param_[i]];
+    hash = static_cast<int64_t>(HashBytes(&span_hash_[i], sizeof span_hash_[i], static_cast<uint64_t>(hash)));
+  }
+}
+
+uint64_t ParameterHashes::Hash() const { return HashOf(hashes_); }
+
+Status ParameterHashes::FindDifference(Communicator* comm) const {
+  std::vector<int64_t> all;
+  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, hashes_, &all));
+  const Difference difference = FirstDifference(all, comm->world());
+  if (!difference.found) return NoDifferenceFound(comm, "the parameters");
+  return WrongState("verify_replicas: parameter \"", plan_.params[difference.index].desc.name,
+                    "\" has other bits on rank ", difference.rank, " than on rank ", difference.usual_rank,
+                    kParametersUnchanged,
+                    "Copy the parameters of one rank to all, or load a checkpoint, and look for what wrote them");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,67 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/comm/communicator.h"
+#include "core/step/bound_buffers.h"
+#include "core/step/step_context.h"
+
+namespace shampoo {
+
+// What must be the same on all replicas besides hyper-parameters: which parameters take part, which blocks are
+// excluded, the groups' step counters, and whether the step is skipped. Ranks compare a hash; only when it differs do
+// they exchange the values to find the difference.
+class ReplicaInputs {
+ public:
+  // The plan must outlive this object.
+  explicit ReplicaInputs(const PlanData& plan);
+
+  // counters: by group.
+  template <typename TakesPart>
+  void Set(TakesPart&& takes_part, std::span<const StepItem> excluded, const int64_t* counters, bool skip_step) {
+    for (size_t p = 0; p < plan_.params.size(); ++p) values_[p] = takes_part(plan_.params[p]) ? 1 : 0;
+    for (const StepItem& item : excluded) values_[static_cast<size_t>(item.block->param)] += 2;
+    SetSteps(counters, skip_step);
+  }
+  uint64_t Hash() const;
+  int64_t bytes() const { return static_cast<int64_t>(values_.size() * sizeof values_[0]); }
+  // Returns the error for the first difference between ranks; success if there is none. Collective.
+  Status FindDifference(Communicator* comm) const;
+
+ private:
+  void SetSteps(const int64_t* counters, bool skip_step);
+
+  const PlanData& plan_;
+  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its counter; then the skipped step.
+  std::vector<int64_t> values_;
+};
+
+// Hashes of the parameters, compared between replicas every verify_replicas steps.
+class ParameterHashes {
+ public:
+  // The plan and the backend must outlive this object.
+  ParameterHashes(const PlanData& plan, CpuBackend* backend);
+
+  void Update(const BoundBuffers& buffers);
+  uint64_t Hash() const;
+  // Returns the error for the first parameter that differs between ranks. Collective.
+  Status FindDifference(Communicator* comm) const;
+
+ private:
+  const PlanData& plan_;
+  CpuBackend* backend_;
+  std::vector<MemorySpan> spans_;
+  std::vector<size_t> span_param_;
+  std::vector<uint64_t> span_hash_;
+  std::vector<int64_t> hashes_;  // by parameter
+};
+
+// The end of the error texts about ranks that are not alike, as they are found before parameters are written.
+inline constexpr char kParametersUnchanged[] = ": parameters are as they were. ";
+
+}  // namespace shampoo

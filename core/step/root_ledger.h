@@ -1,0 +1,65 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan/plan.h"
+#include "core/roots/residual.h"
+
+namespace shampoo {
+
+// What became of the inverse roots: the reports of the last refresh of each, and counts since create.
+class RootLedger {
+ public:
+  // One report for each factor matrix of the plan; all memory that steps need.
+  void Prepare(const PlanData& plan);
+
+  int64_t FirstOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
+  RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstOf(block); }
+
+  // After a step, for every block that had its roots refreshed: counts and logs. Everything is done by then, so it
+  // cannot fail.
+  void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
+  void EndRefresh(bool tracked) noexcept;
+
+  // The factor matrix that the next RaiseOverdue is about; -1: none.
+  int64_t overdue() const { return overdue_; }
+  const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
+  // Of the factor matrices that have failed too often in a row the first in the order of the plan, once per refresh.
+  Status RaiseOverdue();
+  // As if no root had failed.
+  void ForgetFailures();
+
+  // false: no statistic of the roots has this name.
+  bool Stat(std::string_view name, double* value) const;
+  static std::string StatNames();
+
+ private:
+  std::string Describe(size_t first, size_t end) const;
+  double Quantile(double RootResiduals::*measure, double share) const;
+  double Mean(double RootResiduals::*measure) const;
+  int64_t Worst(double RootResiduals::*measure) const;
+
+  std::vector<int64_t> first_of_block_;
+  std::vector<RootReport> reports_;
+  std::vector<std::string> names_;        // of the factor matrices
+  std::vector<int64_t> failures_in_row_;  // by factor matrix
+  std::vector<char> tracked_;             // whether its residuals are those of its last refresh
+  int64_t overdue_ = -1;                  // a factor matrix whose failures are to be raised
+  int64_t overdue_tolerance_ = 0;
+  const char* overdue_epsilon_key_ = "";
+
+  int64_t computed_ = 0;
+  int64_t reused_ = 0;
+  int64_t retried_ = 0;
+  std::array<int64_t, kRootKindCount> by_kind_{};
+  std::array<int64_t, kRungCount> by_rung_{};
+};
+
+}  // namespace shampoo

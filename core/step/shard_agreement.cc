@@ -1,0 +1,162 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/shard_agreement.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/round_up.h"
+#include "core/comm/agreement.h"
+#include "core/comm/received.h"
+#include "core/plan/assignment.h"
+
+namespace shampoo {
+
+ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
+    : inputs_(inputs),
+      rounds_(std::move(comm), optimizer),
+      steps_(inputs.plan.groups.size()),
+      gradients_(inputs.plan.params.size()) {
+  const size_t bytes = sizeof(Header) + steps_.size() * sizeof steps_[0] + gradients_.size();
+  segment_bytes_ = RoundUp(static_cast<int64_t>(bytes), kSegmentAlignment);
+  buffer_.resize(static_cast<size_t>(segment_bytes_ * rounds_.comm()->world()));
+}
+
+ShardRounds::Header ShardRounds::HeaderOf(int rank) {
+  Header header;
+  std::memcpy(&header, SegmentOf(rank), sizeof header);
+  return header;
+}
+
+Status ShardRounds::PriorFailure() const { return comm()->failed() ? comm()->FailedBefore() : Status(); }
+
+void ShardRounds::Report(const Status& failure) {
+  rounds_.Report([&] {
+    std::fill(steps_.begin(), steps_.end(), 0);
+    std::fill(gradients_.begin(), gradients_.end(), kNoElements);
+    StepVerdict verdict;
+    verdict.status = failure.Copy();
+    (void)RunRound(&verdict).ok();  // this rank returns its own failure, whatever becomes of the round
+  });
+}
+
+void ShardRounds::TakeInputs(const StepVerdict& verdict, const StepContext& context) {
+  for (size_t p = 0; p < gradients_.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
+    gradients_[p] = param.elements == 0                        ? kNoElements
+                    : !inputs_.buffers.HasGradient(param)      ? kNoGradient
+                    : inputs_.buffers.all()[p].copy == nullptr ? kGradient
+                                                               : kGradientAndCopy;
+  }
+  for (size_t g = 0; g < steps_.size(); ++g) {
+    const GroupStep& group = context.group(g);
+    steps_[g] = verdict.status.ok() && group.active ? group.program.t : 0;
+  }
+}
+
+void ShardRounds::Agree(StepVerdict* verdict, StepContext* context) {
+  AgreeOnCode(verdict, context);
+  if (text_is_due()) verdict->status = FetchText();
+  if (!verdict->status.ok()) return;
+  for (size_t g = 0; g < steps_.size(); ++g) {
+    if (steps_[g] != 0 && !context->group(g).active) context->Activate(g, steps_[g]);
+  }
+}
+
+Status ShardRounds::AgreeAgain(Status own) {
+  if (comm()->failed()) return own;  // and known to be
+  StepVerdict verdict;
+  verdict.status = own.Copy();
+  AgreeOnCode(&verdict, nullptr);
+  if (text_is_due()) verdict.status = FetchText();
+  return own.ok() ? std::move(verdict.status) : std::move(own);
+}
+
+void ShardRounds::AgreeOnCode(StepVerdict* verdict, const StepContext* context) {
+  if (context != nullptr) TakeInputs(*verdict, *context);
+  Status status = RunRound(verdict);
+  verdict->status = std::move(status);
+}
+
+Status ShardRounds::RunRound(StepVerdict* verdict) {
+  const uint32_t flags = (verdict->is_forwarded ? kFailureIsForwarded : 0) | (verdict->skip_step ? kSkipsStep : 0) |
+                         (verdict->needs_exact_check ? kNeedsExactCheck : 0);
+  const Header own{rounds_.HeaderFor(kRound, verdict->status, flags), inputs_.state.hyper_parameters().Hash(true)};
+  failure_ = {};
+  own_text_ = verdict->status.message();
+  char* to = SegmentOf(comm()->rank());
+  std::memcpy(to, &own, sizeof own);
+  to += sizeof own;
+  std::memcpy(to, steps_.data(), steps_.size() * sizeof steps_[0]);
+  std::copy(gradients_.begin(), gradients_.end(), to + steps_.size() * sizeof steps_[0]);
+  SHAMPOO_RETURN_IF_ERROR(comm()->GatherInPlace(buffer_.data(), segment_bytes_));
+  SHAMPOO_RETURN_IF_ERROR(rounds_.Receive(own.round, [this](int rank) { return SegmentOf(rank); }));
+  verdict->skip_step = (rounds_.AnyFlags() & kSkipsStep) != 0;
+  verdict->needs_exact_check = (rounds_.AnyFlags() & kNeedsExactCheck) != 0;
+  failure_ = rounds_.FindFailure();
+  if (failure_.found()) {
+    verdict->is_forwarded = failure_.is_forwarded;
+    // A rank that lost a collective makes no other exchange: its text is fetched now.
+    return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
+  }
+  SHAMPOO_RETURN_IF_ERROR(CompareHyperParameters());
+  SHAMPOO_RETURN_IF_ERROR(CompareGradients());
+  return CompareSteps();
+}
+
+Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failure_, {}), own_text_); }
+
+Status ShardRounds::CompareHyperParameters() {
+  for (int rank = 1; rank < comm()->world(); ++rank) {
+    if (HeaderOf(rank).hyper_parameters == HeaderOf(0).hyper_parameters) continue;
+    return Invalid("shard rank ", rank,
+                   " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0",
+                   kNothingChanged, ". Set them alike on all ranks");
+  }
+  return {};
+}
+
+Status ShardRounds::CompareGradients() {
+  const size_t before = sizeof(Header) + steps_.size() * sizeof steps_[0];
+  for (size_t p = 0; p < gradients_.size(); ++p) {
+    int with = -1;
+    int without = -1;
+    for (int rank = 0; rank < comm()->world(); ++rank) {
+      const char gradient = SegmentOf(rank)[before + p];
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(
+          comm(), {"state of a gradient", rank, static_cast<unsigned char>(gradient)}, kNoElements, kGradientAndCopy));
+      if (gradient >= kGradient) with = rank;
+      if (gradient == kNoGradient) without = rank;
+      gradients_[p] = std::max(gradients_[p], gradient);
+    }
+    if (with < 0 || without < 0) continue;
+    return Invalid("shard rank ", with, " has a gradient for parameter \"", inputs_.plan.params[p].desc.name,
+                   "\" and shard rank ", without, " has none", kNothingChanged,
+                   ". Bind gradients for the same parameters on all ranks");
+  }
+  return {};
+}
+
+Status ShardRounds::CompareSteps() {
+  for (size_t g = 0; g < steps_.size(); ++g) {
+    int first = -1;
+    for (int rank = 0; rank < comm()->world(); ++rank) {
+      int64_t step = 0;
+      std::memcpy(&step, SegmentOf(rank) + sizeof(Header) + g * sizeof step, sizeof step);
+      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm(), {"step of a group", rank, step}, 0, kStepLimit));
+      if (step == 0) continue;
+      if (first < 0) {
+        first = rank;
+        steps_[g] = step;
+      } else if (step != steps_[g]) {
+        return WrongState("shard rank ", rank, " is at step ", step, " of group ", g, " and shard rank ", first,
+                          " at step ", steps_[g], kNothingChanged,
+                          ". Give all ranks the state of the same step, and step them alike");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,218 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/step_context.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/plan/cost.h"
+#include "core/step/rejections.h"
+
+namespace shampoo {
+
+StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets)
+    : inputs_(inputs), backend_(backend), targets_(std::move(targets)) {
+  const std::vector<Block>& blocks = inputs_.plan.blocks;
+  takes_part_.resize(inputs_.plan.params.size());
+  groups_.resize(inputs_.plan.groups.size());
+  blocks_by_cost_.resize(blocks.size());
+  std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
+  // Small blocks stay in the order of the plan, in which they lie in memory: with very many of them most of a step
+  // would be spent on cache misses.
+  const auto cost = [&](int64_t i) { return std::max(StepCost(blocks[static_cast<size_t>(i)]), kCostOfSmallBlock); };
+  std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(),
+                   [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
+  items_.reserve(blocks.size());
+  item_of_block_.resize(blocks.size());
+  bucket_items_.reserve(blocks.size());
+  excluded_.reserve(blocks.size());
+  passed_through_.reserve(blocks.size());
+  is_excluded_.resize(blocks.size());
+  refreshed_.resize(blocks.size());
+  update_skipped_.resize(blocks.size());
+}
+
+bool StepContext::TakesPart(const Param& param) const {
+  return takes_part_[static_cast<size_t>(&param - inputs_.plan.params.data())] != 0;
+}
+
+void StepContext::TakeOwnGradients() {
+  for (size_t p = 0; p < takes_part_.size(); ++p) {
+    takes_part_[p] = static_cast<char>(inputs_.buffers.HasGradient(inputs_.plan.params[p]));
+  }
+}
+
+Status StepContext::List() {
+  for (GroupStep& group : groups_) group.active = false;
+  for (const Param& param : inputs_.plan.params) {
+    if (TakesPart(param)) groups_[static_cast<size_t>(param.desc.group)].active = true;
+  }
+  const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (!groups_[g].active) continue;
+    if (counters[g] < 0 || counters[g] >= kStepLimit) return RejectCounter(g, counters[g]);
+    Activate(g, counters[g] + 1);
+  }
+  items_.clear();
+  const bool exchange_params = inputs_.plan.groups[0].communicate == Communicate::kParams;
+  for (const int64_t i : blocks_by_cost_) {
+    const auto at = static_cast<size_t>(i);
+    const Block& block = inputs_.plan.blocks[at];
+    const Param& param = inputs_.plan.params[static_cast<size_t>(block.param)];
+    if (!TakesPart(param)) continue;
+    item_of_block_[at] = items_.size();
+    items_.push_back({.param = &param,
+                      .block = &block,
+                      .buffers = targets_[at].buffers,
+                      .program = &groups_[static_cast<size_t>(block.group)].program,
+                      .schedule = ScheduleOf(block),
+                      .roots = inputs_.history.roots().ReportsOf(i),
+                      .first_root = inputs_.history.roots().FirstOf(i),
+                      .update_skipped = &update_skipped_[at],
+                      .exchange = targets_[at].exchange,
+                      .exchange_params = exchange_params});
+  }
+  return {};
+}
+
+void StepContext::Activate(size_t group, int64_t step) {
+  const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
+  const Settings& settings = hyper_parameters.settings(group);
+  GroupStep& made = groups_[group];
+  made.active = true;
+  made.program = MakeProgram(settings, step);
+  made.schedule = MakeSchedule(settings, step);
+  made.program.lr = hyper_parameters.CurrentLr(group);
+  made.program.gradient_scale = hyper_parameters.CurrentGradientScale(group);
+}
+
+RootSchedule StepContext::ScheduleOf(const Block& block) const {
+  // Only the owner of a block has its state, and computes its roots.
+  const bool has_state = block.snapshot_step.present() && inputs_.plan.Owns(block);
+  const int64_t snapshot_step =
+      has_state ? *reinterpret_cast<const int64_t*>(inputs_.state.in() + block.snapshot_step.offset) : 0;
+  const GroupSchedule& schedule = groups_[static_cast<size_t>(block.group)].schedule;
+  return shampoo::ScheduleOf(schedule, block.phase, block.is_preconditioned, snapshot_step);
+}
+
+std::span<const StepItem> StepContext::ItemsOfBucket(int64_t bucket, bool only_owned) {
+  bucket_items_.clear();
+  for (const StepItem& item : items_) {
+    if (item.block->bucket != bucket || (only_owned && !inputs_.plan.Owns(*item.block))) continue;
+    bucket_items_.push_back(item);
+  }
+  return bucket_items_;
+}
+
+void StepContext::Begin() {
+  BeginWriting();
+  passed_through_.clear();
+  if (excluded_.empty()) return;
+  std::fill(is_excluded_.begin(), is_excluded_.end(), char{0});
+  for (const StepItem& item : excluded_) is_excluded_[static_cast<size_t>(BlockOf(item))] = 1;
+  std::erase_if(items_, [this](const StepItem& item) { return is_excluded_[static_cast<size_t>(BlockOf(item))] != 0; });
+  passed_through_.assign(excluded_.begin(), excluded_.end());
+}
+
+void StepContext::BeginWithExcluded() {
+  BeginWriting();
+  passed_through_.clear();
+  for (const StepItem& item : excluded_) ItemOf(BlockOf(item)).skip_update = true;
+}
+
+void StepContext::BeginWriting() {
+  CopyState();
+  inputs_.state.MarkStepped(inputs_.state.in(), inputs_.state.out());
+  inputs_.state.hyper_parameters().StoreBoundScalars();
+  std::fill(refreshed_.begin(), refreshed_.end(), char{0});
+  std::fill(update_skipped_.begin(), update_skipped_.end(), char{0});
+}
+
+void StepContext::CopyState() {
+  const char* const in = inputs_.state.in();
+  char* const out = inputs_.state.out();
+  if (in == out) return;
+  std::memcpy(out, in, static_cast<size_t>(inputs_.plan.state_bytes()));
+  inputs_.state.MarkStepped(in, out);
+}
+
+void StepContext::Compute(std::span<const StepItem> items) {
+  for (const StepItem& item : items) {
+    refreshed_[static_cast<size_t>(BlockOf(item))] = static_cast<char>(item.schedule.refreshes() && !item.skip_update);
+  }
+  backend_->Step(items, inputs_.state.out());
+}
+
+void StepContext::RecordRoots() {
+  RootLedger& roots = inputs_.history.roots();
+  bool refreshed = false;
+  bool tracked = false;
+  // In the order of the plan: items are in that of their cost.
+  for (const Block& block : inputs_.plan.blocks) {
+    if (refreshed_[static_cast<size_t>(&block - inputs_.plan.blocks.data())] == 0) continue;
+    const Settings& settings = inputs_.state.hyper_parameters().settings(static_cast<size_t>(block.group));
+    roots.Enter(inputs_.plan, block, settings);
+    refreshed = true;
+    tracked = tracked || settings.track_root_residuals;
+  }
+  if (refreshed) roots.EndRefresh(tracked);
+}
+
+void StepContext::Finish(bool logs_all) {
+  StepHistory::Counts& counts = inputs_.history.counts();
+  // A group in which no parameter takes part keeps its counter.
+  auto* const counters = reinterpret_cast<int64_t*>(inputs_.state.out());
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].active) counters[g] = groups_[g].program.t;
+  }
+  counts.nonfinite_blocks += static_cast<int64_t>(passed_through_.size());
+  for (const StepItem& item : passed_through_) {
+    backend_->PassThrough(*item.param, item.block, *item.buffers, item.program->output);
+  }
+  PassThroughUntouched();
+  ++counts.steps;
+  RecordSkippedUpdates(logs_all);
+}
+
+// Outputs are complete after every step: those of parameters that took no part hold the parameter as it was.
+void StepContext::PassThroughUntouched() {
+  for (size_t p = 0; p < takes_part_.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
+    const Buffers& buffers = inputs_.buffers.all()[p];
+    if (TakesPart(param) || param.elements == 0 || buffers.param == nullptr) continue;
+    backend_->PassThrough(param, nullptr, buffers, inputs_.plan.groups[static_cast<size_t>(param.desc.group)].output);
+  }
+}
+
+// The direction of a block is known only when its states have been written. If it is not finite, the block's parameter
+// is left as it was, and unless the group wants such blocks skipped, the next step returns an error.
+void StepContext::RecordSkippedUpdates(bool logs_all) {
+  for (const StepItem& item : items_) {
+    const int64_t at = BlockOf(item);
+    if (update_skipped_[static_cast<size_t>(at)] == 0) continue;
+    ++inputs_.history.counts().nonfinite_blocks;
+    const auto group = static_cast<size_t>(item.block->group);
+    inputs_.history.DeferSkippedUpdate(at, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
+    if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // its owner logs it
+    if (item.skip_update) continue;                              // logged by the check of its gradient
+    LogText(LogLevel::kWarning, [&] { return SkippedUpdateText(*item.param, *item.block); });
+  }
+}
+
+void StepContext::FinishSkipped() {
+  CopyState();
+  StepHistory::Counts& counts = inputs_.history.counts();
+  counts.nonfinite_blocks += static_cast<int64_t>(excluded_.size());
+  ++counts.skipped_steps;
+  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
+    const Buffers& buffers = inputs_.buffers.all()[p];
+    if (param.elements == 0 || buffers.param == nullptr) continue;
+    backend_->PassThrough(param, nullptr, buffers, inputs_.plan.groups[static_cast<size_t>(param.desc.group)].output);
+  }
+}
+
+}  // namespace shampoo

@@ -1,0 +1,100 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/rules/schedule.h"
+#include "core/rules/step_program.h"
+#include "core/step/step_strategy.h"
+
+namespace shampoo {
+
+// The step of one group.
+struct GroupStep {
+  bool active = false;  // a parameter of the group takes part
+  StepProgram program;
+  GroupSchedule schedule;
+};
+
+// Where the step of a block finds its buffers, and where it puts an update for other ranks (nullptr: nowhere).
+struct BlockTarget {
+  const Buffers* buffers;
+  char* exchange;
+};
+
+// One step on the CPU: the blocks that take part, what becomes of each, and the outputs of the others. All memory is
+// allocated by the constructor, so that a step allocates nothing.
+//
+// A step calls List(), then Exclude() for blocks with unusable gradients, then either FinishSkipped(), or Begin(),
+// Compute() and Finish(). Nothing is written before Begin().
+class StepContext {
+ public:
+  // targets: by block.
+  StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets);
+
+  // By parameter: whether it takes part in the step. Set before List().
+  std::span<char> takes_part() { return takes_part_; }
+  bool TakesPart(const Param& param) const;
+  // Lets the parameters take part that have a gradient on this rank.
+  void TakeOwnGradients();
+
+  // Works out the programs of the active groups and lists the blocks, largest cost first.
+  Status List();
+  // Makes a group active without a parameter here that takes part, because other ranks have one.
+  void Activate(size_t group, int64_t step);
+
+  const GroupStep& group(size_t index) const { return groups_[index]; }
+  std::span<StepItem> items() { return items_; }
+  StepItem& ItemOf(int64_t block) { return items_[item_of_block_[static_cast<size_t>(block)]]; }
+  int64_t BlockOf(const StepItem& item) const { return item.block - inputs_.plan.blocks.data(); }
+  // The items of one bucket: all, or those of this rank's blocks. Valid until the next call.
+  std::span<const StepItem> ItemsOfBucket(int64_t bucket, bool only_owned);
+  // By block: whether its update was skipped in this step.
+  std::span<const char> update_skipped() const { return update_skipped_; }
+
+  // Blocks whose gradient is not usable.
+  void Exclude(const StepItem& item) { excluded_.push_back(item); }
+  void ClearExcluded() { excluded_.clear(); }
+  std::span<const StepItem> excluded() const { return excluded_; }
+
+  // Begins to write. Excluded blocks are removed from the items, and their outputs are completed by Finish().
+  void Begin();
+  // The same, except that excluded blocks stay among the items and report a skipped update to the other ranks.
+  void BeginWithExcluded();
+  // Makes the step of some of the items. After those of all buckets: records what became of the inverse roots.
+  void Compute(std::span<const StepItem> items);
+  void RecordRoots();
+  // Completes a step: step counters, the outputs of parameters that took no part, skipped updates. logs_all: whether
+  // this rank logs the skipped updates of other ranks' blocks, too.
+  void Finish(bool logs_all);
+  // Completes a step that changes nothing: outputs hold the parameters as they were.
+  void FinishSkipped();
+
+ private:
+  void BeginWriting();
+  void CopyState();
+  RootSchedule ScheduleOf(const Block& block) const;
+  void PassThroughUntouched();
+  void RecordSkippedUpdates(bool logs_all);
+
+  StepInputs inputs_;
+  CpuBackend* backend_;
+  std::vector<BlockTarget> targets_;
+  std::vector<char> takes_part_;
+  std::vector<GroupStep> groups_;
+  std::vector<int64_t> blocks_by_cost_;
+  std::vector<StepItem> items_;
+  std::vector<size_t> item_of_block_;
+  std::vector<StepItem> bucket_items_;
+  std::vector<StepItem> excluded_;
+  std::vector<StepItem> passed_through_;  // of excluded_, those that were removed from the items
+  std::vector<char> is_excluded_;         // by block
+  std::vector<char> refreshed_;           // by block: its roots, in this step
+  std::vector<char> update_skipped_;      // by block
+};
+
+}  // namespace shampoo

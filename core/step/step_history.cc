@@ -1,0 +1,63 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/step_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace shampoo {
+
+void StepHistory::DeferSkippedUpdate(int64_t block, OnNonFinite choice) {
+  if (choice != OnNonFinite::kError) return;
+  skipped_block_ = skipped_block_ < 0 ? block : std::min(skipped_block_, block);
+}
+
+Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) {
+  if (skipped_block_ < 0) return {};
+  const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
+  return Numeric(
+      "the direction of block ", BlockName(plan_.params[static_cast<size_t>(block.param)], block),
+      " was not finite, or would have overflowed its parameter or states, in the step before this one, which "
+      "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger ",
+      hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
+      ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+}
+
+Status StepHistory::RaiseOverdueRoots(bool* is_forwarded) {
+  const int64_t of_other_rank = std::exchange(root_of_other_rank_, -1);
+  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
+  if (of_other_rank < 0) return {};
+  *is_forwarded = true;
+  return Numeric("the inverse root of ", roots_.NameOf(of_other_rank),
+                 " could not be computed at more refreshes in a row than root_failure_tolerance allows");
+}
+
+void StepHistory::DiscardErrors() {
+  skipped_block_ = -1;
+  root_of_other_rank_ = -1;
+  roots_.ForgetFailures();
+}
+
+bool StepHistory::Stat(std::string_view name, double* value) const {
+  if (name == "steps") {
+    *value = static_cast<double>(counts_.steps);
+  } else if (name == "nonfinite_blocks") {
+    *value = static_cast<double>(counts_.nonfinite_blocks);
+  } else if (name == "skipped_steps") {
+    *value = static_cast<double>(counts_.skipped_steps);
+  } else {
+    return roots_.Stat(name, value);
+  }
+  return true;
+}
+
+std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
+
+std::string SkippedUpdateText(const Param& param, const Block& block) {
+  return Cat("the direction of block ", BlockName(param, block),
+             " is not finite, or would overflow a dtype: the block is left where it is");
+}
+
+}  // namespace shampoo

@@ -1,0 +1,95 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "core/backend/cpu/kronecker.h"
+#include "core/blas/scratch.h"
+#include "tests/core/plan_test_util.h"
+
+namespace shampoo {
+namespace {
+
+std::vector<double> DrawValues(std::mt19937_64& random, int64_t n) {
+  std::vector<double> values(static_cast<size_t>(n));
+  for (double& value : values) value = static_cast<double>(plan_test::Draw(random, -1000, 1000)) / 500.0;
+  return values;
+}
+
+// Element of a tensor whose rows (order 2) are ld apart.
+double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
+  int64_t index = 0;
+  for (int k = 0; k < shape.ndim; ++k) {
+    index = shape.ndim == 2 ? (k == 0 ? at[0] * ld : index + at[1]) : index * shape[k] + at[static_cast<size_t>(k)];
+  }
+  return data[static_cast<size_t>(index)];
+}
+
+TEST_CASE("factor updates and contractions agree with their definition, element by element") {
+  std::mt19937_64 random(11);
+  blas::Scratch scratch;
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
+  blas::ScratchUse use(&scratch);
+  // Many slices and few, with few elements behind the dim and with many; vectors, and tensors that are vectors but for
+  // dims of 1.
+  const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
+                           Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
+                           Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};
+  constexpr int kSpecial = std::size(special);
+  for (int round = 0; round < 300; ++round) {
+    const Shape shape = round < kSpecial
+                            ? special[round]
+                            : plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 4)), 5);
+    const int64_t ld = shape.ndim == 2 ? shape[1] + plan_test::Draw(random, 0, 3) : 0;
+    const std::vector<double> g = DrawValues(random, shape.ndim == 2 ? shape[0] * ld : shape.Product());
+    std::vector<double> spare(static_cast<size_t>(shape.Product()));
+    const auto coordinates = plan_test::AllCoordinates(shape);
+    for (int k = 0; k < shape.ndim; ++k) {
+      const int64_t d = shape[k];
+      const std::vector<double> old_factor = DrawValues(random, d * d);
+      std::vector<double> factor = old_factor;
+      UpdateFactor<double>(shape, k, {g.data(), ld}, 0.75, 0.25, factor.data(), d, spare.data(), nullptr);
+
+      std::vector<double> x = DrawValues(random, d * d);
+      for (int64_t i = 0; i < d; ++i) {
+        for (int64_t j = 0; j < i; ++j) x[static_cast<size_t>(j * d + i)] = x[static_cast<size_t>(i * d + j)];
+      }
+      std::vector<double> out(static_cast<size_t>(shape.Product()));
+      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), spare.data(), nullptr);
+      // With the upper triangle alone.
+      std::vector<double> upper = x;
+      for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
+      std::vector<double> by_upper(out.size());
+      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, false}, by_upper.data(), spare.data(), nullptr);
+
+      std::vector<double> product(static_cast<size_t>(d * d), 0.0);
+      for (size_t e = 0; e < coordinates.size(); ++e) {
+        std::vector<int64_t> other = coordinates[e];
+        const int64_t row = other[static_cast<size_t>(k)];
+        double contracted = 0;
+        for (int64_t j = 0; j < d; ++j) {
+          other[static_cast<size_t>(k)] = j;
+          const double value = At(g, shape, ld, other);
+          contracted += x[static_cast<size_t>(row * d + j)] * value;
+          product[static_cast<size_t>(row * d + j)] += At(g, shape, ld, coordinates[e]) * value;
+        }
+        CHECK(out[e] == doctest::Approx(contracted).epsilon(1e-12));
+        CHECK(by_upper[e] == doctest::Approx(contracted).epsilon(1e-12));
+      }
+      for (int64_t i = 0; i < d; ++i) {
+        for (int64_t j = 0; j < d; ++j) {
+          const auto at = static_cast<size_t>(i * d + j);
+          const double expected = j <= i ? 0.75 * old_factor[at] + 0.25 * product[at] : old_factor[at];
+          CHECK(factor[at] == doctest::Approx(expected).epsilon(1e-12));
+        }
+      }
+    }
+  }
+  CHECK(blas::UnplannedScratchRequests() == 0);
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,485 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "core/plan/blocking.h"
+#include "tests/core/plan_test_util.h"
+
+TEST_SUITE_BEGIN("plan/blocking");
+
+namespace shampoo {
+namespace {
+
+using plan_test::AllCoordinates;
+using plan_test::Draw;
+using plan_test::DrawShape;
+using plan_test::GoldenEntries;
+using plan_test::HasEmptyDim;
+using plan_test::ShapeFrom;
+
+TEST_CASE("stack: the leading dims enumerate tensors of the others") {
+  CHECK(StackedTensorShape(Shape::Of({2, 3, 4, 5}), 2) == Shape::Of({4, 5}));
+  CHECK(StackedTensorShape(Shape::Of({2, 3}), 0) == Shape::Of({2, 3}));
+  CHECK(StackedTensorShape(Shape::Of({2, 3}), 2) == Shape::Of({}));
+
+  // 3 tensors of 20 elements: the last element of the first, the second whole, five of the third.
+  const auto ranges = SplitStack(Shape::Of({3, 4, 5}), 1, 19, 45);
+  REQUIRE(ranges.size() == 3);
+  const int64_t expected[3][4] = {{0, 19, 20, 0}, {1, 0, 20, 1}, {2, 0, 5, 21}};
+  for (size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    CHECK(ranges[i].tensor == expected[i][0]);
+    CHECK(ranges[i].start == expected[i][1]);
+    CHECK(ranges[i].end == expected[i][2]);
+    CHECK(ranges[i].offset_in_shard == expected[i][3]);
+  }
+}
+
+TEST_CASE("stack: empty ranges, wherever they lie, touch nothing") {
+  for (const int64_t at : {0, 1, 4, 5, 8}) {
+    CHECK(SplitStack(Shape::Of({2, 4}), 1, at, at).empty());
+    CHECK(CountStack(Shape::Of({2, 4}), 1, at, at) == 0);
+  }
+}
+
+TEST_CASE("stack: tensors are counted without being listed") {
+  const Shape shape = Shape::Of({int64_t{1} << 40, int64_t{1} << 22});
+  CHECK(CountStack(shape, 0, 0, int64_t{1} << 62) == 1);
+  CHECK(CountStack(shape, 1, 0, int64_t{1} << 62) == int64_t{1} << 40);
+  CHECK(CountStack(shape, 2, 0, int64_t{1} << 62) == int64_t{1} << 62);
+}
+
+TEST_CASE("stack: random ranges are cut at the borders of tensors and nowhere else") {
+  std::mt19937_64 random(23);
+  int checked = 0;
+  int64_t parts = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int ndim = static_cast<int>(Draw(random, 0, 5));
+    const Shape shape = DrawShape(random, ndim, ndim <= 2 ? 12 : 5);
+    const int stack_dims = static_cast<int>(Draw(random, 0, ndim));
+    const int64_t a = Draw(random, 0, shape.Product());
+    const int64_t b = Draw(random, 0, shape.Product());
+    const bool whole = i % 4 == 0;
+    const int64_t start = whole ? 0 : std::min(a, b);
+    const int64_t end = whole ? shape.Product() : std::max(a, b);
+    CAPTURE(shape);
+    CAPTURE(stack_dims);
+    CAPTURE(start);
+    CAPTURE(end);
+
+    int64_t size = 1;
+    for (int dim = stack_dims; dim < ndim; ++dim) size *= shape[dim];
+    int64_t tensors = 1;
+    for (int dim = 0; dim < stack_dims; ++dim) tensors *= shape[dim];
+
+    const auto ranges = SplitStack(shape, stack_dims, start, end);
+    CHECK(CountStack(shape, stack_dims, start, end) == static_cast<int64_t>(ranges.size()));
+    if (whole) CHECK(static_cast<int64_t>(ranges.size()) == tensors);
+    int64_t next = start;
+    for (size_t part = 0; part < ranges.size(); ++part) {
+      const StackedRange& range = ranges[part];
+      CHECK(range.tensor >= 0);
+      CHECK(range.tensor < tensors);
+      CHECK(range.offset_in_shard == next - start);
+      CHECK(range.tensor * size + range.start == next);
+      CHECK(range.start >= 0);
+      CHECK(range.start < range.end);
+      CHECK(range.end <= size);
+      if (part > 0) CHECK(range.tensor == ranges[part - 1].tensor + 1);
+      next = range.tensor * size + range.end;
+    }
+    CHECK(next == end);
+    parts += static_cast<int64_t>(ranges.size());
+    ++checked;
+  }
+  CHECK(checked == 2000);
+  CHECK(parts > 15000);
+}
+
+TEST_CASE("pieces of a flat shard: golden") {
+  int checked = 0;
+  for (const auto& entry : GoldenEntries("split_tensor_block_recovery")) {
+    CAPTURE(entry.dump());
+    const auto pieces = FlatShardPieces(ShapeFrom(entry.at("shape")), entry.at("start"), entry.at("end"));
+    const auto& expected = entry.at("pieces");
+    REQUIRE(pieces.size() == expected.size());
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      CHECK(pieces[i].offset_in_shard == expected[i].at("offset_in_shard"));
+      CHECK(pieces[i].shape == ShapeFrom(expected[i].at("shape")));
+    }
+    ++checked;
+  }
+  CHECK(checked == 69);
+}
+
+// Extents of the smallest box around the elements [start, end), given the coordinates of all elements.
+Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, int64_t start, int64_t end) {
+  Shape box;
+  for (int dim = 0; dim < ndim; ++dim) {
+    int64_t least = coordinates[static_cast<size_t>(start)][static_cast<size_t>(dim)];
+    int64_t largest = least;
+    for (int64_t i = start; i < end; ++i) {
+      const int64_t at = coordinates[static_cast<size_t>(i)][static_cast<size_t>(dim)];
+      least = std::min(least, at);
+      largest = std::max(largest, at);
+    }
+    box.Append(largest - least + 1);
+  }
+  return box;
+}
+
+// Checks all that blocking.h promises of the pieces of a shard, from coordinates alone.
+void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vector<ShardPiece>& pieces) {
+  const auto coordinates = AllCoordinates(shape);
+  CHECK(pieces.size() <= static_cast<size_t>(2 * shape.ndim - 1));
+  int64_t next = start;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Shape& piece = pieces[i].shape;
+    CAPTURE(i);
+    // Each element exactly once, in memory order.
+    REQUIRE(pieces[i].offset_in_shard == next - start);
+    const int64_t piece_start = next;
+    next += piece.Product();
+    REQUIRE(piece_start < next);
+    REQUIRE(next <= end);
+    // A dense sub-tensor: it fills its box, and its shape is that of the box.
+    const Shape box = BoxAround(coordinates, shape.ndim, piece_start, next);
+    REQUIRE(piece.ndim >= 1);
+    REQUIRE(piece.ndim <= shape.ndim);
+    const int dropped = shape.ndim - piece.ndim;
+    CHECK(box.Product() == next - piece_start);
+    CHECK(box.DropFront(dropped) == piece);
+    // Whole slices of the dims it keeps; a dim is dropped only where the piece is a proper part of one slice.
+    CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
+    if (dropped > 0) CHECK(piece[0] < shape[dropped]);
+    // Nothing is cut that could have stayed together.
+    if (i + 1 < pieces.size()) {
+      const int64_t both_end = next + pieces[i + 1].shape.Product();
+      REQUIRE(both_end <= end);
+      CHECK(BoxAround(coordinates, shape.ndim, piece_start, both_end).Product() > both_end - piece_start);
+    }
+  }
+  CHECK(next == end);
+}
+
+TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by dense sub-tensors") {
+  std::mt19937_64 random(20240701);
+  int checked = 0;
+  int most_pieces = 0;
+  for (int ndim = 1; ndim <= 5; ++ndim) {
+    for (int i = 0; i < 600; ++i) {
+      const Shape shape = DrawShape(random, ndim, ndim <= 2 ? 12 : 5);
+      const int64_t size = shape.Product();
+      const int64_t a = Draw(random, 0, size);
+      const int64_t b = Draw(random, 0, size);
+      const int64_t start = std::min(a, b);
+      const int64_t end = std::max(a, b);
+      CAPTURE(shape);
+      CAPTURE(start);
+      CAPTURE(end);
+      const auto pieces = FlatShardPieces(shape, start, end);
+      CheckPieces(shape, start, end, pieces);
+      most_pieces = std::max(most_pieces, static_cast<int>(pieces.size()));
+      ++checked;
+    }
+  }
+  CHECK(checked == 3000);
+  CHECK(most_pieces >= 8);  // of at most 9: deep recursion on both sides was among the cases
+}
+
+TEST_CASE("pieces of a flat shard: every shard of small tensors, dims of 1 included") {
+  int checked = 0;
+  for (const Shape& shape : {Shape::Of({3, 2, 3}), Shape::Of({3, 1, 4}), Shape::Of({1, 4}), Shape::Of({4, 1}),
+                             Shape::Of({1, 1, 1}), Shape::Of({1, 3, 1, 2})}) {
+    for (int64_t start = 0; start <= shape.Product(); ++start) {
+      for (int64_t end = start; end <= shape.Product(); ++end) {
+        CAPTURE(shape);
+        CAPTURE(start);
+        CAPTURE(end);
+        CheckPieces(shape, start, end, FlatShardPieces(shape, start, end));
+        ++checked;
+      }
+    }
+  }
+  CHECK(checked == 190 + 91 + 15 + 15 + 3 + 28);
+}
+
+TEST_CASE("pieces of a flat shard: all but the first and the last element of an order 5 tensor") {
+  const Shape shape = Shape::Of({3, 3, 3, 3, 3});
+  const auto pieces = FlatShardPieces(shape, 1, 242);
+  CheckPieces(shape, 1, 242, pieces);
+  REQUIRE(pieces.size() == 9);
+  CHECK(pieces[0].shape == Shape::Of({2}));
+  CHECK(pieces[3].shape == Shape::Of({2, 3, 3, 3}));
+  CHECK(pieces[4].shape == Shape::Of({1, 3, 3, 3, 3}));
+  CHECK(pieces[5].shape == Shape::Of({2, 3, 3, 3}));
+  CHECK(pieces[8].shape == Shape::Of({2}));
+}
+
+TEST_CASE("pieces of a flat shard: offsets near the end of int64") {
+  const Shape shape = Shape::Of({int64_t{1} << 30, int64_t{1} << 32});
+  const int64_t size = int64_t{1} << 62;
+  const auto pieces = FlatShardPieces(shape, 1, size - 1);
+  REQUIRE(pieces.size() == 3);
+  CHECK(pieces[0].shape == Shape::Of({(int64_t{1} << 32) - 1}));
+  CHECK(pieces[1].shape == Shape::Of({(int64_t{1} << 30) - 2, int64_t{1} << 32}));
+  CHECK(pieces[2].offset_in_shard == size - (int64_t{1} << 32) - 1);
+  CHECK(pieces[2].shape == Shape::Of({(int64_t{1} << 32) - 1}));
+}
+
+TEST_CASE("merge: golden") {
+  int checked = 0;
+  int empty = 0;
+  for (const auto& entry : GoldenEntries("merge_small_dims")) {
+    CAPTURE(entry.dump());
+    const Shape shape = ShapeFrom(entry.at("shape"));
+    if (HasEmptyDim(shape)) {
+      ++empty;
+      continue;
+    }
+    CHECK(MergeDims(shape, entry.at("threshold"), 0) == ShapeFrom(entry.at("merged")));
+    ++checked;
+  }
+  CHECK(checked == 49);
+  CHECK(empty == 3);
+}
+
+TEST_CASE("merge: left to right, as in the documented example") {
+  CHECK(MergeDims(Shape::Of({32, 3, 64, 64}), 8192, 0) == Shape::Of({6144, 64}));
+}
+
+TEST_CASE("merge: products up to 2^62 do not overflow") {
+  constexpr int64_t kHalf = int64_t{1} << 31;
+  constexpr int64_t kFull = int64_t{1} << 62;
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull, 0) == Shape::Of({kFull}));
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull - 1, 0) == Shape::Of({kHalf, kHalf}));
+  CHECK(MergeDims(Shape::Of({kHalf, kHalf}), std::numeric_limits<int64_t>::max(), 0) == Shape::Of({kFull}));
+  CHECK(MergeDims(Shape::Of({kFull}), 1, 0) == Shape::Of({kFull}));
+  // Not a shape that callers may pass: the product, 2^64, wraps to 0, which is below any bound.
+  CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024, 0) == Shape::Of({2 * kHalf, 2 * kHalf}));
+}
+
+TEST_CASE("merge: random shapes keep their elements, and each run of dims is as long as the bound allows") {
+  std::mt19937_64 random(7);
+  int checked = 0;
+  int joined = 0;
+  for (int i = 0; i < 4000; ++i) {
+    Shape shape;
+    const int ndim = static_cast<int>(Draw(random, 0, kMaxDims));
+    for (int dim = 0; dim < ndim; ++dim) {
+      // Sizes spread over magnitudes, dims of 1 often; 8 dims of 7 bits stay below 2^56.
+      shape.Append(Draw(random, 1, int64_t{1} << Draw(random, 0, 7)));
+    }
+    const int64_t max_dim = Draw(random, 1, int64_t{1} << Draw(random, 0, 56));
+    CAPTURE(shape);
+    CAPTURE(max_dim);
+    const Shape merged = MergeDims(shape, max_dim, 0);
+    CHECK(merged.Product() == shape.Product());
+
+    // Taken apart again: each merged dim is the product of the next dims other than 1.
+    std::vector<int64_t> dims;
+    for (const int64_t dim : shape.View()) {
+      if (dim != 1) dims.push_back(dim);
+    }
+    if (dims.empty()) {
+      CHECK(merged == Shape::Of({1}));
+      ++checked;
+      continue;
+    }
+    size_t next = 0;
+    for (const int64_t dim : merged.View()) {
+      REQUIRE(next < dims.size());
+      const size_t first = next;
+      int64_t product = dims[next++];
+      while (product < dim && next < dims.size()) product *= dims[next++];
+      REQUIRE(product == dim);
+      if (next - first > 1) {
+        CHECK(dim <= max_dim);
+        ++joined;
+      }
+      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // both are factors of the product, which fits
+    }
+    CHECK(next == dims.size());
+    ++checked;
+  }
+  CHECK(checked == 4000);
+  CHECK(joined > 1000);
+}
+
+TEST_CASE("with a least dim, small dims join their neighbors from the right, and a matrix stays a matrix") {
+  struct Expected {
+    std::vector<int64_t> shape;
+    std::vector<int64_t> merged;
+  };
+  for (const auto& [shape, merged] : {Expected{{10, 100}, {10, 100}},
+                                      {{1000, 1}, {1000}},
+                                      {{1, 3, 1, 5}, {3, 5}},
+                                      {{64, 3, 3, 3}, {64, 27}},
+                                      {{128, 64, 3, 3}, {128, 576}},
+                                      {{3, 3, 64, 128}, {576, 128}},
+                                      {{512, 8, 64}, {512, 512}},
+                                      {{8, 64, 512}, {512, 512}},
+                                      {{3, 128, 128}, {384, 128}},
+                                      {{12, 768, 768}, {12, 768, 768}},
+                                      {{64, 64, 64}, {64, 64, 64}},
+                                      {{2, 2, 2}, {2, 4}},
+                                      {{1, 1}, {1}},
+                                      {{}, {1}}}) {
+    CHECK(MergeDims(Shape::Of(shape), 1024, 32) == Shape::Of(merged));
+  }
+}
+
+// The golden blocks give their offset as coordinates in `shape`; it is `shape` that was split.
+void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expected) {
+  const auto blocks = SplitBlocks(shape, max_dim);
+  REQUIRE(blocks.size() == expected.size());
+  int64_t count = 0;
+  CHECK(CountBlocks(shape, max_dim, &count));
+  CHECK(count == static_cast<int64_t>(expected.size()));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    CHECK(blocks[i].shape == ShapeFrom(expected[i].at("shape")));
+    int64_t offset = 0;
+    for (int dim = 0; dim < shape.ndim; ++dim) {
+      offset = offset * shape[dim] + expected[i].at("offset").at(static_cast<size_t>(dim)).get<int64_t>();
+    }
+    CHECK(blocks[i].offset == offset);
+    CHECK(blocks[i].stride == RowMajorStrides(shape));
+  }
+}
+
+TEST_CASE("split: golden") {
+  int checked = 0;
+  int empty = 0;
+  int scalar = 0;
+  for (const auto& entry : GoldenEntries("multi_dim_split")) {
+    CAPTURE(entry.dump());
+    const Shape shape = ShapeFrom(entry.at("shape"));
+    if (HasEmptyDim(shape)) {
+      ++empty;
+    } else if (shape.ndim == 0) {
+      ++scalar;  // the reference keeps (), here a scalar's block is (1)
+    } else {
+      CheckBlocks(shape, entry.at("max_dim"), entry.at("blocks"));
+      ++checked;
+    }
+  }
+  CHECK(checked == 37);
+  CHECK(empty == 2);
+  CHECK(scalar == 1);
+}
+
+TEST_CASE("merge and split: golden") {
+  int checked = 0;
+  int empty = 0;
+  int scalar = 0;
+  for (const auto& entry : GoldenEntries("merge_and_split")) {
+    CAPTURE(entry.dump());
+    const Shape shape = ShapeFrom(entry.at("shape"));
+    const bool merge = entry.at("use_merge_dims");
+    if (HasEmptyDim(shape)) {
+      ++empty;
+    } else if (shape.ndim == 0 && !merge) {
+      ++scalar;  // as above
+    } else {
+      const int64_t max_dim = entry.at("max_dim");
+      const Shape merged = merge ? MergeDims(shape, max_dim, 0) : shape;
+      CHECK(merged == ShapeFrom(entry.at("merged")));
+      CheckBlocks(merged, max_dim, entry.at("blocks"));
+      ++checked;
+    }
+  }
+  CHECK(checked == 46);
+  CHECK(empty == 8);
+  CHECK(scalar == 2);
+}
+
+TEST_CASE("split: a scalar is one block of shape (1)") {
+  const auto blocks = SplitBlocks(Shape::Of({}), 3);
+  REQUIRE(blocks.size() == 1);
+  CHECK(blocks[0].shape == Shape::Of({1}));
+  CHECK(blocks[0].stride == RowMajorStrides(Shape::Of({1})));
+  CHECK(blocks[0].offset == 0);
+  int64_t count = 0;
+  CHECK(CountBlocks(Shape::Of({}), 3, &count));
+  CHECK(count == 1);
+}
+
+TEST_CASE("split: blocks are counted without being made") {
+  int64_t count = -1;
+  CHECK(CountBlocks(Shape::Of({int64_t{1} << 31, int64_t{1} << 31}), 1, &count));
+  CHECK(count == int64_t{1} << 62);
+  CHECK(CountBlocks(Shape::Of({int64_t{1} << 31, (int64_t{1} << 31) - 1}), int64_t{1} << 30, &count));
+  CHECK(count == 4);
+  CHECK(CountBlocks(Shape::Of({std::numeric_limits<int64_t>::max()}), std::numeric_limits<int64_t>::max(), &count));
+  CHECK(count == 1);
+  count = -1;
+  CHECK_FALSE(CountBlocks(Shape::Of({int64_t{1} << 32, int64_t{1} << 32}), 1, &count));
+  CHECK(count == -1);
+}
+
+TEST_CASE("split: large offsets") {
+  const auto blocks = SplitBlocks(Shape::Of({int64_t{1} << 31, int64_t{1} << 31}), int64_t{1} << 30);
+  REQUIRE(blocks.size() == 4);
+  CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
+}
+
+TEST_CASE("split: random tensors are covered once, by the block that the chunk indices name") {
+  std::mt19937_64 random(11);
+  int checked = 0;
+  int64_t elements = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int ndim = 1 + i % 5;
+    const Shape shape = DrawShape(random, ndim, ndim <= 2 ? 20 : 6);
+    const int64_t max_dim = Draw(random, 1, 8);
+    CAPTURE(shape);
+    CAPTURE(max_dim);
+    const auto blocks = SplitBlocks(shape, max_dim);
+    int64_t count = 0;
+    CHECK(CountBlocks(shape, max_dim, &count));
+    CHECK(count == static_cast<int64_t>(blocks.size()));
+
+    // Which block holds each element, by walking every block through its strides.
+    const auto coordinates = AllCoordinates(shape);
+    std::vector<int64_t> holder(coordinates.size(), -1);
+    bool once = true;
+    bool in_bounds = true;
+    for (size_t block = 0; block < blocks.size(); ++block) {
+      const BlockView& view = blocks[block];
+      REQUIRE(view.shape.ndim == ndim);
+      for (const int64_t dim : view.shape.View()) CHECK(dim <= max_dim);
+      for (const auto& at : AllCoordinates(view.shape)) {
+        int64_t element = view.offset;
+        for (size_t dim = 0; dim < at.size(); ++dim) element += at[dim] * view.stride[dim];
+        in_bounds = in_bounds && element >= 0 && element < static_cast<int64_t>(holder.size());
+        REQUIRE(in_bounds);
+        int64_t& held_by = holder[static_cast<size_t>(element)];
+        once = once && held_by == -1;
+        held_by = static_cast<int64_t>(block);
+        // The block is the tensor from its first element on: the same steps in the block and in the tensor.
+        for (size_t dim = 0; dim < at.size(); ++dim) {
+          once = once && coordinates[static_cast<size_t>(element)][dim] % max_dim == at[dim];
+        }
+      }
+    }
+    CHECK(once);
+    bool expected_holder = true;
+    for (size_t element = 0; element < coordinates.size(); ++element) {
+      int64_t expected = 0;
+      for (int dim = 0; dim < ndim; ++dim) {
+        expected = expected * ((shape[dim] + max_dim - 1) / max_dim) +
+                   coordinates[element][static_cast<size_t>(dim)] / max_dim;
+      }
+      expected_holder = expected_holder && holder[element] == expected;
+    }
+    CHECK(expected_holder);
+    elements += static_cast<int64_t>(coordinates.size());
+    ++checked;
+  }
+  CHECK(checked == 2000);
+  CHECK(elements > 200000);
+}
+
+}  // namespace
+}  // namespace shampoo
+
+TEST_SUITE_END();

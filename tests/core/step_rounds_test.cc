@@ -1,0 +1,318 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rounds of a step with ranks that send impossible numbers, are elsewhere, or fail.
+#include <cstddef>
+#include <random>
+
+#include "core/comm/round.h"
+#include "core/comm/segment_header.h"
+#include "core/rules/step_program.h"
+#include "core/step/gradient_checker.h"
+#include "core/step/replica_exchange.h"
+#include "core/step/shard_agreement.h"
+#include "tests/core/comm_test_util.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+template <typename Integer>
+struct Field {
+  const char* what;
+  size_t at;
+  std::vector<Integer> impossible;
+};
+
+const std::vector<Field<int32_t>> kRoundFields = {
+    {"status code", offsetof(RoundHeader, code), {-1, 10, 255, INT32_MIN, INT32_MAX}},
+    {"set of flags", offsetof(RoundHeader, flags), {-1, 8, 255, INT32_MIN, INT32_MAX}}};
+const std::vector<Field<int64_t>> kPlaceFields = {
+    {"number of an optimizer", offsetof(RoundHeader, place), {-1, int64_t{1} << 32, INT64_MIN, INT64_MAX}},
+    {"number of a round", offsetof(RoundHeader, place), {0xffffffff, 0x80000000}}};
+
+// One header from each rank, as `comm` delivers it.
+Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& own = {}, uint32_t flags = 0) {
+  const RoundHeader header = rounds->HeaderFor(round, own, flags);
+  std::vector<RoundHeader> buffer(static_cast<size_t>(comm->get()->world()));
+  buffer[static_cast<size_t>(comm->get()->rank())] = header;
+  SHAMPOO_RETURN_IF_ERROR(comm->get()->GatherInPlace(buffer.data(), sizeof header));
+  return rounds->Receive(header, [&](int rank) { return &buffer[static_cast<size_t>(rank)]; });
+}
+
+TEST_CASE("impossible numbers in the header of a round are a failed communicator") {
+  const auto check = [](const char* what, const std::function<void(char*)>& change) {
+    MirrorComm comm;
+    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) change(segment);
+    };
+    CheckSaysWhat(RunRound(&comm, &rounds, 1), Cat("rank 0 received an impossible ", what, " from rank 1"));
+    CHECK(comm.aborts == 1);
+  };
+  for (const auto& field : kRoundFields) {
+    for (const int32_t number : field.impossible) check(field.what, [&](char* to) { Put(to, field.at, number); });
+  }
+  for (const auto& field : kPlaceFields) {
+    for (const int64_t number : field.impossible) check(field.what, [&](char* to) { Put(to, field.at, number); });
+  }
+}
+
+TEST_CASE("a rank at another round, or with another optimizer, fails the round on this rank, whatever else it sent") {
+  for (const int64_t place : {PlaceOfRound(0, 0), PlaceOfRound(1, 1)}) {
+    MirrorComm comm;
+    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+    (void)comm.get()->TakeNumber();
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) Put(segment, offsetof(RoundHeader, place), place);
+      if (from == 1) Put(segment, offsetof(RoundHeader, code), 50);
+    };
+    const Status status = RunRound(&comm, &rounds, 1);
+    CHECK(status.code() == Code::kComm);
+    CHECK_MESSAGE(status.message().find("must be stepped in the same order") != std::string::npos, status.message());
+    CHECK(comm.get()->failure_is_known());
+    CHECK(comm.aborts == 0);  // the other rank finds the same
+  }
+}
+
+TEST_CASE("of several failures a lost collective counts first, then the lowest rank whose failure is its own") {
+  struct Case {
+    std::vector<int32_t> codes;
+    std::vector<uint32_t> flags;
+    int rank;
+    bool is_forwarded;
+    bool on_all_ranks;
+  };
+  const auto invalid = static_cast<int32_t>(Code::kInvalid);
+  const auto numeric = static_cast<int32_t>(Code::kNumeric);
+  const auto comm_failed = static_cast<int32_t>(Code::kComm);
+  const Case cases[] = {{{0, 0, 0}, {0, 0, 0}, -1, false, false},
+                        {{0, invalid, numeric}, {0, 0, 0}, 1, false, false},
+                        {{0, invalid, numeric}, {0, kFailureIsForwarded, 0}, 2, false, false},
+                        {{0, invalid, 0}, {0, kFailureIsForwarded, 0}, 1, true, false},
+                        {{invalid, invalid, comm_failed}, {0, 0, kFailureIsForwarded}, 2, true, true}};
+  for (const Case& one : cases) {
+    MirrorComm comm(3, 0);
+    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      Put(segment, offsetof(RoundHeader, code), one.codes[static_cast<size_t>(from)]);
+      Put(segment, offsetof(RoundHeader, flags), one.flags[static_cast<size_t>(from)]);
+    };
+    REQUIRE(RunRound(&comm, &rounds, 0).ok());
+    const RoundFailure failure = rounds.FindFailure();
+    CHECK(failure.rank == one.rank);
+    CHECK(failure.is_forwarded == one.is_forwarded);
+    CHECK(failure.on_all_ranks == one.on_all_ranks);
+    CHECK(failure.found() == (one.rank >= 0));
+    if (failure.found()) CHECK(static_cast<int32_t>(failure.code) == one.codes[static_cast<size_t>(one.rank)]);
+  }
+}
+
+TEST_CASE("the flags of a round are those of any rank") {
+  MirrorComm comm(3, 0);
+  Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+  comm.change = [&](int64_t, int from, char* segment, size_t) {
+    Put(segment, offsetof(RoundHeader, flags), from == 1 ? kSkipsStep : from == 2 ? kNeedsExactCheck : 0);
+  };
+  REQUIRE(RunRound(&comm, &rounds, 0).ok());
+  CHECK(rounds.AnyFlags() == (kSkipsStep | kNeedsExactCheck));
+}
+
+TEST_CASE("a failure is reported at most once after a failed collective, and each time while the communicator works") {
+  for (const bool failed : {false, true}) {
+    MirrorComm comm;
+    CommOps ops;  // without abort: the other ranks are not made to fail
+    ops.user = &comm;
+    ops.world = 2;
+    ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{1}; };
+    std::shared_ptr<Communicator> lost;
+    REQUIRE(Communicator::Create(ops, &lost).ok());
+    if (failed) CHECK(!lost->GatherNumber(0).ok());
+    Rounds rounds(lost, 0);
+    int joined = 0;
+    for (int i = 0; i < 3; ++i) rounds.Report([&] { ++joined; });
+    CHECK(joined == (failed ? 1 : 3));
+  }
+}
+
+TEST_CASE("the codes that ranks gather after a device's step are checked") {
+  MirrorComm comm;
+  Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+  comm.change = [&](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, 0, int64_t{77});
+  };
+  CheckSaysWhat(rounds.GatherCodes({}), "received an impossible status code from rank 1: 77");
+}
+
+// A replica with a matrix and a vector, in two buckets.
+struct Replica {
+  Replica() : fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}, Two()) {
+    StepFixture::Ok(ReplicaExchange::Create(fixture.inputs(), comm.shared(), comm.get()->TakeNumber(), {},
+                                            fixture.backend().get(), &exchange));
+    std::vector<BlockTarget> targets;
+    for (const Block& block : fixture.plan().blocks) {
+      const Buffers& buffers = fixture.inputs().buffers.all()[static_cast<size_t>(block.param)];
+      targets.push_back({&buffers, exchange->UpdateOf(block)});
+    }
+    context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
+    context->TakeOwnGradients();
+    StepFixture::Ok(context->List());
+  }
+  static Placement Two() {
+    Placement placement;
+    placement.replica_world = 2;
+    return placement;
+  }
+  Status Share(StepVerdict verdict = {}) { return exchange->Share(0, verdict, *context, &shards); }
+
+  MirrorComm comm;
+  StepFixture fixture;
+  std::unique_ptr<ReplicaExchange> exchange;
+  std::unique_ptr<StepContext> context;
+  NoShards shards;
+};
+
+TEST_CASE("replicas that send what this one sends share a bucket") {
+  Replica replica;
+  CHECK(replica.Share().ok());
+}
+
+TEST_CASE("an impossible number of a factor matrix is a failed communicator") {
+  for (const int64_t number : {int64_t{-2}, int64_t{3}, int64_t{1000}, INT64_MIN, INT64_MAX}) {
+    Replica replica;
+    replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) Put(segment, offsetof(SegmentHeader, overdue_root), number);
+    };
+    CheckSaysWhat(replica.Share(), "rank 0 received an impossible number of a factor matrix from rank 1");
+  }
+}
+
+TEST_CASE("replicas at different steps, with different hyper-parameters or inputs get an error that names a rank") {
+  struct Case {
+    size_t at;
+    Code code;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{offsetof(SegmentHeader, step), Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
+        Case{offsetof(SegmentHeader, hyper_parameters), Code::kInvalid, "rank 1 has another learning"},
+        Case{offsetof(SegmentHeader, inputs), Code::kComm, "different hashes of the inputs of a step"}}) {
+    Replica replica;
+    replica.comm.change = [&](int64_t call, int from, char* segment, size_t) {
+      if (from == 1 && call == 1) Put(segment, one.at, int64_t{7});
+    };
+    const Status status = replica.Share();
+    CHECK(status.code() == one.code);
+    CHECK_MESSAGE(status.message().find(one.says) != std::string::npos, status.message());
+  }
+}
+
+TEST_CASE("a failure on one replica fails the step on all, with its text and what has changed") {
+  Replica replica;
+  replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
+    if (call == 1) Put(segment, offsetof(RoundHeader, code), from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
+    if (call == 2 && from == 1) std::strncpy(segment, "NaN somewhere; nothing has changed. Try less", bytes);
+  };
+  const Status status = replica.Share();
+  CHECK(status.code() == Code::kNumeric);
+  CHECK_MESSAGE(status.message().find("rank 1: NaN somewhere. Try less. Other ranks could not see this") == 0,
+                status.message());
+}
+
+// A shard rank with a matrix and a vector. It sends a RoundHeader, a hash, the step of its group, and the gradients.
+constexpr size_t kStepsAt = 24, kGradientsAt = 32;
+
+struct Shard {
+  explicit Shard(int world = 2, int rank = 0)
+      : comm(world, rank), fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}) {
+    comm.get()->Call("shard rank");
+    rounds = std::make_unique<ShardRounds>(fixture.inputs(), comm.shared(), comm.get()->TakeNumber());
+    std::vector<BlockTarget> targets;
+    for (const Block& block : fixture.plan().blocks) {
+      targets.push_back({&fixture.inputs().buffers.all()[static_cast<size_t>(block.param)], nullptr});
+    }
+    context = std::make_unique<StepContext>(fixture.inputs(), fixture.backend().get(), std::move(targets));
+    context->TakeOwnGradients();
+    StepFixture::Ok(context->List());
+  }
+  Status Agree() {
+    StepVerdict verdict;
+    rounds->Agree(&verdict, context.get());
+    return std::move(verdict.status);
+  }
+
+  MirrorComm comm;
+  StepFixture fixture;
+  std::unique_ptr<ShardRounds> rounds;
+  std::unique_ptr<StepContext> context;
+};
+
+TEST_CASE("impossible numbers in the agreement of shards are a failed communicator") {
+  const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
+    CAPTURE(what);
+    Shard shard;
+    shard.comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) change(segment);
+    };
+    CheckSaysWhat(shard.Agree(), Cat("received an impossible ", what, " from shard rank 1"));
+    CHECK(shard.comm.aborts == 1);
+  };
+  for (const int64_t step : {int64_t{-1}, kStepLimit + 1, INT64_MIN, INT64_MAX}) {
+    check("step of a group", [&](char* to) { Put(to, kStepsAt, step); });
+  }
+  for (int byte = 4; byte < 256; ++byte) {
+    for (size_t p = 0; p < 2; ++p) {
+      check("state of a gradient", [&](char* to) { to[kGradientsAt + p] = static_cast<char>(byte); });
+    }
+  }
+}
+
+TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps alike") {
+  const auto check = [](const std::function<void(char* segment)>& change, Code code, const char* says) {
+    Shard shard;
+    shard.comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) change(segment);
+    };
+    const Status status = shard.Agree();
+    CHECK(status.code() == code);
+    CHECK_MESSAGE(status.message().find(says) != std::string::npos, status.message());
+    CHECK(!shard.comm.get()->failed());
+  };
+  check([](char* to) { Put(to, sizeof(RoundHeader), int64_t{1}); }, Code::kInvalid,
+        "shard rank 1 has another learning rate");
+  check([](char* to) { to[kGradientsAt] = 1; }, Code::kInvalid,
+        "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none");
+  check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,
+        "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
+
+  Shard other;  // with a gradient that this rank has nothing of
+  other.context->takes_part()[0] = other.context->takes_part()[1] = 0;
+  StepFixture::Ok(other.context->List());
+  other.comm.change = [&](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, kStepsAt, int64_t{1});
+  };
+  CHECK(!other.context->group(0).active);
+  CHECK(other.Agree().ok());
+  CHECK(other.context->group(0).active);
+}
+
+TEST_CASE("whatever bytes come, shards agree or fail") {
+  std::mt19937_64 random(9);
+  int agreed = 0;
+  for (int i = 0; i < 500; ++i) {
+    Shard shard(3, 1);
+    shard.comm.change = [&](int64_t, int, char* segment, size_t) {
+      if (random() % 2 != 0) return;
+      segment[random() % (kGradientsAt + 2)] = static_cast<char>(random() % 3 != 0 ? random() % 4 : random());
+    };
+    const Status status = shard.Agree();
+    agreed += status.ok() ? 1 : 0;
+    for (size_t p = 0; p < 2 && status.ok(); ++p) CHECK(shard.rounds->HasGradient(p));
+    CHECK(std::string(CodeName(status.code())) != "unknown status");
+    CHECK(status.code() != Code::kInternal);
+  }
+  CHECK(agreed > 2);
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,91 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the methods and members of every class of the core, of the C API and of the bindings' native code.
+
+A class that grows past the limits is to be divided. Constructors, destructors, operators and the members of structs are
+not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+MOST_METHODS = 25
+MOST_MEMBERS = 20
+FOLDERS = ("core", "capi/src", "bindings/python/native", "bindings/python/xla", "bindings/java/native")
+
+# At most three, each with the reason why it is not divided.
+EXCEPTIONS: dict[str, str] = {
+    "shampoo::cuda::Engine": "one object behind the C table of the CUDA plugin; it is divided with sharded CUDA",
+}
+MOST_EXCEPTIONS = 3
+
+
+def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str]]:
+    """Return what ctags finds in the files."""
+    options = ["--output-format=json", "--language-force=C++", "--kinds-C++=cspfm", "--fields=+neKsZ", "-L", "-"]
+    found = subprocess.run(
+        [ctags, *options], input="\n".join(files), capture_output=True, text=True, cwd=root, check=True
+    )
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def main() -> int:
+    """Print the classes beyond the limits; the exit status is their number."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ctags", required=True)
+    parser.add_argument("--list", type=int, default=0, metavar="N", help="print the N largest classes")
+    parser.add_argument("root", type=pathlib.Path)
+    options = parser.parse_args()
+
+    files = [
+        str(path.relative_to(options.root))
+        for folder in FOLDERS
+        for path in sorted((options.root / folder).rglob("*"))
+        if path.suffix in (".h", ".cc", ".cu", ".cuh")
+    ]
+    classes: set[tuple[str, str]] = set()
+    methods: dict[tuple[str, str], set[tuple[str, int]]] = collections.defaultdict(set)
+    members: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    for tag in tags(options.ctags, options.root, files):
+        if tag.get("scopeKind") not in ("class", "struct"):
+            continue
+        name = tag["scope"].rsplit("::", 1)[-1]
+        owner = (tag["path"], tag["scope"])
+        if tag["scopeKind"] == "class":
+            classes.add(owner)
+        if tag["kind"] == "member":
+            members[owner].add(tag["name"])
+        elif tag["kind"] in ("prototype", "function"):
+            is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
+            # A definition outside of its class has the class as scope, too: only its declaration counts.
+            is_declared_here = tag["kind"] == "prototype" or tag["path"].endswith((".h", ".cuh"))
+            if is_declared_here and not is_special:
+                methods[owner].add((tag["name"], tag["line"]))
+    sizes = [
+        (len(methods[owner]), len(members[owner]) if owner in classes else 0, owner)
+        for owner in set(methods) | set(members)
+    ]
+    for method_count, member_count, (path, name) in sorted(sizes, reverse=True)[: options.list]:
+        print(f"{method_count:3} methods, {member_count:3} members: {name} ({path})")
+    failures = [
+        f"{path}: class {name} has {method_count} methods and {member_count} members; expected at most"
+        f" {MOST_METHODS} and {MOST_MEMBERS}: divide it, or name it among the exceptions with a reason"
+        for method_count, member_count, (path, name) in sorted(sizes, reverse=True)
+        if (method_count > MOST_METHODS or member_count > MOST_MEMBERS) and name not in EXCEPTIONS
+    ]
+    if len(EXCEPTIONS) > MOST_EXCEPTIONS:
+        failures.append(f"{len(EXCEPTIONS)} exceptions; expected at most {MOST_EXCEPTIONS}")
+    if not any(count > 5 for count, _, _ in sizes):
+        failures.append("ctags found no class: expected some")
+    print("\n".join(failures) if failures else f"{len(sizes)} classes and structs within the limits")
+    return len(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

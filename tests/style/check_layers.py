@@ -1,0 +1,105 @@
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that files of the core include only what stands below their folder in the table of docs/architecture.md.
+
+Checks also that no modules of the Python package, and no modules of the Rust crate, import each other in a cycle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+
+Graph = Mapping[str, set[str]]
+
+
+def layers(root: pathlib.Path) -> list[str]:
+    """Return the folders of the core, the highest first."""
+    table = root.joinpath("docs/architecture.md").read_text(encoding="utf-8")
+    return re.findall(r"(?m)^\| `(core/[\w/]+)` \|", table)
+
+
+def folder_of(path: str, order: list[str]) -> str:
+    """Return the folder of the table in which a file is; "" if there is none."""
+    return max((folder for folder in order if path.startswith(f"{folder}/")), key=len, default="")
+
+
+def upward_includes(root: pathlib.Path) -> Iterator[str]:
+    """Yield a line for each include of a folder that does not stand below."""
+    order = layers(root)
+    for path in sorted((root / "core").rglob("*")):
+        if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
+            continue
+        name = str(path.relative_to(root))
+        own = folder_of(name, order)
+        for included in re.findall(r'(?m)^#include "(core/[^"]+)"', path.read_text(encoding="utf-8")):
+            other = folder_of(included, order)
+            if other not in ("", own) and (not own or order.index(other) < order.index(own)):
+                yield f"{name} includes {included}, which does not stand below {own} in docs/architecture.md"
+
+
+def python_imports(root: pathlib.Path) -> Graph:
+    """Return the modules that each module of the package imports, also those for type checkers alone."""
+    folder = root / "bindings/python/libshampoo"
+    names = {path.stem for path in folder.glob("*.py")}
+    graph = {}
+    for path in folder.glob("*.py"):
+        found = re.findall(r"(?m)^\s*from \.(\w*) import ([^\n]+)", path.read_text(encoding="utf-8"))
+        modules = [[module] if module else re.findall(r"\w+", what) for module, what in found]
+        graph[path.stem] = {name for several in modules for name in several} & names
+    return graph
+
+
+def rust_imports(root: pathlib.Path) -> Graph:
+    """Return the modules that each module of the crate uses."""
+    folder = root / "bindings/rust/libshampoo/src"
+    return {
+        path.stem: set(re.findall(r"(?m)^use crate::(\w+)", path.read_text(encoding="utf-8"))) - {path.stem}
+        for path in folder.glob("*.rs")
+        if path.stem != "lib"
+    }
+
+
+def cycle_in(graph: Graph) -> list[str]:
+    """Return the modules of one cycle; none if there is no cycle."""
+    done: set[str] = set()
+
+    def visit(module: str, way: list[str]) -> list[str]:
+        if module in way:
+            return [*way[way.index(module) :], module]
+        if module in done:
+            return []
+        for other in sorted(graph.get(module, ())):
+            if found := visit(other, [*way, module]):
+                return found
+        done.add(module)
+        return []
+
+    for module in sorted(graph):
+        if found := visit(module, []):
+            return found
+    return []
+
+
+def main() -> int:
+    """Print what is found; the exit status is 0 if there is nothing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", type=pathlib.Path)
+    root = parser.parse_args().root
+    problems = list(upward_includes(root))
+    for language, graph in (("Python", python_imports(root)), ("Rust", rust_imports(root))):
+        if not any(graph.values()):
+            problems.append(f"{language}: no imports were found; expected some")
+        if cycle := cycle_in(graph):
+            problems.append(f"{language}: modules import each other: {' -> '.join(cycle)}")
+    if len(layers(root)) < 10:
+        problems.append(f"docs/architecture.md lists {len(layers(root))} folders of the core; expected at least 10")
+    print("\n".join([*problems, f"{len(problems)} problems"]))
+    return min(len(problems), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times shampoo_save and shampoo_load of one rank beside dd on the same disk, in turns: dd writes as many bytes with
+// fsync, and reads the same files. Before anything is written the disk has nothing left to do, and before anything is
+// read its files are dropped from memory.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/bench/arguments.h"
+#include "tools/bench/checkpoint_runs.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+struct Options {
+  std::string directory = ".";
+  std::string json;
+  CheckpointSize size;
+  int runs = 7;
+};
+
+Options ReadOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--help" || i + 1 == argc) {
+      std::puts(
+          "shampoo_checkpoint_bench [--dir DIRECTORY] [--mib N] [--dim N] [--runs N] [--json FILE]\n"
+          "  --dir   on the disk that is meant (.); what is made there is removed\n"
+          "  --mib   state in MiB, about (1024)\n"
+          "  --dim   matrices are so large, half of them one block each, half of them four (1024)\n"
+          "  --runs  of which medians are told (7)");
+      std::exit(option == "--help" ? 0 : 2);
+    }
+    const std::string value = argv[i + 1];
+    if (option == "--dir") {
+      options.directory = value;
+    } else if (option == "--json") {
+      options.json = value;
+    } else if (option == "--mib") {
+      options.size.mib = SplitInts<int64_t>(value, option)[0];
+    } else if (option == "--dim") {
+      options.size.dim = SplitInts<int64_t>(value, option)[0];
+    } else if (option == "--runs") {
+      options.runs = SplitInts<int>(value, option)[0];
+    } else {
+      Fail("unknown option " + option + "; --help shows them");
+    }
+  }
+  return options;
+}
+
+double Median(const std::vector<CheckpointRun>& runs, double CheckpointRun::*which) {
+  std::vector<double> rates;
+  for (const CheckpointRun& run : runs) rates.push_back(run.*which);
+  std::sort(rates.begin(), rates.end());
+  return (rates[(rates.size() - 1) / 2] + rates[rates.size() / 2]) / 2;
+}
+
+void Print(const char* name, const CheckpointRun& run) {
+  std::printf("%8s %10.0f %10.0f %7.0f %% %10.0f %10.0f %7.0f %%\n", name, run.dd_write / 1e6, run.save / 1e6,
+              100 * run.save / run.dd_write, run.dd_read / 1e6, run.load / 1e6, 100 * run.load / run.dd_read);
+  std::fflush(stdout);
+}
+
+nlohmann::json JsonOf(const CheckpointRun& run) {
+  return {
+      {"dd_write_mb_s", run.dd_write / 1e6}, {"save_mb_s", run.save / 1e6}, {"write_ratio", run.save / run.dd_write},
+      {"dd_read_mb_s", run.dd_read / 1e6},   {"load_mb_s", run.load / 1e6}, {"read_ratio", run.load / run.dd_read}};
+}
+
+void RunAll(const Options& options) {
+  CheckpointRuns bench(options.size, options.directory);
+  std::printf("%lld MB in files, MB/s\n", static_cast<long long>(bench.bytes() / 1000000));
+  std::printf("%8s %10s %10s %9s %10s %10s %9s\n", "run", "dd write", "save", "of dd", "dd read", "load", "of dd");
+  std::vector<CheckpointRun> runs;
+  nlohmann::json told = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
+  for (int i = 0; i < options.runs; ++i) {
+    runs.push_back(bench.TimeOnce(i % 2 == 0));
+    Print(std::to_string(i + 1).c_str(), runs.back());
+    told["runs"].push_back(JsonOf(runs.back()));
+  }
+  const CheckpointRun median = {Median(runs, &CheckpointRun::dd_write), Median(runs, &CheckpointRun::save),
+                                Median(runs, &CheckpointRun::dd_read), Median(runs, &CheckpointRun::load)};
+  Print("median", median);
+  told["median"] = JsonOf(median);
+  if (!options.json.empty() && !(std::ofstream(options.json) << told.dump(2) << "\n")) {
+    Fail("cannot write " + options.json);
+  }
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  bench::RunAll(bench::ReadOptions(argc, argv));
+  return 0;
+}

@@ -1,0 +1,22 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/bench/report.h"
+#include "tools/bench/simulate.h"
+
+namespace bench {
+
+// All results of a run, as JSON. Times in milliseconds, rates and bytes in plain units.
+//   build_info, processor, vectors
+//   machines    a list: threads, gflops, memory_gbs, cache_gbs
+//   rows        a list, one for each case and setting
+//   simulation  a list, one for each case and block size; empty without --simulate
+// path empty: nothing is written.
+void WriteJson(const std::string& path, const Machines& machines, const std::vector<Row>& rows,
+               const std::vector<int64_t>& frequencies, const std::vector<Simulation>& simulations);
+
+}  // namespace bench

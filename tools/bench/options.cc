@@ -1,0 +1,117 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/options.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/bench/arguments.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+constexpr char kUsage[] =
+    R"(shampoo_bench [options]: how long steps take, beside what the machine can do in the same run
+
+what
+  --case NAME,...|all|list   default: all, a selection over the cases; list: names the cases
+  --shapes 4096x1024,1024    parameters of these shapes instead of a case
+  --shapes-file FILE         the same from lines "name d0 d1 ..."
+  --grid                     step time and memory by block size and frequency, as a table, to choose from
+  --roots                    time of one inverse square root by order, on one thread, beside products of its order
+  --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or the --case given
+how (each list gives a row for every value)
+  --threads 1,2              default: 1,2
+  --block 64,...             max_preconditioner_dim; default: those of the case
+  --frequency 1,10,50        for the mean time per step; default: 1,10,50
+  --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
+  --state-dtype NAME,...     of all states: f32, bf16, f16, f64; default: f32
+  --set KEY=VALUE            any other key of the library; may be repeated. The others have the library's defaults;
+                             preset=shampoo_2024 has those of the reference
+  --min-runs N               runs of which the shortest counts; default: 10. Fewer of steps above 2 s
+output
+  --json FILE                everything, for programs (docs/measure/bench_table.py makes tables of it)
+  --svg FILE                 with --grid: a plot
+
+The environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE should be unset: they change what is measured.
+)";
+
+std::pair<std::string, std::string> ReadKey(const std::string& text) {
+  std::pair<std::string, std::string> pair = SplitPair(text);
+  // What the rows vary or the measurement itself sets.
+  for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
+                                "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
+    if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");
+  }
+  return pair;
+}
+
+void CheckTogether(const Options& options) {
+  const bool shapes = !options.shapes.empty() || !options.shapes_file.empty();
+  if (shapes && !options.cases.empty()) Fail("--case and --shapes exclude each other");
+  if (!options.shapes.empty() && !options.shapes_file.empty()) Fail("--shapes and --shapes-file exclude each other");
+  if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
+    Fail("--grid needs --shapes, --shapes-file or one --case");
+  }
+  if (options.mode == Mode::kInverseRoots && (shapes || !options.cases.empty()))
+    Fail("--roots takes neither cases nor shapes");
+  if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
+  if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg goes with --grid");
+  if (options.cases.size() == 1 && options.cases[0] == "all" &&
+      !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
+    Fail("--block, --grafting and --state-dtype need a --case: all is a selection of its own");
+  }
+}
+
+}  // namespace
+
+Options ReadOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--help" || name == "-h") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (name == "--grid" || name == "--simulate" || name == "--roots") {
+      options.mode = name == "--grid" ? Mode::kGrid : name == "--roots" ? Mode::kInverseRoots : Mode::kSimulate;
+      continue;
+    }
+    const std::string value = i + 1 < argc ? argv[++i] : "";
+    if (name == "--case") {
+      options.cases = SplitList(value, name);
+    } else if (name == "--shapes") {
+      options.shapes = value;
+    } else if (name == "--shapes-file") {
+      options.shapes_file = value;
+    } else if (name == "--threads") {
+      options.threads = SplitInts<int>(value, name);
+    } else if (name == "--block") {
+      options.blocks = SplitInts<int64_t>(value, name);
+    } else if (name == "--frequency") {
+      options.frequencies = SplitInts<int64_t>(value, name);
+    } else if (name == "--grafting") {
+      options.graftings = SplitList(value, name);
+    } else if (name == "--state-dtype") {
+      options.state_dtypes = SplitList(value, name);
+    } else if (name == "--set") {
+      options.keys.push_back(ReadKey(value));
+    } else if (name == "--min-runs") {
+      options.min_runs = SplitInts<int>(value, name)[0];
+    } else if (name == "--json") {
+      options.json = value;
+    } else if (name == "--svg") {
+      options.svg = value;
+    } else {
+      Fail("unknown option " + name + "; --help shows them");
+    }
+  }
+  const bool nothing = options.cases.empty() && options.shapes.empty() && options.shapes_file.empty();
+  if (nothing && options.mode == Mode::kRows) options.cases = {"all"};
+  if (options.cases == std::vector<std::string>{"list"}) options.mode = Mode::kList;
+  CheckTogether(options);
+  return options;
+}
+
+}  // namespace bench

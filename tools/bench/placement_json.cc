@@ -1,0 +1,33 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/placement_json.h"
+
+#include <shampoo/shampoo.h>
+
+#include <fstream>
+
+#include "tools/bench/fail.h"
+
+namespace bench {
+
+Json HeadJson(const PlacementOptions& options) {
+  Json head = {{"program", "shampoo_placement"},
+               {"build_info", Json::parse(shampoo_build_info())},
+               {"block", options.block},
+               {"frequency", options.frequency},
+               {"grafting", options.grafting},
+               {"keys", Json::object()},
+               {"shard_mode", options.gather ? "gather" : "local"}};
+  for (const auto& [key, value] : options.keys) head["keys"][key] = value;
+  return head;
+}
+
+Json LoadJson(const Load& load) { return {{"largest", load.largest}, {"mean", load.mean}}; }
+
+void WriteJson(const Json& report, const std::string& path) {
+  std::ofstream file(path);
+  file << report.dump(2) << '\n';
+  if (!file.flush()) Fail("cannot write " + path);
+}
+
+}  // namespace bench

@@ -1,0 +1,135 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/placement_models.h"
+
+#include "tools/bench/arguments.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+constexpr int64_t kTokens = 8192;
+
+class Tensors {
+ public:
+  void Add(const std::string& name, const Dims& shape) { list_.push_back({name, shape}); }
+  void AddLinear(const std::string& name, int64_t out, int64_t in) {
+    Add(name + ".weight", {out, in});
+    Add(name + ".bias", {out});
+  }
+  void AddNorm(const std::string& name, int64_t width) {
+    Add(name + ".weight", {width});
+    Add(name + ".bias", {width});
+  }
+  // One layer of an encoder or of GPT: with biases, the hidden layer of its MLP four times as wide.
+  void AddLayer(const std::string& name, int64_t width) {
+    AddNorm(name + ".norm1", width);
+    AddLinear(name + ".qkv", 3 * width, width);
+    AddLinear(name + ".projection", width, width);
+    AddNorm(name + ".norm2", width);
+    AddLinear(name + ".up", 4 * width, width);
+    AddLinear(name + ".down", width, 4 * width);
+  }
+  std::vector<Tensor> list() const { return list_; }
+
+ private:
+  std::vector<Tensor> list_;
+};
+
+// Images of 224 x 224 in patches of 16 x 16, and 1000 classes.
+std::vector<Tensor> VitLarge() {
+  const int64_t width = 1024;
+  Tensors tensors;
+  tensors.Add("class_token", {1, 1, width});
+  tensors.Add("positions", {1, 197, width});
+  tensors.Add("patches.weight", {width, 3, 16, 16});
+  tensors.Add("patches.bias", {width});
+  for (int layer = 0; layer < 24; ++layer) tensors.AddLayer("layer" + std::to_string(layer), width);
+  tensors.AddNorm("norm", width);
+  tensors.AddLinear("head", 1000, width);
+  return tensors.list();
+}
+
+// The output layer is the token embedding, and so has no parameters of its own.
+std::vector<Tensor> Gpt2Xl() {
+  const int64_t width = 1600;
+  Tensors tensors;
+  tensors.Add("tokens", {50257, width});
+  tensors.Add("positions", {1024, width});
+  for (int layer = 0; layer < 48; ++layer) tensors.AddLayer("layer" + std::to_string(layer), width);
+  tensors.AddNorm("norm", width);
+  return tensors.list();
+}
+
+// No biases; the MLP is gated; keys and values may have fewer heads than queries.
+std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
+  const int64_t vocabulary = 32000;
+  Tensors tensors;
+  tensors.Add("tokens", {vocabulary, width});
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string name = "layer" + std::to_string(layer);
+    tensors.Add(name + ".norm1", {width});
+    tensors.Add(name + ".query", {width, width});
+    tensors.Add(name + ".key", {key_width, width});
+    tensors.Add(name + ".value", {key_width, width});
+    tensors.Add(name + ".projection", {width, width});
+    tensors.Add(name + ".norm2", {width});
+    tensors.Add(name + ".gate", {hidden, width});
+    tensors.Add(name + ".up", {hidden, width});
+    tensors.Add(name + ".down", {width, hidden});
+  }
+  tensors.Add("norm", {width});
+  tensors.Add("output", {vocabulary, width});
+  return tensors.list();
+}
+
+Case CaseOf(const std::string& name, const std::vector<Tensor>& tensors) { return {name, "", tensors, {}}; }
+
+Model ModelOf(const Case& of) { return {"shapes", of.about, of, kTokens, 0, ""}; }
+
+// In the order of the tables.
+std::vector<Model> AllModels() {
+  return {
+      // Their steps are not counted in flops: convolutions of this size and lookups in embedding tables are far from
+      // the rate of large products.
+      {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
+      {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
+      {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},
+      {"llama-7b", "LLaMA 7B", CaseOf("llama-7b", Llama(32, 4096, 4096, 11008)), kTokens, 0, ""},
+      {"llama-70b", "LLaMA 70B", CaseOf("llama-70b", Llama(80, 8192, 1024, 28672)), kTokens, 0, ""},
+      {"recommendation", "DLRM MLPs", FindCase("recommendation"), 0, 0.01, "8192 samples"},
+  };
+}
+
+Model FindModel(const std::string& name) {
+  for (const Model& model : AllModels()) {
+    if (model.name == name) return model;
+  }
+  Fail("--model: there is no model " + name + "; --help names them");
+}
+
+}  // namespace
+
+std::vector<Model> ChooseModels(const ModelChoice& given) {
+  if (!given.names.empty() + !given.shapes.empty() + !given.shapes_file.empty() > 1) {
+    Fail("--model, --shapes and --shapes-file exclude each other");
+  }
+  if (given.tokens != 0 && given.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
+  std::vector<Model> models;
+  if (!given.shapes.empty()) {
+    models = {ModelOf(CaseOfShapes(given.shapes))};
+  } else if (!given.shapes_file.empty()) {
+    models = {ModelOf(CaseOfFile(given.shapes_file))};
+  } else if (given.names.empty() || given.names == "all") {
+    models = AllModels();
+  } else {
+    for (const std::string& name : SplitList(given.names, "--model")) models.push_back(FindModel(name));
+  }
+  for (Model& model : models) {
+    if (given.tokens != 0) model.tokens = given.tokens, model.step_seconds = 0, model.batch = "";
+    if (given.step_seconds != 0) model.tokens = 0, model.step_seconds = given.step_seconds, model.batch = "";
+  }
+  return models;
+}
+
+}  // namespace bench

@@ -1,0 +1,168 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/placement_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <type_traits>
+
+#include "tools/bench/arguments.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+constexpr int kLargestWorld = 1 << 20;  // that a plan takes
+
+constexpr char kUsage[] =
+    R"(shampoo_placement [options]: how the blocks of a model spread over many ranks, from the plan alone, and what a
+step of it would cost by a model. Nothing is measured; docs/scaling.md has the formulas.
+
+what
+  --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
+  --shapes 4096x1024,...  parameters of these shapes instead
+  --shapes-file FILE      the same from lines "name d0 d1 ..."
+  --world 8,16,...        ranks; default: the powers of two from 8 to 4096, with gather from 2
+  --balance bytes,cost    values of the key balance; default: both
+  --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
+                          of each flattened parameter, and whole blocks are brought together. Bytes sent and memory
+                          are printed, by all-to-all and by all-gather; rates, --shards and --group are not used
+  --shards N              N ranks hold the shards of one copy, cut along the first dim, and world / N ranks hold each
+                          of them (HSDP); worlds that N does not divide are left out; default: 1
+  --group N               of the ranks that hold the same parameters, groups of at most N share the work, while other
+                          groups repeat it; default: all of them are one group
+how
+  --block N               max_preconditioner_dim; default: 1024
+  --frequency N           precondition_frequency; default: 50
+  --steps N               the roots of a mean step are those of the first N steps, the early ones of refresh_growth among
+                          them; default: 10000
+  --preset NAME           what the keys without an option are; default: shampoo_2024
+  --grafting NAME         default: adam
+  --set KEY=VALUE         any other key of the library; may be repeated
+rates, of one rank
+  --flops X               of the training step, flop/s; default: 400e12
+  --shampoo-flops X       of Shampoo's products, flop/s; default: 40e12
+  --root-flops X          of inverse roots, flop/s, each counted as 10 n^3; default: 10e12
+  --link X                bytes/s that a rank receives in an all-gather; default: 50e9
+  --latency X             seconds for each doubling of the ranks of an all-gather; default: 10e-6
+  --tokens N              of one rank in a training step, which takes 6 parameters tokens / flops; default: 8192, of
+                          vit-l 64 * 197
+  --step-seconds X        what a training step takes without Shampoo; default: by the tokens, of resnet50 0.1 and of
+                          recommendation 0.01
+output
+  --json FILE             everything, for programs
+  --svg FILE              a plot of overhead and state over the number of ranks; with gather of bytes sent and memory,
+                          of the first --model
+)";
+
+int ReadInt(const std::string& text, const std::string& option) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || value < 1 || value > kLargestWorld) {
+    Fail(option + " is '" + text + "': expected a whole number from 1 to " + std::to_string(kLargestWorld));
+  }
+  return static_cast<int>(value);
+}
+
+double ReadRate(const std::string& text, const std::string& option) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value) || value <= 0) {
+    Fail(option + " is '" + text + "': expected a number above 0, such as 50e9");
+  }
+  return value;
+}
+
+std::pair<std::string, std::string> ReadKey(const std::string& text) {
+  std::pair<std::string, std::string> pair = SplitPair(text);
+  for (const char* const own :
+       {"preset", "max_preconditioner_dim", "precondition_frequency", "grafting", "balance", "shard_mode"}) {
+    if (pair.first == own) Fail("--set " + pair.first + ": it has an option of its own; see --help");
+  }
+  return pair;
+}
+
+// Whether it is gather.
+bool ReadShardMode(const std::string& text) {
+  if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
+  return text == "gather";
+}
+
+}  // namespace
+
+PlacementOptions ReadPlacementOptions(int argc, char** argv) {
+  PlacementOptions options;
+  ModelChoice given;
+  Rates& rates = options.rates;
+  std::vector<int> worlds;
+  std::string name;
+  const auto into = [&name](auto* to) {
+    return [&name, to](const std::string& value) {
+      using To = std::remove_pointer_t<decltype(to)>;
+      if constexpr (std::is_same_v<To, int>) *to = ReadInt(value, name);
+      if constexpr (std::is_same_v<To, double>) *to = ReadRate(value, name);
+      if constexpr (std::is_same_v<To, std::string>) *to = value;
+      if constexpr (std::is_same_v<To, std::vector<std::string>>) *to = SplitList(value, name);
+    };
+  };
+  const std::map<std::string, std::function<void(const std::string&)>> readers = {
+      {"--model", into(&given.names)},
+      {"--shapes", into(&given.shapes)},
+      {"--shapes-file", into(&given.shapes_file)},
+      {"--world",
+       [&](const std::string& value) {
+         worlds.clear();
+         for (const std::string& one : SplitList(value, name)) worlds.push_back(ReadInt(one, name));
+       }},
+      {"--balance", into(&options.balances)},
+      {"--shard-mode", [&](const std::string& value) { options.gather = ReadShardMode(value); }},
+      {"--shards", into(&options.shards)},
+      {"--group", into(&options.group)},
+      {"--block", into(&options.block)},
+      {"--frequency", into(&options.frequency)},
+      {"--steps", into(&options.steps)},
+      {"--preset", into(&options.preset)},
+      {"--grafting", into(&options.grafting)},
+      {"--set", [&](const std::string& value) { options.keys.push_back(ReadKey(value)); }},
+      {"--flops", into(&rates.train_flops)},
+      {"--shampoo-flops", into(&rates.shampoo_flops)},
+      {"--root-flops", into(&rates.root_flops)},
+      {"--link", into(&rates.link_bytes)},
+      {"--latency", into(&rates.latency)},
+      {"--tokens", into(&given.tokens)},
+      {"--step-seconds", into(&given.step_seconds)},
+      {"--json", into(&options.json)},
+      {"--svg", into(&options.svg)},
+  };
+  for (int i = 1; i < argc; ++i) {
+    name = argv[i];
+    if (name == "--help" || name == "-h") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    const auto reader = readers.find(name);
+    if (reader == readers.end()) Fail("unknown option " + name + "; --help shows them");
+    if (i + 1 == argc) Fail(name + " needs a value");
+    reader->second(argv[++i]);
+  }
+  options.models = ChooseModels(given);
+  if (options.gather && (options.shards != 1 || options.group != 0)) {
+    Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group do not go with it");
+  }
+  if (worlds.empty()) {
+    for (int world = options.gather ? 2 : 8; world <= 4096; world *= 2) worlds.push_back(world);
+  }
+  for (const int world : worlds) {
+    if (world % options.shards == 0) options.worlds.push_back(world);
+  }
+  std::sort(options.worlds.begin(), options.worlds.end());
+  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + " divides none of the --world");
+  if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
+  return options;
+}
+
+}  // namespace bench

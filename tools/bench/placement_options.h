@@ -1,0 +1,44 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/bench/placement_models.h"
+
+namespace bench {
+
+// What the predicted times are made of: the processor of a rank and its link.
+struct Rates {
+  double train_flops = 400e12;
+  double shampoo_flops = 40e12;
+  double root_flops = 10e12;
+  double link_bytes = 50e9;
+  double latency = 10e-6;
+};
+
+// The command line of shampoo_placement.
+struct PlacementOptions {
+  std::vector<Model> models;
+  std::vector<int> worlds;
+  std::vector<std::string> balances = {"bytes", "cost"};
+  bool gather = false;  // shard_mode
+  int shards = 1;
+  int group = 0;  // 0: all replicas
+  int block = 1024;
+  int frequency = 50;
+  int steps = 10000;  // over which the cost of roots is averaged
+  std::string preset = "shampoo_2024";
+  std::string grafting = "adam";
+  std::vector<std::pair<std::string, std::string>> keys;  // --set
+  Rates rates;
+  std::string json;
+  std::string svg;
+};
+
+// Ends the program after --help and at a mistake.
+PlacementOptions ReadPlacementOptions(int argc, char** argv);
+
+}  // namespace bench

@@ -1,0 +1,99 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/placement_plan.h"
+
+#include <algorithm>
+
+#include "core/rules/schedule.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+void Set(shampoo_config* config, const std::string& key, const std::string& value) {
+  Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+}
+
+shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& options) {
+  shampoo_config* config = nullptr;
+  Try(shampoo_config_create(&config));
+  Set(config, "preset", options.preset);
+  Set(config, "max_preconditioner_dim", std::to_string(options.block));
+  Set(config, "precondition_frequency", std::to_string(options.frequency));
+  Set(config, "grafting", options.grafting);
+  Set(config, "balance", balance);
+  Set(config, "shard_mode", options.gather ? "gather" : "local");
+  for (const auto& [key, value] : options.keys) Set(config, key, value);
+  return config;
+}
+
+// Returns the refreshes of a step, on average over the steps of the options.
+double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
+  const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
+  shampoo::RefreshKeys keys;
+  keys.frequency = options.frequency;
+  keys.growth = number("refresh_growth");
+  keys.start = static_cast<int64_t>(number("start_preconditioning_step"));
+  if (keys.start < 1) keys.start = keys.growth > 0 ? 1 : keys.frequency;
+  return static_cast<double>(shampoo::RefreshCount(keys, options.steps)) / options.steps;
+}
+
+int64_t FirstOf(int64_t things, int64_t shards) { return (things + shards - 1) / shards; }
+
+// The first of `shards` pieces, all of them as long but the last ones, which may be shorter or empty.
+void CutFirstShard(int shards, bool flat, shampoo_param_desc* param) {
+  if (shards == 1) return;
+  if (flat) {
+    param->shard_form = 1;
+    param->flat_count = FirstOf(Elements({param->shape, param->shape + param->ndim}), shards);
+    return;
+  }
+  param->shard_form = 2;
+  std::copy(param->shape, param->shape + param->ndim, param->local_shape);
+  param->local_shape[0] = FirstOf(param->shape[0], shards);
+}
+
+}  // namespace
+
+ModelPlan::ModelPlan(const Case& of, int replicas, int shards, const std::string& balance,
+                     const PlacementOptions& options) {
+  shampoo_config* const config = MakeConfig(balance, options);
+  shampoo_plan* plan = nullptr;
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.threads = 1;
+  place.replica_world = replicas;
+  place.shard_world = shards;
+  Try(shampoo_plan_create(&plan, config, &place));
+  plan_.reset(plan);
+  for (const Tensor& tensor : of.tensors) {
+    shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+    param.name = tensor.name.c_str();
+    param.ndim = static_cast<int32_t>(tensor.shape.size());
+    std::copy(tensor.shape.begin(), tensor.shape.end(), param.shape);
+    CutFirstShard(shards, options.gather, &param);
+    Try(shampoo_plan_add_param(plan, &param, nullptr));
+  }
+  Try(shampoo_plan_finish(plan));
+  refreshes_of_step_ = MeanRefreshes(config, options);
+  shampoo_config_destroy(config);
+}
+
+int64_t ModelPlan::Bytes(int rank, const char* what) const {
+  int64_t bytes = 0;
+  Try(shampoo_plan_bytes(plan_.get(), rank, what, &bytes));
+  return bytes;
+}
+
+int64_t ModelPlan::BlockCount() const {
+  int64_t count = 0;
+  Try(shampoo_plan_block_count(plan_.get(), &count));
+  return count;
+}
+
+shampoo_block_info ModelPlan::Block(int64_t index) const {
+  shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
+  Try(shampoo_plan_block(plan_.get(), index, &block));
+  return block;
+}
+
+}  // namespace bench

@@ -1,0 +1,34 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tools/bench/placement_options.h"
+
+namespace bench {
+
+// The plan that a model has on the first of so many ranks: with shard_mode local it has the first rows of each
+// parameter, with gather the first of equal chunks of the flattened one.
+class ModelPlan {
+ public:
+  ModelPlan(const Case& of, int replicas, int shards, const std::string& balance, const PlacementOptions& options);
+
+  int64_t Bytes(int rank, const char* what) const;
+  int64_t BlockCount() const;
+  shampoo_block_info Block(int64_t index) const;
+  double RefreshesOfStep() const { return refreshes_of_step_; }  // on average, of each block
+
+ private:
+  struct Destroy {
+    void operator()(shampoo_plan* plan) const { shampoo_plan_destroy(plan); }
+  };
+  std::unique_ptr<shampoo_plan, Destroy> plan_;
+  double refreshes_of_step_ = 0;
+};
+
+}  // namespace bench

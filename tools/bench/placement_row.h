@@ -1,0 +1,41 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/bench/placement_load.h"
+#include "tools/bench/placement_options.h"
+
+namespace bench {
+
+// A model on so many ranks: what its plan says, and what docs/scaling.md makes of it. Where there are shards, of the
+// ranks that hold the first shard of each parameter, of which none is larger.
+struct PlacementRow {
+  int world = 0;
+  std::string balance;
+  int replicas = 0;  // ranks that share the blocks
+
+  int64_t elements = 0;  // of the shard
+  int64_t blocks = 0;
+  int64_t blocks_state = 0;  // bytes, summed over blocks
+  int64_t ranks_state = 0;   // the same over ranks: with counters and rounding
+  int64_t idle = 0;          // ranks without a block
+  int64_t sent = 0;          // bytes of each rank in a step; of all the same, so padding is among them
+  Load updates;              // elements
+  Load state;                // bytes
+  Load compute;              // seconds of a mean step
+
+  double gather_seconds = 0;
+  double train_seconds = 0;  // without Shampoo
+
+  int64_t Gathered() const { return sent * replicas; }
+  double Overhead() const { return (compute.largest + gather_seconds) / train_seconds; }
+};
+
+double TrainSeconds(const Model& model, const Rates& rates);
+
+PlacementRow PlaceModel(const Model& model, int world, const std::string& balance, const PlacementOptions& options);
+
+}  // namespace bench

@@ -1,0 +1,45 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/bench/placement_load.h"
+#include "tools/bench/placement_options.h"
+
+namespace bench {
+
+// Bytes of each rank with one kind of communicator.
+struct ShardsLoad {
+  Load sent;       // in a step, headers and padding included
+  Load workspace;  // all memory beside the state; the buffers of the exchanges are most of it
+  Load total;
+};
+
+// With shard_mode gather: a model whose parameters lie in equal flat chunks on so many ranks, which are the shards of
+// one copy.
+struct ShardsRow {
+  int world = 0;
+  std::string balance;
+
+  int64_t elements = 0;
+  int64_t blocks = 0;
+  int64_t idle = 0;  // ranks without a block
+  Load state;
+  ShardsLoad all_to_all;
+  ShardsLoad all_gather;  // of a communicator that has nothing else
+  // What one rank has by itself, with the whole model.
+  double alone_state = 0;
+  double alone_workspace = 0;
+
+  // If all were spread evenly and nothing came to it: float32 gradients, parameters and updates are sent once each.
+  double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
+  double EvenTotal() const { return (alone_state + alone_workspace) / world; }
+  // By all-gather each rank receives the segments of all, its own included.
+  double Gathered() const { return all_gather.sent.largest * world; }
+};
+
+ShardsRow PlaceShards(const Model& model, int world, const std::string& balance, const PlacementOptions& options);
+
+}  // namespace bench

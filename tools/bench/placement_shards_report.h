@@ -1,0 +1,22 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "tools/bench/placement_shards.h"
+
+namespace bench {
+
+// All rows of a model: world by world, balance by balance.
+struct Shards {
+  Model model;
+  std::vector<ShardsRow> rows;
+};
+
+// As those of placement_report.h.
+void PrintShards(const Shards& shards);
+void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
+void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);
+
+}  // namespace bench

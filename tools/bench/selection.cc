@@ -1,0 +1,71 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/selection.h"
+
+namespace bench {
+namespace {
+
+constexpr char kGrafting[] = "adam";
+constexpr char kDtype[] = "f32";
+
+class Rows {
+ public:
+  explicit Rows(const Options& options) : options_(options) {}
+
+  void Add(const Case& of, int64_t block, const std::string& grafting, const std::string& dtype) {
+    for (const int threads : options_.threads) {
+      rows_.push_back({&of, Settings{threads, block, grafting, dtype, options_.keys, false}});
+    }
+  }
+
+  // Every combination of the lists that are given.
+  void AddAll(const Case& of) {
+    const auto or_one = [](std::vector<std::string> list, const char* otherwise) {
+      if (list.empty()) list.emplace_back(otherwise);
+      return list;
+    };
+    for (const int64_t block : options_.blocks.empty() ? of.blocks : options_.blocks) {
+      for (const std::string& grafting : or_one(options_.graftings, kGrafting)) {
+        for (const std::string& dtype : or_one(options_.state_dtypes, kDtype)) Add(of, block, grafting, dtype);
+      }
+    }
+  }
+
+  // Half an hour on two cores. Not in it: 8192x8192 in one block, which takes as long alone.
+  void AddSelection() {
+    const Case& transformer = FindCase("transformer");
+    for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);
+    for (const char* grafting : {"none", "sgd", "adagrad", "rmsprop"}) Add(transformer, 512, grafting, kDtype);
+    for (const char* dtype : {"bf16", "f16"}) Add(transformer, 512, kGrafting, dtype);
+    for (const char* name : {"tiny_vectors", "small_vectors", "recommendation", "resnet50"}) {
+      Add(FindCase(name), 1024, kGrafting, kDtype);
+    }
+    Add(FindCase("gpt2"), 512, kGrafting, kDtype);
+    Add(FindCase("huge"), 1024, kGrafting, kDtype);
+  }
+
+  std::vector<Wanted> rows_;
+
+ private:
+  const Options& options_;
+};
+
+}  // namespace
+
+std::vector<Wanted> RowsFor(const Options& options, const Case* shapes) {
+  Rows rows(options);
+  if (shapes != nullptr) {
+    rows.AddAll(*shapes);
+    return rows.rows_;
+  }
+  for (const std::string& name : options.cases) {
+    if (name == "all") {
+      rows.AddSelection();
+    } else {
+      rows.AddAll(FindCase(name));
+    }
+  }
+  return rows.rows_;
+}
+
+}  // namespace bench

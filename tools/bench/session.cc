@@ -1,0 +1,192 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/session.h"
+
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "core/base/convert.h"
+#include "tools/bench/fail.h"
+#include "tools/bench/spectrum.h"
+
+namespace bench {
+namespace {
+
+// Roots at steps that this divides, without refresh_growth: at the steps that the counter is set to, and never between.
+constexpr int64_t kFrequency = int64_t{1} << 20;
+
+void Set(shampoo_config* config, const std::string& key, const std::string& value) {
+  Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+}
+
+shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
+  shampoo_config* config = nullptr;
+  Try(shampoo_config_create(&config));
+  Set(config, "lr", "0.001");
+  for (const char* state : {"factor", "inverse", "filtered_grad", "momentum", "grafting"}) {
+    Set(config, std::string(state) + "_dtype", settings.state_dtype);
+  }
+  // No time depends on whether a second moment in 16 bits ever decreases.
+  Set(config, "allow_stalled_moments", "true");
+  for (const auto& [key, value] : settings.keys) Set(config, key, value);
+  Set(config, "refresh_growth", "0");
+  Set(config, "grafting", settings.grafting);
+  Set(config, "max_preconditioner_dim", std::to_string(settings.block));
+  Set(config, "precondition_frequency", std::to_string(kFrequency));
+  if (settings.track_times) Set(config, "track_times", "true");
+
+  shampoo_plan* plan = nullptr;
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  place.threads = settings.threads;
+  Try(shampoo_plan_create(&plan, config, &place));
+  for (const Tensor& tensor : of.tensors) {
+    shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+    param.name = tensor.name.c_str();
+    param.ndim = static_cast<int32_t>(tensor.shape.size());
+    for (size_t k = 0; k < tensor.shape.size(); ++k) param.shape[k] = tensor.shape[k];
+    Try(shampoo_plan_add_param(plan, &param, nullptr));
+  }
+  Try(shampoo_plan_finish(plan));
+  shampoo_config_destroy(config);
+  return plan;
+}
+
+// Random numbers in [-0.01, 0.01), a few per nanosecond: gradients may have a hundred million elements.
+void FillAtRandom(std::vector<float>* values) {
+  uint64_t state = 88172645463325252u;
+  for (float& value : *values) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    value = (static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1.0f) * 0.01f;
+  }
+}
+
+}  // namespace
+
+bool TakesSquareRoots(const Settings& settings) {
+  for (const auto& [key, value] : settings.keys) {
+    for (const char* const other : {"preset", "inverse_root_override", "exponent_multiplier", "root_method",
+                                    "root_dtype", "root_rank_handling"}) {
+      if (key == other) return false;
+    }
+  }
+  return true;
+}
+
+Session::Session(const Case& of, const Settings& settings)
+    : plan_(MakePlan(of, settings)), square_roots_(TakesSquareRoots(settings)) {
+  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  Try(shampoo_optimizer_create(&optimizer_, plan_, &device));
+  BindBuffers(of);
+  FillFactors();
+}
+
+Session::~Session() {
+  shampoo_optimizer_destroy(optimizer_);
+  shampoo_plan_destroy(plan_);
+}
+
+void Session::BindBuffers(const Case& of) {
+  // Aligned to cache lines, as a trainer's are.
+  const auto padded = [](const Tensor& tensor) { return static_cast<size_t>((Elements(tensor.shape) + 15) / 16 * 16); };
+  size_t elements = 16;
+  for (const Tensor& tensor : of.tensors) elements += padded(tensor);
+  params_.assign(elements, 0.0f);
+  grads_.resize(elements);
+  FillAtRandom(&grads_);
+  const auto first_aligned = [](std::vector<float>& values) {
+    return values.data() + (64 - reinterpret_cast<uintptr_t>(values.data()) % 64) % 64 / sizeof(float);
+  };
+  float* param = first_aligned(params_);
+  float* grad = first_aligned(grads_);
+  std::vector<shampoo_buffers> all;
+  for (const Tensor& tensor : of.tensors) {
+    shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+    buffers.param = buffers.out = param;
+    buffers.grad = grad;
+    all.push_back(buffers);
+    param += padded(tensor);
+    grad += padded(tensor);
+  }
+  Try(shampoo_optimizer_bind(optimizer_, 0, static_cast<int32_t>(all.size()), all.data()));
+}
+
+void Session::FillFactors() {
+  std::map<int64_t, std::vector<int64_t>> entries_of;  // by the order of the factor
+  int32_t dtype = SHAMPOO_F32;
+  int64_t count = 0;
+  Try(shampoo_state_count(optimizer_, &count));
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
+    Try(shampoo_state_describe(optimizer_, i, &entry));
+    if (std::strcmp(entry.key, "group.0/step") == 0) counter_entry_ = i;
+    if (std::strncmp(std::strrchr(entry.key, '/'), "/factor.", 8) != 0) continue;
+    entries_of[entry.shape[0]].push_back(i);
+    has_factors_ = true;
+    dtype = entry.dtype;
+  }
+  for (const auto& [n, entries] : entries_of) {
+    const std::vector<float> factor = MakeFactor(n);
+    std::vector<char> stored(factor.size() * shampoo::SizeOf(static_cast<shampoo::Dtype>(dtype)));
+    shampoo::Narrow(factor.data(), stored.data(), static_cast<shampoo::Dtype>(dtype), n * n);
+    for (const int64_t entry : entries) {
+      Try(shampoo_state_write(optimizer_, entry, 0, n * n, stored.data(), stored.size(), SHAMPOO_CPU, nullptr));
+    }
+  }
+  SetStepCounter(2 * kFrequency);
+}
+
+void Session::SetStepCounter(int64_t step) {
+  Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, nullptr));
+}
+
+double Session::TimeStep(bool with_roots) {
+  if (with_roots) SetStepCounter(2 * kFrequency - 1);
+  const double roots_before = Stat("root_computed");
+  const auto start = std::chrono::steady_clock::now();
+  Try(shampoo_optimizer_step(optimizer_, nullptr));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
+    Fail("the step was not of the kind that was to be timed");
+  }
+  return seconds;
+}
+
+double Session::Stat(const std::string& key) const {
+  double value = 0;
+  Try(shampoo_optimizer_stat(optimizer_, key.c_str(), &value));
+  return value;
+}
+
+Memory Session::memory() const {
+  Memory memory;
+  Try(shampoo_plan_bytes(plan_, 0, "state", &memory.state));
+  Try(shampoo_plan_bytes(plan_, 0, "workspace", &memory.workspace));
+  return memory;
+}
+
+std::vector<Dims> BlockShapes(const Case& of, const Settings& settings) {
+  shampoo_plan* const plan = MakePlan(of, settings);
+  int64_t count = 0;
+  Try(shampoo_plan_block_count(plan, &count));
+  std::vector<Dims> shapes;
+  for (int64_t i = 0; i < count; ++i) {
+    shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
+    Try(shampoo_plan_block(plan, i, &block));
+    shapes.emplace_back(block.shape, block.shape + block.ndim);
+  }
+  shampoo_plan_destroy(plan);
+  return shapes;
+}
+
+bool CanTrackTimes() {
+  shampoo_config* config = nullptr;
+  Try(shampoo_config_create(&config));
+  const bool can = shampoo_config_set_str(config, "track_times", "true") == SHAMPOO_OK;
+  shampoo_config_destroy(config);
+  return can;
+}
+
+}  // namespace bench

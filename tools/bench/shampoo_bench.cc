@@ -1,0 +1,97 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Times steps of whole models, through the public API, beside what the machine can do in the same run: multiply-adds in
+// registers and bandwidth. --help tells the options.
+#include <cinttypes>
+#include <cstdio>
+#include <optional>
+
+#include "tools/bench/grid.h"
+#include "tools/bench/json_report.h"
+#include "tools/bench/options.h"
+#include "tools/bench/report.h"
+#include "tools/bench/roots.h"
+#include "tools/bench/runner.h"
+#include "tools/bench/selection.h"
+#include "tools/bench/simulate.h"
+
+namespace bench {
+namespace {
+
+void ListCases() {
+  for (const Case& of : AllCases()) {
+    std::printf("%-15s %5zu tensors %10" PRId64 " parameters  %s; blocks of", of.name.c_str(), of.tensors.size(),
+                Parameters(of), of.about.c_str());
+    for (const int64_t block : of.blocks) std::printf(" %" PRId64, block);
+    std::puts("");
+  }
+}
+
+std::optional<Case> OwnShapes(const Options& options) {
+  if (!options.shapes.empty()) return CaseOfShapes(options.shapes);
+  if (!options.shapes_file.empty()) return CaseOfFile(options.shapes_file);
+  return {};
+}
+
+Machines MeasureMachines(const std::vector<int>& threads) {
+  Machines machines;
+  for (const int count : threads) machines[count] = MeasureMachine(count);
+  return machines;
+}
+
+void MeasureRows(const Options& options) {
+  const bool grid = options.mode == Mode::kGrid;
+  const bool with_parts = !grid && CanTrackTimes();
+  const std::optional<Case> shapes = OwnShapes(options);
+  const std::vector<Wanted> wanted = RowsFor(options, shapes ? &*shapes : nullptr);
+  Machines machines = MeasureMachines(options.threads);
+  PrintLibrary(!grid);
+  PrintMachines("at start", machines);
+  std::puts("");
+  grid ? PrintGridHead(*wanted.front().of, options.frequencies) : PrintHead(options.frequencies);
+  std::fflush(stdout);
+  std::vector<Row> rows;
+  for (const Wanted& next : wanted) {
+    const Settings& settings = next.settings;
+    std::fprintf(stderr, "[%zu/%zu] %s in blocks of %" PRId64 ", grafting %s, states in %s, %d thread%s\n",
+                 rows.size() + 1, wanted.size(), next.of->name.c_str(), settings.block, settings.grafting.c_str(),
+                 settings.state_dtype.c_str(), settings.threads, settings.threads == 1 ? "" : "s");
+    Machine& machine = machines.at(settings.threads);
+    MeasureAgain(&machine);
+    rows.push_back(MeasureRow(*next.of, settings, options.min_runs, with_parts));
+    grid ? PrintGridRow(rows.back(), options.frequencies) : PrintRow(rows.back(), machine, options.frequencies);
+    WriteJson(options.json, machines, rows, options.frequencies, {});  // each time: a long run may be interrupted
+  }
+  std::puts("");
+  PrintMachines("at best", machines);
+  if (!options.svg.empty()) WriteGridChart(rows, options.frequencies, options.svg);
+}
+
+void Run(const Options& options) {
+  switch (options.mode) {
+    case Mode::kList:
+      return ListCases();
+    case Mode::kRows:
+    case Mode::kGrid:
+      return MeasureRows(options);
+    case Mode::kInverseRoots:
+      PrintLibrary(false);
+      return MeasureRoots(options.min_runs);
+    case Mode::kSimulate: {
+      const Machines machines = MeasureMachines({1});
+      PrintLibrary(false);
+      PrintMachines("at start", machines);
+      std::puts("");
+      return WriteJson(options.json, machines, {}, options.frequencies, RunSimulations(options));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  bench::Run(bench::ReadOptions(argc, argv));
+  return 0;
+}

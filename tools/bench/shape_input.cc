@@ -1,0 +1,66 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes that the user gives: on the command line or in a file.
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "tools/bench/cases.h"
+#include "tools/bench/fail.h"
+
+namespace bench {
+namespace {
+
+constexpr size_t kMostDims = 8;
+
+int64_t ReadDim(const std::string& text, const std::string& where) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || value < 1) Fail("'" + text + "' in " + where + " is no dim: expected 1 or more");
+  return value;
+}
+
+void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::string& where) {
+  if (shape.empty() || shape.size() > kMostDims)
+    Fail(where + " has " + std::to_string(shape.size()) + " dims, not 1..8");
+  for (const Tensor& other : to->tensors) {
+    if (other.name == name) Fail(where + ": the name " + name + " is there twice");
+  }
+  to->tensors.push_back({name, shape});
+}
+
+}  // namespace
+
+Case CaseOfShapes(const std::string& shapes) {
+  Case made{"shapes", shapes, {}, {128, 256, 512, 1024, 2048}};
+  std::istringstream list(shapes);
+  for (std::string one; std::getline(list, one, ',');) {
+    Dims shape;
+    std::istringstream dims(one);
+    for (std::string dim; std::getline(dims, dim, 'x');) shape.push_back(ReadDim(dim, "--shapes " + shapes));
+    AddTensor(&made, "tensor." + std::to_string(made.tensors.size()), shape, "--shapes " + shapes);
+  }
+  if (made.tensors.empty()) Fail("--shapes is empty: expected such as 4096x1024,1024");
+  return made;
+}
+
+Case CaseOfFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) Fail("cannot read " + path);
+  Case made{"shapes", path.substr(path.rfind('/') + 1), {}, {128, 256, 512, 1024, 2048}};
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::string where = path + ", line " + std::to_string(++number);
+    std::istringstream words(line);
+    std::string name;
+    if (!(words >> name) || name[0] == '#') continue;
+    Dims shape;
+    for (std::string dim; words >> dim;) shape.push_back(ReadDim(dim, where));
+    AddTensor(&made, name, shape, where);
+  }
+  if (made.tensors.empty()) Fail(path + " has no shapes: expected lines such as 'weight 4096 1024'");
+  return made;
+}
+
+}  // namespace bench

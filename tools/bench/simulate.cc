@@ -1,0 +1,96 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/simulate.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+
+#include "tools/bench/runner.h"
+#include "tools/bench/schedule_model.h"
+
+namespace bench {
+namespace {
+
+constexpr int kThreads[] = {2, 8, 32, 96};
+// Small blocks are timed several at once, so that a step's own overhead does not count as theirs.
+constexpr int64_t kElementsAtOnce = 1 << 20;
+constexpr int64_t kMostAtOnce = 64;
+
+BlockTask TimeAlone(const Dims& shape, Settings settings, int min_runs) {
+  int64_t squares = 0;
+  for (const int64_t d : shape) squares += d * d;
+  const int64_t copies = std::clamp<int64_t>(kElementsAtOnce / squares, 1, kMostAtOnce);
+  Case alone{ShapeName(shape), "", {}, {}};
+  for (int64_t i = 0; i < copies; ++i) alone.tensors.push_back({"block." + std::to_string(i), shape});
+  settings.threads = 1;
+  settings.block = *std::max_element(shape.begin(), shape.end());
+  settings.keys.emplace_back("use_merge_dims", "false");  // it is a block already
+  Session session(alone, settings);
+  const double with_roots = TimeSteps(&session, true, min_runs).seconds;
+  const double ordinary = TimeSteps(&session, false, min_runs).seconds;
+  const auto each = static_cast<double>(copies);
+  return {shape, ordinary / each, std::max(with_roots - ordinary, 0.0) / each};
+}
+
+double EfficiencyOf(const std::vector<BlockTask>& blocks, int threads) {
+  return TotalWork(blocks) / (threads * Makespan(blocks, threads));
+}
+
+}  // namespace
+
+Simulation Simulate(const Case& of, const Settings& settings, int min_runs) {
+  Simulation made;
+  made.of = &of;
+  made.block = settings.block;
+  std::map<Dims, BlockTask> task_of;
+  std::vector<BlockTask> with_roots;
+  for (const Dims& shape : BlockShapes(of, settings)) {
+    auto found = task_of.find(shape);
+    if (found == task_of.end()) found = task_of.emplace(shape, TimeAlone(shape, settings, min_runs)).first;
+    with_roots.push_back(found->second);
+  }
+  std::vector<BlockTask> ordinary = with_roots;
+  for (BlockTask& task : ordinary) task.roots = 0;
+  made.blocks = static_cast<int64_t>(with_roots.size());
+  made.distinct_shapes = static_cast<int64_t>(task_of.size());
+  made.ordinary_work = TotalWork(ordinary);
+  made.with_roots_work = TotalWork(with_roots);
+  for (const int threads : kThreads) {
+    made.efficiency.push_back({threads, EfficiencyOf(ordinary, threads), EfficiencyOf(with_roots, threads)});
+  }
+  return made;
+}
+
+std::vector<Simulation> RunSimulations(const Options& options) {
+  std::vector<std::string> names = options.cases;
+  if (names.empty()) names = {"gpt2", "resnet50"};
+  std::vector<int64_t> blocks = options.blocks;
+  if (blocks.empty()) blocks = {1024, 512};
+  std::printf("efficiency = work / (threads * time of the step), simulated from times on one thread\n");
+  std::printf("%-15s %5s %7s %7s %12s %12s", "case", "block", "blocks", "shapes", "ordinary ms", "roots ms");
+  for (const int threads : kThreads) std::printf(" %14s", (std::to_string(threads) + " threads").c_str());
+  std::puts("   (ordinary / with roots)");
+  std::vector<Simulation> all;
+  for (const std::string& name : names) {
+    for (const int64_t block : blocks) {
+      std::fprintf(stderr, "simulating %s in blocks of %" PRId64 "\n", name.c_str(), block);
+      Settings settings;
+      settings.block = block;
+      settings.keys = options.keys;
+      if (!options.graftings.empty()) settings.grafting = options.graftings[0];
+      if (!options.state_dtypes.empty()) settings.state_dtype = options.state_dtypes[0];
+      const Simulation made = Simulate(FindCase(name), settings, options.min_runs);
+      std::printf("%-15s %5" PRId64 " %7" PRId64 " %7" PRId64 " %12.1f %12.1f", name.c_str(), block, made.blocks,
+                  made.distinct_shapes, made.ordinary_work * 1e3, (made.with_roots_work - made.ordinary_work) * 1e3);
+      for (const Efficiency& point : made.efficiency) std::printf("   %5.3f / %.3f", point.ordinary, point.with_roots);
+      std::puts("");
+      std::fflush(stdout);
+      all.push_back(made);
+    }
+  }
+  return all;
+}
+
+}  // namespace bench

@@ -1,0 +1,38 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/bench/cases.h"
+#include "tools/bench/options.h"
+#include "tools/bench/session.h"
+
+namespace bench {
+
+// Work of a step / (threads * its time), by schedule_model.h.
+struct Efficiency {
+  int threads = 0;
+  double ordinary = 0;
+  double with_roots = 0;
+};
+
+struct Simulation {
+  const Case* of = nullptr;
+  int64_t block = 0;
+  int64_t blocks = 0;
+  int64_t distinct_shapes = 0;
+  double ordinary_work = 0;  // seconds of one thread
+  double with_roots_work = 0;
+  std::vector<Efficiency> efficiency;
+};
+
+// Times a block of each shape alone on one thread, then works out how long the steps of the whole case would take on
+// more threads than this machine may have.
+Simulation Simulate(const Case& of, const Settings& settings, int min_runs);
+
+// For each case (gpt2 and resnet50 where none is given) and block size (1024 and 512), with a table on stdout.
+std::vector<Simulation> RunSimulations(const Options& options);
+
+}  // namespace bench
