@@ -12,14 +12,14 @@
 namespace shampoo {
 
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
-  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first, kParametersUnchanged,
-                    "Give all ranks the state of the same step, and step them alike");
+  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first,
+                    ": parameters are as they were. Give all ranks the state of the same step, and step them alike");
 }
 
 Status HyperParametersDiffer(int rank) {
   return Invalid("rank ", rank,
-                 " has another learning rate, gradient_scale or other changed hyper-parameter than rank 0",
-                 kParametersUnchanged, "Set them alike on all ranks");
+                 " has another learning rate, gradient_scale or other changed hyper-parameter than rank 0: parameters "
+                 "are as they were. Set them alike on all ranks");
 }
 
 Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text) {

@@ -5,7 +5,7 @@ use crate::buffers::Buffers;
 use crate::comm_use::{CommUse, InUse};
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
-use crate::plan::{Facts, Plan};
+use crate::plan::Facts;
 use libshampoo_sys as sys;
 use std::fmt;
 use std::os::raw::c_void;
