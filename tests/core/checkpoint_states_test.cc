@@ -78,6 +78,12 @@ TEST_CASE("a file that was changed, cut off or exchanged is an error with its na
   CheckOk(StatesReader(changed.index).CheckFile(0));
   Spoil(changed.directory / name, 1);
   CheckError(LoadDirect(changed, &from), Code::kIo, "its checksum does not fit: the file was changed");
+  const StoredBlock& last = changed.index.blocks.back();
+  CheckError(StatesReader(changed.index).CheckElementwise(last, last.entries.back()), Code::kIo, "its checksum");
+  const StateEntry& state = from.EntryOf(last.key + "/" + last.entries.back().state);
+  CheckError(
+      StatesReader(changed.index).Load(last, last.entries.back(), state, from.state().out() + state.arena_offset),
+      Code::kIo, "its checksum");
 
   const SavedStates header(&from);
   Spoil(header.directory / name, static_cast<int>(header.index.files[0].bytes) - 20);

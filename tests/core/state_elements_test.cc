@@ -87,6 +87,7 @@ TEST_CASE("a symmetric matrix is read in full, and writing it takes the lower tr
   std::vector<float> back(4);
   CheckOk(ReadFloats(&matrix.state(), "p0/0/factor.0", 0, &back));
   CHECK(back == std::vector<float>{1, 2, 2, 3});
+  CHECK(matrix.StateOf("p0/0/factor.0")[1] == 2);  // a small matrix is stored in full
 }
 
 TEST_CASE("an index, a range or a buffer that does not fit is an error, and nothing is read or written") {

@@ -108,8 +108,8 @@ class StepFixture {
   std::shared_ptr<CpuBackend> backend() const { return backend_; }
   // Binds a parameter that is updated in place.
   void Bind(size_t param, const float* gradient) { Bind(param, gradient, params[param].data()); }
-  void Bind(size_t param, const float* gradient, float* out) {
-    const Buffers buffers{params[param].data(), gradient, out, nullptr};
+  void Bind(size_t param, const float* gradient, float* out, float* copy = nullptr) {
+    const Buffers buffers{params[param].data(), gradient, out, copy};
     Ok(buffers_->Bind(static_cast<int>(param), {&buffers, 1}));
   }
   // Changes a hyper-parameter of group 0.

@@ -379,6 +379,21 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   }
 }
 
+TEST_CASE("a shard rank that binds a copy gets its part of the new parameters there, too") {
+  for (const bool gathers : {false, true}) {
+    ThreadRanks comms(2);
+    Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    std::vector<Floats> copies;
+    for (size_t rank = 0; rank < 2; ++rank) copies.emplace_back(12, 9.0F);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ShardRank& shard = shards[rank];
+      shard.Bind(0, shard.gradients[0].data(), shard.params[0].data(), copies[rank].data());
+    }
+    shards.StepOk();
+    for (size_t rank = 0; rank < 2; ++rank) CHECK(copies[rank] == shards[rank].params[0]);
+  }
+}
+
 TEST_CASE("a gathered step is skipped on all ranks") {
   ThreadRanks comms(2);
   Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
