@@ -253,7 +253,7 @@ TEST_CASE("scanned items are checked one by one, without their states and then w
 }
 
 TEST_CASE("large parameters are scanned in spans, to the last element") {
-  StepFixture fixture(kPlainDescent, {{3, kScanElements}});
+  StepFixture fixture(kPlainDescent, {{3 * kScanElements}});
   CHECK(ScanSpans(3 * kScanElements) == 3);
   CHECK(ScanSpans(3 * kScanElements + 1) == 4);
   StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));

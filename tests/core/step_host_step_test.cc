@@ -266,9 +266,9 @@ TEST_CASE("a collective that failed on one replica alone fails the steps of all 
 
 // A rank with some rows of the first parameter and some elements of the second.
 struct ShardRank : StepFixture {
-  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
+  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
       : StepFixture({.keys = kAllStates + keys,
-                     .params = ShardsOf(comm->rank(), comm->world()),
+                     .params = ShardsOf(comm->rank(), comm->world(), copy),
                      .more_groups = {},
                      .placement = PlaceOf(*comm)}) {
     comm->Call("shard rank");
@@ -292,11 +292,12 @@ struct ShardRank : StepFixture {
     return placement;
   }
   // Equal chunks of the flattened parameters, as far as they go.
-  static std::vector<ParamDesc> ShardsOf(int rank, int world) {
+  static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
     std::vector<ParamDesc> params = Describe(kShapes);
     for (ParamDesc& desc : params) {
       const int64_t elements = desc.shape.Product();
       const int64_t chunk = (elements + world - 1) / world;
+      desc.copy_dtype = copy;
       desc.form = ShardForm::kFlat;
       desc.flat_offset = std::min(elements, rank * chunk);
       desc.flat_count = std::min(chunk, elements - desc.flat_offset);
@@ -391,6 +392,26 @@ TEST_CASE("a shard rank that binds a copy gets its part of the new parameters th
     }
     shards.StepOk();
     for (size_t rank = 0; rank < 2; ++rank) CHECK(copies[rank] == shards[rank].params[0]);
+  }
+}
+
+TEST_CASE("the owner of a gathered block skips an update that a copy on another rank cannot hold") {
+  for (const bool with_copy : {false, true}) {
+    ThreadRanks comms(2);
+    Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
+    const LogCapture log;
+    Floats copies(24);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ShardRank& shard = shards[rank];
+      shard.params[0].assign(12, 70000.0F);  // beyond float16
+      float* const copy = with_copy ? &copies[12 * rank] : nullptr;
+      shard.Bind(0, shard.gradients[0].data(), shard.params[0].data(), copy);
+    }
+    shards.StepOk();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      CHECK((shards[rank].params[0] == Floats(12, 70000.0F)) == with_copy);
+      CHECK(shards[rank].history().counts().nonfinite_blocks == (with_copy ? 2 : 0));
+    }
   }
 }
 
