@@ -22,8 +22,9 @@ class MirrorComm {
     ops.rank = rank;
     ops.world = world;
     ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
-      static_cast<MirrorComm*>(user)->Gather(static_cast<const char*>(send), static_cast<char*>(recv), bytes);
-      return int32_t{0};
+      auto* const self = static_cast<MirrorComm*>(user);
+      self->Gather(static_cast<const char*>(send), static_cast<char*>(recv), bytes);
+      return self->error;
     };
     ops.abort = [](void* user) { ++static_cast<MirrorComm*>(user)->aborts; };
     REQUIRE(Communicator::Create(ops, &comm_).ok());
@@ -35,6 +36,7 @@ class MirrorComm {
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
   int64_t calls = 0;
   int aborts = 0;
+  int32_t error = 0;  // what a collective returns
 
  private:
   void Gather(const char* send, char* recv, size_t bytes) {

@@ -11,29 +11,60 @@
 
 #include "core/backend/cpu/host_memory.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/plan/memory_layout.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
+
+// Memory of a caller for a state.
+class CallerArena {
+ public:
+  explicit CallerArena(int64_t bytes) : pieces_(static_cast<size_t>(bytes) / sizeof(Piece) + 1) {}
+  char* data() { return pieces_[0].bytes; }
+
+ private:
+  struct alignas(kStateAlignment) Piece {
+    char bytes[kStateAlignment];
+  };
+  std::vector<Piece> pieces_;
+};
+
+// Records what an OptimizerState reports.
+class RecordingObserver final : public StateObserver {
+ public:
+  Status FinishSteps() override {
+    calls.emplace_back("finish");
+    return finish.Copy();
+  }
+  void OnInitialize() override { calls.emplace_back("initialize"); }
+  void OnWrite(bool step_counters) override { calls.emplace_back(step_counters ? "write counters" : "write"); }
+  void OnReplace() override { calls.emplace_back("replace"); }
+  void OnUnseenWrite() override { calls.emplace_back("unseen write"); }
+
+  std::vector<std::string> calls;
+  Status finish;  // what FinishSteps returns
+};
 
 // The parts of an optimizer on one rank, from which the classes of core/step can be built alone. Parameters and
 // gradients are float32 and made of ones.
 class StepFixture {
  public:
   using Keys = std::vector<std::pair<std::string, std::string>>;
+  struct Setup {
+    Keys keys;
+    std::vector<ParamDesc> params;
+    std::vector<Keys> more_groups;
+    Placement placement;
+  };
 
-  StepFixture(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {}) {
+  explicit StepFixture(const Setup& setup) {
+    Placement placement = setup.placement;
     placement.threads = 1;
-    Config config;
-    for (const auto& [key, value] : keys) REQUIRE(config.SetText(key.c_str(), value.c_str()).ok());
     std::unique_ptr<Plan> plan;
-    Ok(Plan::Create(config, placement, CpuWorkspaceBytes, &plan));
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      ParamDesc desc;
-      desc.name = "p" + std::to_string(i);
-      desc.shape = Shape::Of(shapes[i]);
-      int index = 0;
-      Ok(plan->AddParam(desc, &index));
-    }
+    Ok(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, &plan));
+    int index = 0;
+    for (const Keys& keys : setup.more_groups) Ok(plan->AddGroup(MakeConfig(keys), &index));
+    for (const ParamDesc& desc : setup.params) Ok(plan->AddParam(desc, &index));
     Ok(plan->Finish());
     plan_ = plan->data();
     std::unique_ptr<CpuBackend> backend;
@@ -42,48 +73,105 @@ class StepFixture {
     std::unique_ptr<StateMemory> memory;
     Ok(HostMemory::Create(*plan_, {}, nullptr, backend_, &memory));
     state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), 1);
-    state_->Observe(&observer_);
+    state_->Observe(&observer);
     Ok(state_->Initialize());
+    observer.calls.clear();
     buffers_ = std::make_unique<BoundBuffers>(*plan_);
     history_ = std::make_unique<StepHistory>(*plan_);
     for (const Param& param : plan_->params) {
       params.emplace_back(static_cast<size_t>(param.elements), 1.0F);
       gradients.emplace_back(static_cast<size_t>(param.elements), 1.0F);
     }
-    for (size_t p = 0; p < params.size(); ++p) Bind(p, gradients[p].data());
+    for (size_t p = 0; p < params.size(); ++p) {
+      if (plan_->params[p].desc.out_dtype == Dtype::kF32) Bind(p, gradients[p].data());
+    }
+  }
+
+  StepFixture(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {})
+      : StepFixture(Setup{.keys = keys, .params = Describe(shapes), .more_groups = {}, .placement = placement}) {}
+
+  // Parameters "p0", "p1", ... of these shapes.
+  static std::vector<ParamDesc> Describe(const std::vector<std::vector<int64_t>>& shapes) {
+    std::vector<ParamDesc> params(shapes.size());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      params[i].name = "p" + std::to_string(i);
+      params[i].shape = Shape::Of(shapes[i]);
+    }
+    return params;
   }
 
   StepInputs inputs() { return {*plan_, *state_, *buffers_, *history_}; }
   const PlanData& plan() const { return *plan_; }
+  std::shared_ptr<const PlanData> shared_plan() const { return plan_; }
   OptimizerState& state() { return *state_; }
   StepHistory& history() { return *history_; }
   std::shared_ptr<CpuBackend> backend() const { return backend_; }
-  void Bind(size_t param, const float* gradient) {
-    const Buffers buffers{params[param].data(), gradient, params[param].data(), nullptr};
+  // Binds a parameter that is updated in place.
+  void Bind(size_t param, const float* gradient) { Bind(param, gradient, params[param].data()); }
+  void Bind(size_t param, const float* gradient, float* out, float* copy = nullptr) {
+    const Buffers buffers{params[param].data(), gradient, out, copy};
     Ok(buffers_->Bind(static_cast<int>(param), {&buffers, 1}));
   }
+  // Changes a hyper-parameter of group 0.
+  void Set(const char* key, double value) {
+    bool roots_depend_on_it = false;
+    Ok(state_->hyper_parameters().Set(0, key, value, &roots_depend_on_it));
+  }
 
+  int64_t steps(size_t group = 0) const {
+    int64_t steps = 0;
+    Ok(state_->ReadSteps(group, &steps));
+    return steps;
+  }
+  const StateEntry& EntryOf(const std::string& key) const {
+    for (const StateEntry& entry : state_->entries()) {
+      if (entry.key == key) return entry;
+    }
+    FAIL("there is no state ", key);
+    return state_->entries()[0];
+  }
+  // The elements of a float32 state in the arena that steps write.
+  float* StateOf(const std::string& key) { return reinterpret_cast<float*>(state_->out() + EntryOf(key).arena_offset); }
+  // The bytes of all states there.
+  std::vector<char> States() const {
+    std::vector<char> bytes;
+    for (const StateEntry& entry : state_->entries()) {
+      const char* const first = state_->out() + entry.arena_offset;
+      bytes.insert(bytes.end(), first, first + entry.span_bytes());
+    }
+    return bytes;
+  }
+
+  static Config MakeConfig(const Keys& keys) {
+    Config config;
+    for (const auto& [key, value] : keys) Ok(config.SetText(key.c_str(), value.c_str()));
+    return config;
+  }
   static void Ok(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
 
+  RecordingObserver observer;
   std::vector<std::vector<float>> params;
   std::vector<std::vector<float>> gradients;
 
  private:
-  class NoObserver final : public StateObserver {
-   public:
-    Status FinishSteps() override { return {}; }
-    void OnInitialize() override {}
-    void OnWrite(bool /*step_counters*/) override {}
-    void OnReplace() override {}
-    void OnUnseenWrite() override {}
-  };
-
   std::shared_ptr<const PlanData> plan_;
   std::shared_ptr<CpuBackend> backend_;
-  NoObserver observer_;
   std::unique_ptr<OptimizerState> state_;
   std::unique_ptr<BoundBuffers> buffers_;
   std::unique_ptr<StepHistory> history_;
 };
+
+// Keys with which a step is that of plain gradient descent: parameter - lr * gradient.
+inline const StepFixture::Keys kPlainDescent = {{"lr", "0.5"},
+                                                {"beta1", "0"},
+                                                {"grafting", "none"},
+                                                {"refresh_growth", "0"},
+                                                {"precondition_frequency", "1000"},
+                                                {"use_merge_dims", "false"}};
+
+inline StepFixture::Keys operator+(StepFixture::Keys keys, const StepFixture::Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
 
 }  // namespace shampoo

@@ -187,6 +187,22 @@ TEST_CASE("an impossible number of a factor matrix is a failed communicator") {
   }
 }
 
+TEST_CASE("a root that another replica could not compute too often is left for the next step to report") {
+  for (const int from_rank : {0, 1}) {
+    Replica replica;
+    replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == from_rank) Put(segment, offsetof(SegmentHeader, overdue_root), int64_t{1});
+    };
+    REQUIRE(replica.Share().ok());
+    replica.exchange->DeferOverdueRoots();
+    bool is_forwarded = false;
+    const Status status = replica.fixture.history().RaiseOverdueRoots(&is_forwarded);
+    CHECK(status.ok() == (from_rank == 0));  // this rank has a text of its own
+    CHECK(is_forwarded == (from_rank == 1));
+    if (!status.ok()) CHECK(status.message().find("p0/0/factor.1") != std::string::npos);
+  }
+}
+
 TEST_CASE("replicas at different steps, with different hyper-parameters or inputs get an error that names a rank") {
   struct Case {
     size_t at;

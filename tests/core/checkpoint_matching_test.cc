@@ -1,0 +1,270 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a checkpoint says of optimizers, and where an optimizer that loads finds its states in it.
+#include <functional>
+
+#include "core/checkpoint/call.h"
+#include "core/checkpoint/matching.h"
+#include "tests/core/checkpoint_fixture.h"
+#include "tests/core/comm_test_util.h"
+#include "tests/core/status_check.h"
+
+namespace shampoo {
+namespace {
+
+const StepFixture::Keys kMatchedKeys = {
+    {"max_preconditioner_dim", "4"}, {"use_merge_dims", "false"}, {"momentum", "0.5"}};
+
+// An index of two parameters, and an optimizer that loads it.
+struct Matched {
+  explicit Matched(const StepFixture::Keys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
+  Matched(const StepFixture::Keys& more, const std::vector<ParamDesc>& params)
+      : from(kMatchedKeys, {{4, 6}, {5}}),
+        saved(&from),
+        index(saved.index),
+        to({.keys = kMatchedKeys + more, .params = params, .more_groups = {}, .placement = {}}),
+        matching(states) {}
+  Status Match() { return matching.Match(index); }
+
+  StepFixture from;
+  SavedStates saved;
+  CheckpointIndex index;
+  StepFixture to;
+  OptimizerState* states[1] = {&to.state()};
+  Matching matching;
+};
+
+TEST_CASE("blocks that were saved as they are here are matched, in the order of their files") {
+  Matched matched;
+  matched.index.groups[0].step = 9;
+  std::swap(matched.index.blocks[0], matched.index.blocks[2]);
+  CheckOk(matched.Match());
+  REQUIRE(matched.matching.direct().size() == matched.to.plan().blocks.size());
+  for (size_t i = 0; i < matched.index.blocks.size(); ++i) {
+    CHECK(matched.matching.direct()[i].stored == &matched.index.blocks[i]);
+  }
+  CHECK(matched.matching.recut().empty());
+  CHECK(matched.matching.reset_blocks() == 0);
+  CHECK(matched.matching.warnings().empty());
+  REQUIRE(matched.matching.steps().size() == 1);
+  CHECK(matched.matching.steps()[0].steps == 9);
+  CHECK(matched.matching.Knows("p1"));
+  CHECK(!matched.matching.Knows("p2"));
+}
+
+TEST_CASE("the blocks of parameters that this rank keeps are wanted") {
+  const Matched matched({}, StepFixture::Describe({{4, 6}}));
+  for (const StoredBlock& block : matched.index.blocks) {
+    CHECK(matched.matching.Wants(matched.index, block) ==
+          (matched.index.params[static_cast<size_t>(block.param)].name == "p0"));
+  }
+}
+
+TEST_CASE("a checkpoint that is not of this optimizer is an error with the rule that it breaks") {
+  struct Case {
+    StepFixture::Keys keys;
+    std::function<void(CheckpointIndex*)> change;
+    Code code;
+    const char* says;
+  };
+  const auto nothing = [](CheckpointIndex*) {};
+  const Case cases[] = {
+      {{},
+       [](CheckpointIndex* index) { index->params[0].name = "old"; },
+       Code::kInvalid,
+       "does not have 1 of the parameters: \"p0\"; of the same shape it has \"old\", which are not here"},
+      {{},
+       [](CheckpointIndex* index) {
+         index->params[0].shape = Shape::Of({6, 4});
+       },
+       Code::kInvalid,
+       "parameter \"p0\" has shape"},
+      {{},
+       [](CheckpointIndex* index) {
+         index->groups.push_back(index->groups[0]);
+         index->groups[1].step = 3;
+         index->params[1].group = 1;
+       },
+       Code::kInvalid,
+       "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3"},
+      {{{"grafting", "rmsprop"}}, nothing, Code::kInvalid, "grafting is rmsprop here and was adam when it was saved"},
+      {{},
+       [](CheckpointIndex* index) {
+         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "momentum"; });
+       },
+       Code::kInvalid,
+       "the checkpoint has no momentum of parameter \"p0\": it was saved with momentum"},
+      {{},
+       [](CheckpointIndex* index) {
+         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "factor.1"; });
+       },
+       Code::kIo,
+       "the index is malformed: it has no \"p0/0/factor.1\""},
+      {{{"momentum_dtype", "bf16"}},
+       nothing,
+       Code::kInvalid,
+       "is bf16 here and f32 in the checkpoint: set momentum_dtype f32"},
+      {{},
+       [](CheckpointIndex* index) { index->blocks.push_back(index->blocks[0]); },
+       Code::kIo,
+       "two blocks of parameter \"p0\" begin at the same element"},
+      {{{"max_preconditioner_dim", "3"}}, nothing, Code::kInvalid, "blocks as they are cut here"},
+      {{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}},
+       [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); },
+       Code::kInvalid,
+       "the checkpoint has 8 of the 24 elements of parameter \"p0\""}};
+  for (const Case& one : cases) {
+    CAPTURE(one.says);
+    Matched matched(one.keys);
+    one.change(&matched.index);
+    CheckError(matched.Match(), one.code, one.says);
+  }
+}
+
+TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states are warnings") {
+  Matched matched(StepFixture::Keys{{"lr", "0.125"}, {"momentum", "0"}});
+  matched.index.params[1].dtype = Dtype::kF64;
+  CheckOk(matched.Match());
+  std::string all;
+  for (const std::string& warning : matched.matching.warnings()) all += warning + "\n";
+  for (const char* const says : {"group 0 goes on with its own hyper-parameters", "lr 0.125 (0.001)",
+                                 "momentum 0 (0.5)", "parameter \"p1\" is f32 here and was f64 when it was saved",
+                                 "the momentum of 4 blocks of the checkpoint is left out"}) {
+    CHECK_MESSAGE(all.find(says) != std::string::npos, std::string(says), " in ", all);
+  }
+}
+
+TEST_CASE("with on_block_mismatch reset other blocks are recut from the saved ones that have their elements") {
+  Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
+  CheckOk(matched.Match());
+  CHECK(matched.matching.reset_blocks() > 0);
+  for (const Matching::Recut& recut : matched.matching.recut()) {
+    CHECK(!recut.sources.empty());
+    for (const StoredBlock* source : recut.sources) CHECK(source->param == recut.stored_param);
+    for (const StateEntry* state : recut.states) CHECK(state->elementwise());
+  }
+}
+
+TEST_CASE("an optimizer is described by its groups, with their steps, and its parameters") {
+  StepFixture fixture({{"lr", "0.5"}}, {{2, 3}});
+  CheckOk(fixture.state().WriteSteps(0, 7));
+  fixture.Set("lr", 0.25);
+  std::vector<std::string> texts;
+  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
+  REQUIRE(texts.size() == 2);
+  Descriptions descriptions;
+  for (const std::string& text : texts) descriptions.Add(0, text);
+  CheckOk(descriptions.status());
+  REQUIRE(descriptions.groups().size() == 1);
+  CHECK(descriptions.groups()[0].step == 7);
+  CHECK(*descriptions.groups()[0].Value("lr") == "0.25");
+  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // says how the optimizer works, not what it computes
+  REQUIRE(descriptions.params().size() == 1);
+  CHECK(descriptions.params()[0].name == "p0");
+  CHECK(descriptions.params()[0].shape == Shape::Of({2, 3}));
+}
+
+TEST_CASE("descriptions of several ranks become one, unless a parameter differs") {
+  StepFixture fixture({}, {{2, 3}});
+  std::vector<std::string> texts;
+  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
+  Descriptions same;
+  for (const int rank : {0, 1}) {
+    for (const std::string& text : texts) same.Add(rank, text);
+  }
+  CheckOk(same.status());
+  CHECK(same.groups().size() == 1);
+  CHECK(same.params().size() == 1);
+
+  Descriptions differ;
+  for (const std::string& text : texts) differ.Add(0, text);
+  CheckOk(fixture.state().WriteSteps(0, 1));
+  texts.clear();
+  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
+  for (const std::string& text : texts) differ.Add(1, text);
+  CheckError(differ.status(), Code::kInvalid,
+             "parameter \"p0\" is not the same on all ranks: rank 1 has another shape");
+}
+
+TEST_CASE("a rank without elements of a parameter says nothing of its steps") {
+  const auto describe = [](int64_t count, int64_t steps, std::vector<std::string>* texts) {
+    StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {}, .placement = {}};
+    setup.params[0].form = ShardForm::kFlat;
+    setup.params[0].flat_count = count;
+    setup.placement.shard_world = 2;
+    StepFixture rank(setup);
+    CheckOk(rank.state().WriteSteps(0, steps));
+    CheckOk(DescriptionTexts(rank.state(), 0, texts));
+  };
+  for (const bool empty_first : {false, true}) {
+    Descriptions descriptions;
+    for (const int rank : {0, 1}) {
+      std::vector<std::string> texts;
+      const bool empty = (rank == 0) == empty_first;
+      describe(empty ? 0 : 6, empty ? 0 : 4, &texts);
+      for (const std::string& text : texts) descriptions.Add(rank, text);
+    }
+    CheckOk(descriptions.status());
+    REQUIRE(descriptions.params().size() == 1);
+    CHECK(descriptions.groups()[static_cast<size_t>(descriptions.params()[0].group)].step == 4);
+  }
+}
+
+TEST_CASE("a call needs a stream that an optimizer takes, unique names, and a communicator of all ranks") {
+  StepFixture first({}, {{2, 3}});
+  StepFixture second({}, {{2, 3}});
+  OptimizerState* const one[] = {&first.state()};
+  OptimizerState* const two[] = {&first.state(), &second.state()};
+  CheckpointCall call;
+  call.optimizers = one;
+  CheckOk(CheckCall(call));
+  CHECK(first.observer.calls == std::vector<std::string>{"finish"});
+  call.stream = &call;
+  CheckError(CheckCall(call), Code::kInvalid, "stream is not NULL");
+  call.stream = nullptr;
+  call.optimizers = two;
+  CheckError(CheckCall(call), Code::kInvalid, "parameter \"p0\" is in two of the optimizers");
+  call.optimizers = one;
+  first.observer.finish = Numeric("a step failed");
+  CheckError(CheckCall(call), Code::kNumeric, "a step failed");
+  call.given = Invalid("a caller's mistake");
+  CheckError(CheckCall(call), Code::kInvalid, "a caller's mistake");
+
+  Placement place;
+  place.replica_world = 3;
+  StepFixture replica({}, {{2, 3}}, place);
+  OptimizerState* const of_three[] = {&replica.state()};
+  CheckpointCall among_ranks;
+  among_ranks.optimizers = of_three;
+  CheckError(CheckCall(among_ranks), Code::kInvalid, "world is NULL, and an optimizer has 3 replicas and shards");
+  const MirrorComm few(2);
+  among_ranks.world = few.get();
+  CheckError(CheckCall(among_ranks), Code::kInvalid, "world has 2 ranks, and an optimizer has 3");
+  const MirrorComm enough(3);
+  among_ranks.world = enough.get();
+  CheckOk(CheckCall(among_ranks));
+}
+
+TEST_CASE("a world that has failed, or takes memory of a device that no optimizer is on, is rejected") {
+  StepFixture fixture({}, {{2, 3}});
+  OptimizerState* const one[] = {&fixture.state()};
+  CheckpointCall call;
+  call.optimizers = one;
+  CheckOk(WorldStaging().Create(call));
+  const MirrorComm comm;
+  call.world = comm.get();
+  CheckOk(WorldStaging().Create(call));
+  comm.get()->GiveUp();
+  CheckError(WorldStaging().Create(call), Code::kComm, "a collective failed before");
+  CommOps ops;
+  ops.takes_device_memory = true;
+  ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
+  std::shared_ptr<Communicator> on_device;
+  CheckOk(Communicator::Create(ops, &on_device));
+  call.world = on_device.get();
+  CheckError(WorldStaging().Create(call), Code::kUnsupported, "world takes memory of a GPU");
+}
+
+}  // namespace
+}  // namespace shampoo

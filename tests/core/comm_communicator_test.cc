@@ -1,0 +1,219 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tests/core/comm_test_util.h"
+#include "tests/core/status_check.h"
+
+namespace shampoo {
+namespace {
+
+// A caller's functions for rank 1 of 2, which count their calls and fail on request.
+struct CallerFunctions {
+  explicit CallerFunctions(bool with_abort = true) {
+    ops.user = this;
+    ops.rank = 1;
+    ops.world = 2;
+    ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
+      auto* const self = static_cast<CallerFunctions*>(user);
+      ++self->calls;
+      std::memcpy(recv, send, bytes);  // rank 0 sends the same
+      return self->error;
+    };
+    ops.all_to_all = [](void* user, const void*, const size_t*, void*, const size_t*, void*) {
+      return static_cast<CallerFunctions*>(user)->error;
+    };
+    ops.async_error = [](void* user) { return static_cast<CallerFunctions*>(user)->async_error; };
+    if (with_abort) ops.abort = [](void* user) { ++static_cast<CallerFunctions*>(user)->aborts; };
+    ops.release = [](void* user) { ++static_cast<CallerFunctions*>(user)->releases; };
+  }
+  std::shared_ptr<Communicator> Create() const {
+    std::shared_ptr<Communicator> comm;
+    CheckOk(Communicator::Create(ops, &comm));
+    return comm;
+  }
+
+  CommOps ops;
+  int32_t error = 0;
+  int32_t async_error = 0;
+  int calls = 0;
+  int aborts = 0;
+  int releases = 0;
+};
+
+TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
+  struct Case {
+    int rank;
+    int world;
+    const char* says;
+  };
+  std::shared_ptr<Communicator> comm;
+  for (const Case& one :
+       {Case{0, 0, "ops.world is 0: expected at least 1"}, Case{0, 1 << 21, "ops.world is 2097152"},
+        Case{2, 2, "ops.rank is 2: expected 0 to 1 as ops.world is 2"}, Case{-1, 2, "ops.rank is -1"}}) {
+    CallerFunctions functions;
+    functions.ops.rank = one.rank;
+    functions.ops.world = one.world;
+    CheckError(Communicator::Create(functions.ops, &comm), Code::kInvalid, one.says);
+    CHECK(functions.releases == 0);
+  }
+  CallerFunctions functions;
+  functions.ops.all_gather = nullptr;
+  CheckError(Communicator::Create(functions.ops, &comm), Code::kInvalid, "ops.all_gather is NULL");
+  CHECK(comm == nullptr);
+}
+
+TEST_CASE("the caller's release is called when the last user lets go") {
+  const CallerFunctions functions;
+  auto comm = functions.Create();
+  auto second = comm;
+  comm.reset();
+  CHECK(functions.releases == 0);
+  second.reset();
+  CHECK(functions.releases == 1);
+}
+
+TEST_CASE("optimizers are numbered in the order in which they are made") {
+  const auto comm = CallerFunctions().Create();
+  CHECK(comm->TakeNumber() == 0);
+  CHECK(comm->TakeNumber() == 1);
+  CHECK(comm->numbers_taken() == 2);
+}
+
+TEST_CASE("a gather brings the segments of all ranks, and the numbers of all") {
+  const CallerFunctions functions;
+  const auto comm = functions.Create();
+  int32_t segments[2] = {0, 7};
+  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+  CHECK(segments[0] == 7);
+  CheckOk(comm->GatherNumber(5));
+  CHECK(comm->NumberOf(0) == 5);
+  CHECK(comm->NumberOf(1) == 5);
+  CHECK(!comm->failed());
+}
+
+TEST_CASE("a collective that failed makes the others fail once, and is remembered") {
+  CallerFunctions functions;
+  const auto comm = functions.Create();
+  comm->Call("shard rank");
+  functions.error = 42;
+  int32_t segments[2] = {};
+  CheckError(comm->GatherInPlace(segments, 4), Code::kComm,
+             "shard rank 1: all_gather of the communicator returned 42 for segments of 4 bytes");
+  CHECK(!comm->GatherInPlace(segments, 4).ok());
+  CHECK(comm->failed());
+  CHECK(comm->failure_is_known());
+  CHECK(functions.aborts == 1);
+  CHECK(!comm->TakeFailureToTell());
+  CheckError(comm->FailedBefore(), Code::kComm, "shard rank 1: a collective failed before");
+}
+
+TEST_CASE("without an abort a failure is to be reported to the other ranks, once") {
+  CallerFunctions functions(false);
+  const auto comm = functions.Create();
+  CHECK(!comm->TakeFailureToTell());
+  functions.error = 1;
+  CHECK(!comm->GatherNumber(0).ok());
+  CHECK(comm->failed());
+  CHECK(!comm->failure_is_known());
+  CHECK(comm->TakeFailureToTell());
+  CHECK(comm->failure_is_known());
+  CHECK(!comm->TakeFailureToTell());
+}
+
+TEST_CASE("a failure that all ranks know is not reported") {
+  const CallerFunctions functions;
+  const auto comm = functions.Create();
+  CheckError(comm->FailTogether(CommFailed("all of us")), Code::kComm, "all of us");
+  CHECK(comm->failed());
+  CHECK(comm->failure_is_known());
+  CHECK(!comm->TakeFailureToTell());
+  CHECK(functions.aborts == 0);
+}
+
+TEST_CASE("an error that the communicator met on its own ends the next collective before it begins") {
+  CallerFunctions functions;
+  const auto comm = functions.Create();
+  functions.async_error = 9;
+  int32_t segments[2] = {};
+  CheckError(comm->GatherInPlace(segments, 4), Code::kComm, "rank 1: async_error of the communicator returned 9");
+  CHECK(functions.calls == 0);
+  CHECK(comm->failed());
+}
+
+TEST_CASE("an all-to-all that failed is an error with its bytes") {
+  CallerFunctions functions;
+  const auto comm = functions.Create();
+  CHECK(comm->has_all_to_all());
+  const size_t send[] = {3, 4};
+  const size_t recv[] = {5, 6};
+  char bytes[16] = {};
+  CheckOk(comm->AllToAll(bytes, send, bytes, recv));
+  functions.error = 3;
+  CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm,
+             "all_to_all of the communicator returned 3 for 7 bytes to send and 11 to receive");
+  CHECK(functions.aborts == 1);
+  functions.error = 0;
+  functions.async_error = 8;
+  CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
+}
+
+// A device's memory, whose calls fail from the fails_at-th on.
+class FakeStaging final : public Staging {
+ public:
+  Status Memory(int64_t bytes, char** memory) override {
+    memory_.resize(static_cast<size_t>(bytes));
+    *memory = memory_.data();
+    return Count();
+  }
+  Status ToDevice(void* to, const void* from, int64_t bytes) override { return Copy(to, from, bytes); }
+  Status ToHost(void* to, const void* from, int64_t bytes) override { return Copy(to, from, bytes); }
+  void* stream() const override { return nullptr; }
+
+  int calls = 0;
+  int fails_at = 1000;
+
+ private:
+  Status Count() { return ++calls >= fails_at ? Internal("the device failed") : Status(); }
+  Status Copy(void* to, const void* from, int64_t bytes) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Count();
+  }
+  std::vector<char> memory_;
+};
+
+TEST_CASE("while a StagingScope lives, buffers go through memory of the device") {
+  const CallerFunctions functions;
+  const auto comm = functions.Create();
+  FakeStaging staging;
+  int32_t segments[2] = {0, 7};
+  {
+    const StagingScope scope(comm.get(), &staging);
+    CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+  }
+  CHECK(segments[0] == 7);
+  CHECK(segments[1] == 7);
+  CHECK(staging.calls == 3);
+  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+  CHECK(staging.calls == 3);
+}
+
+TEST_CASE("a failure of the device is a failure of the communicator, because the others would wait") {
+  for (const int fails_at : {1, 2, 3}) {
+    CallerFunctions functions;
+    const auto comm = functions.Create();
+    FakeStaging staging;
+    staging.fails_at = fails_at;
+    const StagingScope scope(comm.get(), &staging);
+    int32_t segments[2] = {};
+    CheckError(comm->GatherInPlace(segments, 4), Code::kInternal, "the device failed");
+    CHECK(comm->failed());
+    CHECK(functions.aborts == 1);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

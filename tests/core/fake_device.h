@@ -1,0 +1,176 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/backend/cpu/slot_memory.h"
+#include "core/backend/cuda/device_memory.h"
+#include "core/backend/cuda/loader.h"
+#include "core/plan/memory_layout.h"
+
+namespace shampoo {
+
+// A device that makes no steps: it records what it is asked for, and reports what a test puts into `report`. Its memory
+// is that of the host.
+class FakeDevice {
+ public:
+  struct Step {
+    std::vector<int64_t> expected_step;
+    std::vector<RootTask> tasks;
+    bool buffers_changed = false;
+    bool captured = false;
+    Code failure = Code::kOk;
+    int64_t place = 0;
+  };
+
+  // Starts anew: a process has one device.
+  static FakeDevice& Reset() {
+    static FakeDevice* const device = Load();
+    *device = FakeDevice();
+    return *device;
+  }
+
+  std::vector<Step> steps;
+  cuda::StepReport report{};
+  std::vector<cuda::RootStatus> roots;
+  std::vector<int64_t> snapshot_steps;
+  bool captures = false;
+  // The next step is rejected for these reasons. Other steps are reported as made, and counted in the arena.
+  struct Rejection {
+    cuda::Refusal refusal;
+    double value = 0;
+    cuda::RankDifference difference = cuda::RankDifference::kNone;
+  };
+  std::optional<Rejection> rejection;
+  std::string fails;  // the text with which the next step fails
+  int64_t last_ticket = 0;
+
+ private:
+  static FakeDevice& Of(cuda::Engine* engine) { return *reinterpret_cast<FakeDevice*>(engine); }
+  static cuda::Result Ok() { return {Code::kOk, nullptr}; }
+  static cuda::Result Copy(void* to, const void* from, int64_t bytes) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return Ok();
+  }
+
+  static FakeDevice* Load() {
+    static FakeDevice device;
+    static cuda::Table table = MakeTable();
+    void* const library = dlopen(SHAMPOO_FAKE_PLUGIN, RTLD_NOW);
+    REQUIRE_MESSAGE(library != nullptr, dlerror());
+    reinterpret_cast<void (*)(const cuda::Table*)>(dlsym(library, "SetFakeTable"))(&table);
+    REQUIRE(cuda::LoadPlugin(SHAMPOO_FAKE_PLUGIN).ok());
+    the_device = &device;
+    return &device;
+  }
+
+  static cuda::Table MakeTable() {
+    cuda::Table table{};
+    table.interface_number = cuda::kInterface;
+    table.block_bytes = sizeof(Block);
+    table.numbers_bytes = sizeof(cuda::GroupNumbers);
+    table.args_bytes = sizeof(cuda::StepArgs);
+    table.report_bytes = sizeof(cuda::StepReport);
+    table.describe = [](cuda::Description* out) {
+      *out = {};
+      out->device_count = 1;
+      out->driver_version = out->runtime_version = 13000;
+    };
+    table.create = [](const cuda::EngineDesc* desc, cuda::Engine** out) {
+      the_device->arena_.assign(static_cast<size_t>(desc->plan.state_bytes + kArenaAlignment), 0);
+      the_device->groups_ = static_cast<size_t>(desc->plan.group_count);
+      the_device->blocks_ = static_cast<size_t>(desc->plan.block_count);
+      the_device->world_ = desc->plan.replica_world;
+      the_device->snapshot_steps.resize(the_device->blocks_);
+      the_device->roots.resize(the_device->blocks_ * kMaxDims);
+      *out = reinterpret_cast<cuda::Engine*>(the_device);
+      return Ok();
+    };
+    table.destroy = [](cuda::Engine*) {};
+    table.state = [](cuda::Engine* engine) -> void* {
+      char* const start = Of(engine).arena_.data();
+      const auto past = reinterpret_cast<uintptr_t>(start) % kArenaAlignment;
+      return start + (past == 0 ? 0 : kArenaAlignment - static_cast<int64_t>(past));
+    };
+    table.initialize = [](cuda::Engine*, void*, int64_t, void*) { return Ok(); };
+    table.step = [](cuda::Engine* engine, const cuda::StepArgs* args, int64_t* ticket) {
+      return Of(engine).Enqueue(*args, ticket);
+    };
+    table.is_capturing = [](cuda::Engine* engine, void*, int32_t* captured) {
+      *captured = Of(engine).captures ? 1 : 0;
+      return Ok();
+    };
+    table.take = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
+      *out = Of(engine).report;
+      return Ok();
+    };
+    table.roots = [](cuda::Engine* engine) -> const cuda::RootStatus* { return Of(engine).roots.data(); };
+    table.snapshot_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).snapshot_steps.data(); };
+    table.read_snapshot_steps = [](cuda::Engine*, const void*, void*) { return Ok(); };
+    table.download = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
+      return Copy(to, from, bytes);
+    };
+    table.upload = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
+      return Copy(to, from, bytes);
+    };
+    table.staging = [](cuda::Engine* engine, int64_t bytes, void** out) {
+      std::vector<char>& staging = Of(engine).staging_;
+      if (static_cast<int64_t>(staging.size()) < bytes) staging.resize(static_cast<size_t>(bytes));
+      *out = staging.data();
+      return Ok();
+    };
+    return table;
+  }
+
+  cuda::Result Enqueue(const cuda::StepArgs& args, int64_t* ticket) {
+    if (!fails.empty()) return {Code::kDevice, fails.c_str()};
+    Step& step = steps.emplace_back();
+    step.expected_step.assign(args.expected_step, args.expected_step + groups_);
+    step.tasks.assign(args.tasks, args.tasks + blocks_);
+    step.buffers_changed = args.buffers_changed != 0;
+    step.captured = args.captured != 0;
+    step.failure = args.failure;
+    step.place = args.place;
+    if (args.gather.gather != nullptr) {
+      exchange_.resize(kExchangeBytes * static_cast<size_t>(world_));
+      if (args.gather.gather(args.gather.user, exchange_.data(), kExchangeBytes, args.stream) != 0) {
+        return {Code::kComm, "the collective of the step failed"};
+      }
+    }
+    *ticket = ++last_ticket;
+    if (args.captured != 0) return Ok();
+    if (rejection) {
+      ++report.refusals;
+      report.refused_ticket = last_ticket;
+      report.refusal = rejection->refusal;
+      report.value = rejection->value;
+      report.difference = rejection->difference;
+      report.rank = 1;
+      rejection.reset();
+      return Ok();
+    }
+    ++report.steps;
+    for (size_t g = 0; g < groups_; ++g) {
+      if (args.expected_step[g] != 0) static_cast<int64_t*>(args.state_out)[g] = args.expected_step[g];
+    }
+    return Ok();
+  }
+
+  static constexpr size_t kExchangeBytes = 64;
+  static inline FakeDevice* the_device = nullptr;
+  std::vector<char> arena_;
+  std::vector<char> staging_;
+  std::vector<char> exchange_;
+  int32_t world_ = 1;
+  size_t groups_ = 0;
+  size_t blocks_ = 0;
+};
+
+}  // namespace shampoo

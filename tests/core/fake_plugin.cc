@@ -1,0 +1,19 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUDA plugin without functions of its own: it hands out the table that a test gives it.
+#include "core/backend/cuda/interface.h"
+
+namespace {
+
+const shampoo::cuda::Table* table_of_test = nullptr;
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void SetFakeTable(const shampoo::cuda::Table* table) {
+  table_of_test = table;
+}
+
+extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* shampoo_cuda_plugin() {
+  return table_of_test;
+}

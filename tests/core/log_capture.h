@@ -1,0 +1,30 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+
+namespace shampoo {
+
+// Collects the log messages of the process while it lives.
+class LogCapture {
+ public:
+  explicit LogCapture(LogLevel max_level = LogLevel::kWarning) { SetLog(&Append, this, max_level); }
+  ~LogCapture() { SetLog(nullptr, nullptr, LogLevel::kError); }
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+
+  const std::vector<std::string>& messages() const { return messages_; }
+
+ private:
+  static void Append(void* self, int /*level*/, const char* message) {
+    static_cast<LogCapture*>(self)->messages_.emplace_back(message);
+  }
+
+  std::vector<std::string> messages_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,21 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/base/status.h"
+
+namespace shampoo {
+
+// Checks that a call failed with this code and that its text contains `says`.
+inline void CheckError(const Status& status, Code code, const std::string& says) {
+  CHECK_MESSAGE(status.code() == code, CodeName(status.code()), ": ", status.message());
+  CHECK_MESSAGE(status.message().find(says) != std::string::npos, "expected \"", says, "\" in: ", status.message());
+}
+
+inline void CheckOk(const Status& status) { CHECK_MESSAGE(status.ok(), status.message()); }
+
+}  // namespace shampoo

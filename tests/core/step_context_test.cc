@@ -1,0 +1,224 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/step_context.h"
+
+#include "core/plan/cost.h"
+#include "core/step/host_step.h"
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+
+namespace shampoo {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Parameters of plain gradient descent, with the context of their steps.
+struct Descent : StepFixture {
+  explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const Keys& keys = {}, Placement placement = {})
+      : StepFixture(kPlainDescent + keys, shapes, placement),
+        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {}
+  explicit Descent(const Setup& setup)
+      : StepFixture(setup), context(inputs(), backend().get(), TargetsInBuffers(inputs())) {}
+
+  Status List() {
+    context.TakeOwnGradients();
+    return context.List();
+  }
+  void Step() {
+    CheckOk(List());
+    context.Begin();
+    context.Compute(context.items());
+    context.Finish(true);
+  }
+
+  StepContext context;
+};
+
+TEST_CASE("the parameters with a gradient take part, and their groups are active") {
+  StepFixture::Setup setup{.keys = kPlainDescent,
+                           .params = StepFixture::Describe({{2, 2}, {2, 2}, {2, 2}}),
+                           .more_groups = {kPlainDescent},
+                           .placement = {}};
+  setup.params[2].group = 1;
+  Descent descent(setup);
+  descent.Bind(1, nullptr);
+  descent.Bind(2, nullptr);
+  CheckOk(descent.List());
+  const std::vector<Param>& params = descent.plan().params;
+  CHECK(descent.context.TakesPart(params[0]));
+  CHECK(!descent.context.TakesPart(params[1]));
+  CHECK(descent.context.group(0).active);
+  CHECK(!descent.context.group(1).active);
+  CHECK(descent.context.items().size() == 1);
+
+  descent.context.Activate(1, 5);
+  CHECK(descent.context.group(1).active);
+  CHECK(descent.context.group(1).program.t == 5);
+}
+
+TEST_CASE("large blocks come first, and small ones in the order of the plan") {
+  Descent descent({{2, 2}, {100, 90}, {3, 3}, {200, 190}});
+  REQUIRE(StepCost(descent.plan().blocks[1]) > kCostOfSmallBlock);
+  CheckOk(descent.List());
+  std::vector<int64_t> blocks;
+  for (const StepItem& item : descent.context.items()) blocks.push_back(descent.context.BlockOf(item));
+  CHECK(blocks == std::vector<int64_t>{3, 1, 0, 2});
+  CHECK(descent.context.ItemOf(1).block == &descent.plan().blocks[1]);
+}
+
+TEST_CASE("an impossible step counter is an error") {
+  for (const int64_t counter : {int64_t{-1}, kStepLimit, INT64_MAX}) {
+    Descent descent({{2, 2}});
+    CheckOk(descent.state().WriteSteps(0, counter));
+    CheckError(descent.List(), Code::kState, Cat("the state \"group.0/step\" is ", counter));
+  }
+}
+
+TEST_CASE("a step moves the parameters and counts itself") {
+  Descent descent({{2, 2}});
+  descent.Step();
+  CHECK(descent.params[0] == Floats(4, 0.5F));
+  CHECK(descent.steps() == 1);
+  CHECK(descent.history().counts().steps == 1);
+  CHECK(!descent.state().is_initial());
+  descent.Step();
+  CHECK(descent.params[0] == Floats(4, 0.0F));
+  CHECK(descent.steps() == 2);
+}
+
+TEST_CASE("a step uses the scalars that are bound, and keeps their values in force") {
+  Descent descent({{2, 2}});
+  float lr = 0.25F;
+  float scale = 2;
+  HyperParameters& hyper_parameters = descent.state().hyper_parameters();
+  CheckOk(hyper_parameters.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
+  CheckOk(hyper_parameters.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF32), &scale));
+  descent.Step();
+  CHECK(descent.params[0] == Floats(4, 0.5F));
+  CHECK(hyper_parameters.settings(0).lr == 0.25);
+}
+
+TEST_CASE("a parameter that takes no part is passed through, and its group keeps its counter") {
+  StepFixture::Setup setup{.keys = kPlainDescent,
+                           .params = StepFixture::Describe({{2, 2}, {2, 2}}),
+                           .more_groups = {kPlainDescent},
+                           .placement = {}};
+  setup.params[1].group = 1;
+  Descent descent(setup);
+  Floats out(4, 9.0F);
+  descent.Bind(1, nullptr, out.data());
+  CheckOk(descent.state().WriteSteps(1, 6));
+  descent.Step();
+  CHECK(out == Floats(4, 1.0F));
+  CHECK(descent.params[0] == Floats(4, 0.5F));
+  CHECK(descent.steps(0) == 1);
+  CHECK(descent.steps(1) == 6);
+}
+
+TEST_CASE("an excluded block is passed through and counted, and its state stays") {
+  Descent descent({{2, 2}, {2, 2}}, {{"momentum", "0.5"}});
+  Floats out(4, 9.0F);
+  descent.Bind(0, descent.gradients[0].data(), out.data());
+  CheckOk(descent.List());
+  descent.context.Exclude(descent.context.ItemOf(0));
+  descent.context.Begin();
+  CHECK(descent.context.items().size() == 1);
+  descent.context.Compute(descent.context.items());
+  descent.context.Finish(true);
+  CHECK(out == Floats(4, 1.0F));
+  CHECK(descent.params[1] == Floats(4, 0.5F));
+  CHECK(descent.StateOf("p0/0/momentum")[0] == 0);
+  CHECK(descent.StateOf("p1/0/momentum")[0] == 1);
+  CHECK(descent.history().counts().nonfinite_blocks == 1);
+  CHECK(descent.history().counts().steps == 1);
+  CHECK(descent.steps() == 1);
+
+  descent.context.ClearExcluded();
+  descent.Step();
+  CHECK(out == Floats(4, 0.5F));
+}
+
+TEST_CASE("an excluded block that other ranks see stays among the items and reports a skipped update") {
+  Descent descent({{2, 2}, {2, 2}});
+  CheckOk(descent.List());
+  descent.context.Exclude(descent.context.ItemOf(1));
+  descent.context.BeginWithExcluded();
+  CHECK(descent.context.items().size() == 2);
+  CHECK(!descent.context.ItemOf(0).skip_update);
+  CHECK(descent.context.ItemOf(1).skip_update);
+  descent.context.Compute(descent.context.items());
+  descent.context.Finish(true);
+  CHECK(descent.params[1] == Floats(4, 1.0F));
+  CHECK(descent.context.update_skipped()[0] == 0);
+  CHECK(descent.context.update_skipped()[1] == 1);
+  CHECK(descent.history().counts().nonfinite_blocks == 1);
+}
+
+TEST_CASE("a skipped step copies the state, passes all parameters through, and counts no step") {
+  Descent descent({{2, 2}});
+  CallerArena out(descent.plan().state_bytes());
+  const char* const in = descent.state().in();
+  CheckOk(descent.state().WriteSteps(0, 3));
+  CheckOk(descent.state().Bind(in, out.data()));
+  Floats written(4, 9.0F);
+  descent.Bind(0, descent.gradients[0].data(), written.data());
+  CheckOk(descent.List());
+  descent.context.Exclude(descent.context.ItemOf(0));
+  descent.context.FinishSkipped();
+  CHECK(std::memcmp(in, out.data(), static_cast<size_t>(descent.plan().state_bytes())) == 0);
+  CHECK(descent.steps() == 3);
+  CHECK(written == Floats(4, 1.0F));
+  CHECK(descent.history().counts().skipped_steps == 1);
+  CHECK(descent.history().counts().steps == 0);
+  CHECK(descent.history().counts().nonfinite_blocks == 1);
+}
+
+TEST_CASE("a block whose update does not fit its parameter stays, and the next step returns an error") {
+  for (const char* const choice : {"error", "skip_block"}) {
+    Descent descent({{2, 2}, {2, 2}}, {{"lr", "1e30"}, {"on_nonfinite", choice}});
+    descent.gradients[0][0] = 1e10F;
+    const LogCapture log;
+    descent.Step();
+    CHECK(descent.params[0] == Floats(4, 1.0F));
+    CHECK(descent.params[1] == Floats(4, -1e30F));
+    CHECK(descent.context.update_skipped()[0] == 1);
+    CHECK(descent.context.update_skipped()[1] == 0);
+    CHECK(descent.history().counts().nonfinite_blocks == 1);
+    CHECK(log.messages().size() == 1);
+    const Status raised = descent.history().RaiseSkippedUpdate(descent.state().hyper_parameters());
+    CHECK(raised.ok() == (std::string(choice) == "skip_block"));
+  }
+}
+
+TEST_CASE("the items of a bucket are those of its blocks, all or this rank's alone") {
+  Placement second;
+  second.replica_rank = 1;
+  second.replica_world = 2;
+  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, second);
+  REQUIRE(descent.plan().bucket_count == 2);
+  CheckOk(descent.List());
+  for (int64_t bucket = 0; bucket < 2; ++bucket) {
+    for (const bool only_owned : {false, true}) {
+      const auto items = descent.context.ItemsOfBucket(bucket, only_owned);
+      CHECK(items.size() == (only_owned ? 1 : 2));
+      for (const StepItem& item : items) {
+        CHECK(item.block->bucket == bucket);
+        CHECK((!only_owned || descent.plan().Owns(*item.block)));
+      }
+    }
+  }
+}
+
+TEST_CASE("roots that a step refreshed are recorded once") {
+  Descent descent({{2, 3}}, {{"refresh_growth", "0.1"}, {"precondition_frequency", "2"}});
+  double computed = -1;
+  for (const double expected : {2.0, 4.0}) {
+    descent.Step();
+    descent.context.RecordRoots();
+    CHECK(descent.history().Stat("root_computed", &computed));
+    CHECK(computed == expected);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

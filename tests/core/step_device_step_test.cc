@@ -1,0 +1,287 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host does for steps on a device, with a device that only records what it is asked for.
+#include "core/step/device_roots.h"
+#include "core/step/device_step.h"
+#include "tests/core/comm_test_util.h"
+#include "tests/core/fake_device.h"
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+using cuda::Refusal;
+
+// An optimizer with one matrix on a fake device.
+struct OnDevice {
+  using Keys = StepFixture::Keys;
+  explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr) : device(FakeDevice::Reset()) {
+    Placement placement;
+    placement.device = DeviceType::kCuda;
+    placement.threads = 1;
+    if (comm != nullptr) placement.replica_world = comm->world();
+    std::unique_ptr<Plan> made;
+    StepFixture::Ok(
+        Plan::Create(StepFixture::MakeConfig(Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys),
+                     placement, CpuWorkspaceBytes, &made));
+    int index = 0;
+    for (const ParamDesc& desc : StepFixture::Describe({{2, 3}})) StepFixture::Ok(made->AddParam(desc, &index));
+    StepFixture::Ok(made->Finish());
+    plan = made->data();
+    std::unique_ptr<cuda::DeviceEngine> created;
+    StepFixture::Ok(cuda::DeviceEngine::Create(plan, {}, &created));
+    engine = std::move(created);
+    auto owned = std::make_unique<cuda::DeviceMemory>(*plan, engine, nullptr, nullptr);
+    memory = owned.get();
+    state = std::make_unique<OptimizerState>(*plan, std::move(owned), sizeof(double));
+    buffers = std::make_unique<BoundBuffers>(*plan);
+    history = std::make_unique<StepHistory>(*plan);
+    const Buffers bound{param, gradient, param, nullptr};
+    StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
+    std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
+    if (comm != nullptr) {
+      const int32_t number = comm->TakeNumber();
+      StepFixture::Ok(SeveralDevices::Create(inputs(), std::move(comm), number, engine, memory, &replicas));
+    }
+    step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(replicas));
+    state->Observe(step.get());
+    StepFixture::Ok(state->Initialize());
+  }
+
+  StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
+  Status Step() { return step->Step({}, nullptr); }
+  void RejectNextGradient() {
+    device.rejection = {Refusal::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
+  }
+
+  FakeDevice& device;
+  std::shared_ptr<const PlanData> plan;
+  std::shared_ptr<const cuda::DeviceEngine> engine;
+  cuda::DeviceMemory* memory;
+  std::unique_ptr<OptimizerState> state;
+  std::unique_ptr<BoundBuffers> buffers;
+  std::unique_ptr<StepHistory> history;
+  std::unique_ptr<DeviceStep> step;
+  float param[6] = {}, gradient[6] = {};
+};
+
+using Numbers = std::vector<int64_t>;
+
+TEST_CASE("steps on a device are enqueued with their numbers and the tasks that are due") {
+  OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
+  for (int64_t number = 1; number <= 4; ++number) {
+    CheckOk(one.Step());
+    const FakeDevice::Step& step = one.device.steps.back();
+    CHECK(step.expected_step == Numbers{number});
+    CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
+    CHECK(step.buffers_changed == (number == 1));
+  }
+  CHECK(one.history->counts().steps == 3);  // the last one is under way
+  CheckOk(one.state->FinishSteps(nullptr));
+  CHECK(one.history->counts().steps == 4);
+  one.step->OnBindBuffers();
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().buffers_changed);
+}
+
+TEST_CASE("counters that were written outside of steps are read before the next one") {
+  OnDevice one;
+  CheckOk(one.Step());
+  CheckOk(one.state->FinishSteps(nullptr));
+  CheckOk(one.state->WriteSteps(0, 41));
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().expected_step == Numbers{42});
+  CallerArena other(one.plan->state_bytes());
+  reinterpret_cast<int64_t*>(other.data())[0] = 6;
+  CheckOk(one.state->Bind(other.data(), other.data()));
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().expected_step == Numbers{7});
+}
+
+TEST_CASE("the error of a rejected step is returned by the next call, or with status_lag 0 by its own") {
+  for (const char* const lag : {"0", "1"}) {
+    OnDevice one(OnDevice::Keys{{"status_lag", lag}});
+    one.RejectNextGradient();
+    Status status = one.Step();
+    if (std::string(lag) == "1") {
+      CheckOk(status);
+      status = one.Step();
+      CheckError(status, Code::kNumeric, "the step before this one was refused, and this one has changed nothing");
+      CHECK(one.device.steps.size() == 1);
+    }
+    CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has an infinity");
+    CheckOk(one.Step());
+    CHECK(one.device.steps.back().expected_step == Numbers{1});  // the rejected one was not made
+  }
+}
+
+TEST_CASE("a report returns the error of a rejected step with the number of its call, once") {
+  OnDevice one;
+  CheckOk(one.Step());
+  one.RejectNextGradient();
+  CheckOk(one.Step());
+  int64_t failed_call = -1;
+  CheckError(one.step->ReportSteps(true, &failed_call), Code::kNumeric, "a step was refused: the gradient");
+  CHECK(failed_call == 2);
+  CheckOk(one.step->ReportSteps(true, &failed_call));
+  CHECK(failed_call == 0);
+}
+
+TEST_CASE("a state that is replaced discards the error of a rejected step") {
+  OnDevice one;
+  one.RejectNextGradient();
+  CheckOk(one.Step());
+  CheckOk(one.state->FinishSteps(nullptr));
+  one.state->MarkReplaced();
+  CheckOk(one.Step());
+}
+
+TEST_CASE("a step that cannot be made is not enqueued") {
+  OnDevice one;
+  CheckError(one.step->Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
+  one.state->MarkLost("the load failed");
+  CheckError(one.Step(), Code::kState, "the load failed");
+  one.state->MarkReplaced();
+  CheckOk(one.state->WriteSteps(0, -2));
+  CheckError(one.Step(), Code::kState, "the state \"group.0/step\" is -2");
+  CHECK(one.device.steps.empty());
+  CheckOk(one.state->WriteSteps(0, 3));
+  one.device.fails = "no memory on the device";
+  CheckError(one.Step(), Code::kDevice, "no memory on the device");
+  one.device.fails.clear();
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().expected_step == Numbers{4});
+}
+
+TEST_CASE("a step is captured unless roots are due, or its number is not known") {
+  OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
+  CheckOk(one.Step());
+  one.device.captures = true;
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().captured);
+  CHECK(one.device.steps.back().expected_step == Numbers{2});
+  one.device.captures = false;
+  reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
+  CheckOk(one.Step());
+  CHECK(one.device.steps.back().expected_step == Numbers{8});
+  one.device.captures = true;
+  CheckError(one.Step(), Code::kState, "at step 9 of group 0 inverse roots are due");
+  CheckOk(one.state->FinishSteps(nullptr));
+  CheckOk(one.state->WriteSteps(0, 0));
+  CheckError(one.Step(), Code::kState, "the number of steps in state_in is not known");
+}
+
+TEST_CASE("a block that a device skipped is counted, and its error deferred") {
+  OnDevice one;
+  const LogCapture log;
+  CheckOk(one.Step());
+  one.device.report.nonfinite_blocks = one.device.report.standing_blocks = 1;
+  CheckError(one.Step(), Code::kNumeric, "the direction of block p0/0 was not finite");
+  CHECK(one.history->counts().nonfinite_blocks == 1);
+  CHECK(log.messages().size() == 1);
+  CheckOk(one.Step());
+}
+
+TEST_CASE("a root that the device could not compute is computed by the host") {
+  OnDevice one(OnDevice::Keys{{"precondition_frequency", "1"},
+                              {"use_bias_correction", "false"},
+                              {"root_relative_epsilon", "0"},
+                              {"epsilon", "1e-30"}});
+  const Block& block = one.plan->blocks[0];
+  float* const factor = reinterpret_cast<float*>(one.state->out() + block.factor[0].offset);
+  factor[0] = 4;
+  factor[3] = 16;
+  one.device.roots[0].ticket = 1;
+  one.device.roots[0].failure = RootFailure::kNotConverged;
+  const LogCapture log;
+  CheckOk(one.Step());
+  CheckOk(one.state->FinishSteps(nullptr));
+  const auto* const inverse = reinterpret_cast<const float*>(one.state->out() + block.inverse[0].offset);
+  CHECK(inverse[0] == doctest::Approx(0.5));
+  CHECK(inverse[3] == doctest::Approx(0.25));
+  const RootReport* const reports = one.history->roots().ReportsOf(0);
+  CHECK(reports[0].outcome.ok());
+  CHECK(reports[0].outcome.rung != Rung::kAsked);
+  CHECK(log.messages().size() == 1);
+}
+
+TEST_CASE("memory of a device is copied, and not read while its stream is captured") {
+  OnDevice one;
+  std::vector<char> copy;
+  char* mapped = nullptr;
+  one.state->out()[3] = 42;
+  CheckOk(one.memory->Map(one.state->out(), 8, &copy, &mapped));
+  CHECK(mapped == copy.data());
+  CHECK(copy[3] == 42);
+  CHECK(one.memory->allocated_arena());
+  int stream = 0;
+  one.memory->UseStream(&stream);
+  CHECK(one.memory->stream() == &stream);
+  CheckOk(one.memory->CheckStream(&stream));
+  CheckOk(one.memory->CheckBuffer(DeviceType::kCuda));
+  CheckError(one.memory->CheckBuffer(static_cast<DeviceType>(7)), Code::kUnsupported, "device type of the buffer is 7");
+  CheckOk(one.memory->CheckReadable("the state"));
+  one.device.captures = true;
+  CheckError(one.memory->CheckReadable("the state"), Code::kState, "the state is read in the order of the stream");
+  CHECK(one.memory->MakeStaging(&stream)->stream() == &stream);
+}
+
+// A rank of two on a fake device.
+struct DeviceReplica {
+  DeviceReplica() : one({}, comm.shared()) {}
+  // Rejects the next step for a difference between ranks.
+  Status RejectFor(cuda::RankDifference difference) {
+    one.device.rejection = {Refusal::kOtherRank, 0, difference};
+    CheckOk(one.Step());
+    int64_t failed_call = 0;
+    return one.step->ReportSteps(true, &failed_call);
+  }
+
+  MirrorComm comm;
+  OnDevice one;
+};
+
+TEST_CASE("a rank that cannot make a step on a device enqueues its failure for the others") {
+  DeviceReplica rank;
+  CheckOk(rank.one.step->Step(Invalid("a caller's mistake"), nullptr));
+  REQUIRE(rank.one.device.steps.size() == 1);
+  CHECK(rank.one.device.steps[0].failure == Code::kInvalid);
+  CHECK(rank.one.device.steps[0].expected_step == Numbers{0});
+}
+
+TEST_CASE("what differs between ranks on devices is an error that names a rank") {
+  struct Case {
+    cuda::RankDifference difference;
+    Code code;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{cuda::RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
+        Case{cuda::RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
+        Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has another learning rate"},
+        Case{cuda::RankDifference::kInputs, Code::kNumeric, "rank 1 finds other blocks than rank 0"},
+        Case{cuda::RankDifference::kFailed, Code::kComm, "that it refused a step, and then no reason"}}) {
+    DeviceReplica rank;
+    rank.comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1 && one.difference == cuda::RankDifference::kStep) Put(segment, 0, int64_t{7});
+    };
+    CheckError(rank.RejectFor(one.difference), one.code, one.says);
+  }
+}
+
+TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {
+  DeviceReplica rank;
+  CheckOk(rank.one.Step());
+  CHECK(rank.comm.calls == 1);
+  rank.comm.error = 5;
+  CheckError(rank.one.Step(), Code::kComm, "rank 0: all_gather of the communicator returned 5");
+  CheckError(rank.one.Step(), Code::kComm, "a collective failed before");
+  int64_t failed_call = 0;
+  CheckError(rank.one.step->ReportSteps(true, &failed_call), Code::kComm, "a collective failed before");
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,199 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host knows of steps on a device: counters, roots under way, and the errors of rejected steps.
+#include <cmath>
+#include <limits>
+
+#include "core/step/device_errors.h"
+#include "core/step/device_roots.h"
+#include "core/step/device_step.h"
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+using cuda::Refusal;
+
+StepFixture::Keys AsyncKeys() {
+  return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
+}
+
+TEST_CASE("counters are known of one arena until something else may have written them") {
+  const StepFixture fixture({}, {{2, 3}});
+  DeviceCounters counters(fixture.plan());
+  const char arena[2] = {};
+  CHECK(!counters.Know(arena));
+  counters.steps[0] = 7;
+  counters.SetInitial(arena);
+  CHECK(counters.steps[0] == 0);
+  CHECK(counters.Know(arena));
+  CHECK(!counters.Know(arena + 1));
+  counters.Forget();
+  CHECK(!counters.Know(arena));
+  counters.SetKnown(arena);
+  CHECK(counters.Know(arena));
+  counters.MarkReplayed();
+  CHECK(!counters.Know(arena));
+  CHECK(counters.KnowUnlessReplayed(arena));
+  counters.MarkUnseenWrite();
+  CHECK(counters.has_unseen_write());
+  CHECK(!counters.KnowUnlessReplayed(arena));
+}
+
+TEST_CASE("counters include snapshots if a block of this rank has them") {
+  CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_snapshots());
+  const StepFixture async(AsyncKeys(), {{2, 3}});
+  DeviceCounters counters(async.plan());
+  CHECK(counters.has_snapshots());
+  counters.snapshot_steps[0] = 5;
+  counters.SetInitial(nullptr);
+  CHECK(counters.snapshot_steps[0] == 0);
+  Placement second;
+  second.replica_rank = 1;
+  second.replica_world = 2;
+  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, second).plan()).has_snapshots());
+}
+
+TEST_CASE("roots under way are those of the snapshot from which they were started") {
+  AsyncRoots roots(2);
+  const char arena[2] = {};
+  CHECK(!roots.Have(0, 3));
+  roots.SetArena(arena);
+  roots.SetStarted(0, 3);
+  CHECK(roots.Have(0, 3));
+  CHECK(!roots.Have(0, 4));
+  CHECK(!roots.Have(1, 3));
+  roots.ForgetUnlessOf(arena);
+  CHECK(roots.Have(0, 3));
+  roots.ForgetUnlessOf(arena + 1);
+  CHECK(!roots.Have(0, 3));
+  roots.SetStarted(1, 5);
+  roots.Forget();
+  CHECK(!roots.Have(1, 5));
+  roots.SetStarted(1, 5);
+  roots.DisableAfterCapture();
+  CHECK(!roots.Have(1, 5));
+}
+
+// A report of a step that was rejected at block 0.
+cuda::StepReport ReportOf(Refusal refusal, double value) {
+  cuda::StepReport report{};
+  report.refusal = refusal;
+  report.value = value;
+  report.element = 4;
+  report.dim = 1;
+  report.refused_ticket = 8;
+  report.block = -1;
+  return report;
+}
+
+TEST_CASE("each reason for which a device rejects a step is an error of its own") {
+  StepFixture fixture({{"use_merge_dims", "false"}, {"grafting", "rmsprop"}}, {{2, 3}});
+  const double infinity = std::numeric_limits<double>::infinity();
+  struct Case {
+    Refusal refusal;
+    double value;
+    Code code;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{Refusal::kGradientNotFinite, infinity, Code::kNumeric,
+             "the gradient of parameter \"p0\" has an infinity at element 4 (block p0/0)"},
+        Case{Refusal::kParamNotFinite, std::nan(""), Code::kNumeric, "parameter \"p0\" has NaN at element 4"},
+        Case{Refusal::kElementTooLarge, 1e39, Code::kNumeric, "is too large: it would overflow f32"},
+        Case{Refusal::kMomentTooLarge, 1e30, Code::kNumeric, "is too large: the grafting state would overflow f32"},
+        Case{Refusal::kFactorTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
+        Case{Refusal::kFactorNotFinite, infinity, Code::kNumeric, "the factor matrix p0/0/factor.1 has an infinity"},
+        Case{Refusal::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},
+        Case{Refusal::kLearningRate, -1, Code::kInvalid, "the scalar bound to group 0: key lr: the value -1"},
+        Case{Refusal::kGradientScale, infinity, Code::kInvalid, "the scalar bound to group 0: key gradient_scale"},
+        Case{Refusal::kNone, 0, Code::kInternal, "for the reason 0"},
+        Case{Refusal::kStale, 0, Code::kInternal, "has refused a step for the reason"},
+        Case{Refusal::kOtherRank, 0, Code::kInternal, "has refused a step for the reason"}}) {
+    cuda::StepReport report = ReportOf(one.refusal, one.value);
+    report.block = 0;
+    const int64_t expected[] = {1};
+    CheckError(DeviceError(fixture.inputs(), report, expected, 8), one.code, one.says);
+  }
+}
+
+TEST_CASE("a step that met another state than it was prepared for names the state, or the replay") {
+  StepFixture fixture(AsyncKeys(), {{2, 3}});
+  const int64_t expected[] = {5};
+  cuda::StepReport report = ReportOf(Refusal::kSchedule, 9);
+  CheckError(DeviceError(fixture.inputs(), report, expected, 8), Code::kState,
+             "the state \"group.0/step\" is 9, and the step before it left 4");
+  CheckError(DeviceError(fixture.inputs(), report, expected, 7), Code::kState,
+             "a captured step was replayed as step 10 of group 0");
+  report.block = 0;
+  CheckError(DeviceError(fixture.inputs(), report, expected, 8), Code::kState,
+             "the state \"p0/0/snapshot_step\" is not");
+}
+
+TEST_CASE("a step that cannot be captured names its step, and why") {
+  StepFixture fixture(AsyncKeys(), {{2, 3}});
+  const Settings& settings = fixture.state().hyper_parameters().settings(0);
+  const Block& block = fixture.plan().blocks[0];
+  CheckError(RejectCapture(fixture.inputs(), block, MakeSchedule(settings, 4), 4), Code::kState,
+             "at step 4 of group 0 inverse roots are due (precondition_frequency 4, root_async 2)");
+  CheckError(RejectCapture(fixture.inputs(), block, MakeSchedule(settings, 6), 6), Code::kState,
+             "inverse roots are taken over");
+}
+
+TEST_CASE("what a device skipped between two reports is logged, and the last block whose update was skipped returned") {
+  StepFixture fixture({}, {{2, 3}, {2, 3}});
+  cuda::StepReport before{};
+  cuda::StepReport now{};
+  const LogCapture log;
+  CHECK(LogSkipped(fixture.inputs(), before, now) == -1);
+  CHECK(log.messages().empty());
+
+  now.nonfinite_blocks = 2;
+  now.skipped_block = 1;
+  CHECK(LogSkipped(fixture.inputs(), before, now) == -1);
+  REQUIRE(log.messages().size() == 1);
+  CHECK(log.messages()[0] ==
+        "a block is skipped: the gradient of block p1/0 (the last of 2) is not finite, or too large");
+
+  before = now;
+  now.nonfinite_blocks = 4;
+  now.standing_blocks = 1;
+  now.standing_block = 0;
+  now.skipped_steps = 1;
+  CHECK(LogSkipped(fixture.inputs(), before, now) == 0);
+  REQUIRE(log.messages().size() == 3);
+  CHECK(log.messages()[1].find("a step is skipped: the gradient of block p1/0 is not finite") == 0);
+  CHECK(log.messages()[2].find("the direction of block p0/0 is not finite") == 0);
+}
+
+TEST_CASE("a device's report of a root is taken over") {
+  cuda::RootStatus status{};
+  status.kind = RootKind::kNewton;
+  status.failure = RootFailure::kNotConverged;
+  status.iterations = 12;
+  status.converged = -1;
+  status.solver_info = 3;
+  status.diagonal_input = 1;
+  const RootOutcome outcome = OutcomeOfDevice(status);
+  CHECK(outcome.kind == RootKind::kNewton);
+  CHECK(outcome.failure == RootFailure::kNotConverged);
+  CHECK(outcome.iterations == 12);
+  CHECK(outcome.converged == -1);
+  CHECK(outcome.solver_info == 3);
+  CHECK(outcome.diagonal_input);
+  CHECK(outcome.rung == Rung::kAsked);
+}
+
+TEST_CASE("a device without other copies makes steps alone") {
+  SingleDevice single;
+  CheckOk(single.PriorFailure());
+  CheckOk(single.TakeFailure());
+  CHECK(!single.AreSeveral());
+  CheckError(single.ErrorOf({}, Numeric("its own"), 0), Code::kNumeric, "its own");
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,273 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "core/step/gradient_checker.h"
+#include "core/step/host_step.h"
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+
+namespace shampoo {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
+struct Checked : StepFixture {
+  explicit Checked(const Keys& keys = {}, bool defers_state_errors = false)
+      : StepFixture(Keys{{"max_preconditioner_dim", "4"},
+                         {"use_merge_dims", "false"},
+                         {"beta1", "0"},
+                         {"beta2", "1"},
+                         {"grafting", "none"},
+                         {"precondition_frequency", "1"}} +
+                        keys,
+                    {{2, 8}, {2, 4}}),
+        context(inputs(), backend().get(), TargetsInBuffers(inputs())),
+        checker(inputs(), backend().get(), defers_state_errors) {
+    gradients[0].assign(16, 1.0F);
+  }
+
+  Status List() {
+    context.TakeOwnGradients();
+    return context.List();
+  }
+  Status CheckGradients() {
+    CheckOk(List());
+    result = {};
+    return checker.CheckGradients(&context, &result);
+  }
+  // The numbers of the excluded blocks.
+  std::vector<int64_t> Excluded() {
+    std::vector<int64_t> blocks;
+    for (const StepItem& item : context.excluded()) blocks.push_back(context.BlockOf(item));
+    return blocks;
+  }
+
+  StepContext context;
+  GradientChecker checker;
+  CheckResult result;
+};
+
+using BlockNumbers = std::vector<int64_t>;
+
+TEST_CASE("ordinary gradients pass, and nothing is excluded") {
+  Checked checked;
+  CheckOk(checked.CheckGradients());
+  CHECK(checked.Excluded().empty());
+  CHECK(!checked.result.skip_step);
+  CHECK(checked.result.messages.empty());
+}
+
+TEST_CASE("a gradient that is not finite is an error with its place") {
+  for (const float value : {kNan, kInfinity, -kInfinity}) {
+    Checked checked;
+    checked.gradients[0][13] = value;
+    const Status status = checked.CheckGradients();
+    CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has ");
+    CheckError(status, Code::kNumeric, std::isnan(value) ? "has NaN" : "has an infinity");
+    CheckError(status, Code::kNumeric, "at element 13 (block p0/1); nothing has changed");
+  }
+}
+
+TEST_CASE("on_nonfinite skip_block excludes the blocks at fault alone") {
+  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  checked.gradients[0][13] = kNan;
+  checked.gradients[1][0] = kInfinity;
+  const LogCapture log;
+  CheckOk(checked.CheckGradients());
+  CHECK(checked.Excluded() == BlockNumbers{1, 2});
+  CHECK(!checked.result.skip_step);
+  REQUIRE(checked.result.messages.size() == 2);
+  CHECK(checked.result.messages[0] ==
+        "a block is skipped: the gradient of parameter \"p0\" has NaN at element 13 (block p0/1)");
+  CHECK(log.messages().empty());  // a later check may reject the step
+  checked.result.LogMessages();
+  CHECK(log.messages().size() == 2);
+
+  checked.gradients[0][13] = checked.gradients[1][0] = 1;
+  CheckOk(checked.CheckGradients());
+  CHECK(checked.Excluded().empty());
+}
+
+TEST_CASE("on_nonfinite skip_step asks to skip the step, and logs the first block alone") {
+  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  checked.gradients[0][0] = kNan;
+  checked.gradients[1][0] = kNan;
+  const LogCapture log;
+  CheckOk(checked.CheckGradients());
+  CHECK(checked.result.skip_step);
+  CHECK(checked.Excluded().size() == 2);
+  REQUIRE(checked.result.messages.size() == 1);
+  CHECK(checked.result.messages[0].find("a step is skipped: ") == 0);
+}
+
+TEST_CASE("a parameter counts only with coupled weight decay") {
+  for (const char* const type : {"decoupled", "coupled"}) {
+    Checked checked({{"weight_decay", "0.5"}, {"weight_decay_type", type}});
+    checked.params[1][3] = kNan;
+    const Status status = checked.CheckGradients();
+    CHECK(status.ok() == (std::string(type) == "decoupled"));
+    if (!status.ok()) CheckError(status, Code::kNumeric, "parameter \"p1\" has NaN at element 3");
+  }
+}
+
+TEST_CASE("a gradient whose bound is too large passes if the exact check finds that it fits") {
+  Checked checked;
+  // A factor of 4 x 4 sums over 2 rows, one of 2 x 2 over 4 columns; the limit is half of float32's largest, 1.7e38.
+  checked.gradients[1].assign(8, 0.0F);
+  checked.gradients[1][2] = 1e19F;
+  CheckOk(checked.CheckGradients());
+  checked.gradients[1].assign(8, 1e19F);
+  CheckError(checked.CheckGradients(), Code::kNumeric,
+             "the gradient of parameter \"p1\" is too large: factor.0 would overflow f32");
+}
+
+TEST_CASE("a gradient that its factor matrix of 16 bits cannot hold is an error that names a wider dtype") {
+  Checked checked(StepFixture::Keys{{"factor_dtype", "f16"}});
+  checked.gradients[1][0] = 1000;
+  CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f16");
+  checked.gradients[1][0] = 100;
+  CheckOk(checked.CheckGradients());
+}
+
+TEST_CASE("a gradient that the filtered gradient or the grafting state cannot hold is an error") {
+  Checked filtered({{"beta1", "0.9"}, {"filtered_grad_dtype", "f16"}});
+  filtered.gradients[1][0] = 1e5F;
+  CheckError(filtered.CheckGradients(), Code::kNumeric, "it would overflow f16; the largest value is 1e+05");
+  Checked grafted({{"grafting", "rmsprop"}, {"grafting_beta2", "0.5"}, {"grafting_dtype", "f16"}});
+  grafted.gradients[1][0] = 1000;
+  CheckError(grafted.CheckGradients(), Code::kNumeric, "the grafting state would overflow f16");
+}
+
+TEST_CASE("gradient_scale counts in what overflows") {
+  Checked checked(StepFixture::Keys{{"gradient_scale", "1e10"}});
+  checked.gradients[1][0] = 1e20F;
+  CheckError(checked.CheckGradients(), Code::kNumeric, "is too large");
+  checked.Set("gradient_scale", 1e-10);
+  CheckOk(checked.CheckGradients());
+}
+
+// A factor matrix that the gradients of this step would take beyond the limit.
+void FillFactor(Checked* checked) {
+  checked->StateOf("p1/0/factor.0")[0] = 3.3e38F;
+  checked->gradients[1].assign(8, 2e18F);
+}
+
+TEST_CASE("a state that does not take the gradient is an error, even where it can be deferred") {
+  for (const bool defers : {false, true}) {
+    Checked checked({}, defers);
+    FillFactor(&checked);
+    CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f32");
+  }
+}
+
+TEST_CASE(
+    "a block whose state does not fit is excluded, or reports a skipped update where others cannot see the state") {
+  for (const bool defers : {false, true}) {
+    for (const char* const choice : {"skip_block", "skip_step"}) {
+      Checked checked(StepFixture::Keys{{"on_nonfinite", choice}}, defers);
+      FillFactor(&checked);
+      CheckOk(checked.CheckGradients());
+      CHECK(checked.Excluded() == (defers ? BlockNumbers{} : BlockNumbers{2}));
+      CHECK(checked.context.ItemOf(2).skip_update == defers);
+      CHECK(checked.result.skip_step == (!defers && std::string(choice) == "skip_step"));
+    }
+  }
+}
+
+TEST_CASE("a factor matrix that is not finite is an error if its root is about to be computed") {
+  for (const float value : {kNan, kInfinity}) {
+    Checked checked;
+    checked.StateOf("p1/0/factor.1")[5] = value;
+    CheckOk(checked.List());
+    CheckError(checked.checker.CheckFactors(checked.context.items()), Code::kNumeric,
+               Cat("the factor matrix p1/0/factor.1 has ", std::isnan(value) ? "NaN" : "an infinity"));
+    checked.Bind(1, nullptr);  // its block does not take part
+    CheckOk(checked.List());
+    CheckOk(checked.checker.CheckFactors(checked.context.items()));
+  }
+}
+
+TEST_CASE("a factor matrix is not checked in steps that compute no root from it") {
+  Checked checked({{"refresh_growth", "0"}, {"precondition_frequency", "2"}});
+  checked.StateOf("p1/0/factor.1")[5] = kNan;
+  CheckOk(checked.List());
+  CheckOk(checked.checker.CheckFactors(checked.context.items()));
+  CheckOk(checked.state().WriteSteps(0, 1));
+  CheckOk(checked.List());
+  CHECK(!checked.checker.CheckFactors(checked.context.items()).ok());
+}
+
+TEST_CASE("an inverse root that shares its array with a factor matrix may hold anything") {
+  StepFixture fixture({{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
+  const StateEntry& inverse = fixture.EntryOf("p0/0/inverse.0");
+  REQUIRE(inverse.form == SymmetricForm::kUpper);
+  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
+  GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
+  context.TakeOwnGradients();
+  CheckOk(context.List());
+  float* const shared = fixture.StateOf("p0/0/inverse.0");
+  shared[KeptAt(inverse.form, 130, 3, 9)] = kNan;
+  CheckOk(checker.CheckFactors(context.items()));
+  shared[KeptAt(SymmetricForm::kLower, 130, 9, 3)] = kNan;
+  CheckError(checker.CheckFactors(context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
+}
+
+TEST_CASE("MayReject is about gradients alone, and excludes nothing") {
+  Checked checked;
+  FillFactor(&checked);
+  CheckOk(checked.List());
+  CHECK(!checked.checker.MayReject(&checked.context));
+  for (const float value : {kNan, 1e19F}) {  // the bound does not suffice for the latter
+    checked.gradients[1].assign(8, 0.0F);
+    checked.gradients[1][2] = value;
+    CHECK(checked.checker.MayReject(&checked.context));
+    CHECK(checked.Excluded().empty());
+  }
+}
+
+TEST_CASE("scanned items are checked one by one, without their states and then with them") {
+  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}}, true);
+  FillFactor(&checked);
+  CheckOk(checked.List());
+  // As gathered blocks are checked, each by itself.
+  std::vector<StepItem*> items{&checked.context.ItemOf(2)};
+  checked.checker.Scan(items);
+  CheckOk(checked.checker.CheckGradient(0, items[0], &checked.context, &checked.result));
+  CHECK(checked.Excluded().empty());
+  const LogCapture log;
+  CHECK(!checked.checker.FitsState(0, *items[0]));
+  REQUIRE(log.messages().size() == 1);
+  CHECK(log.messages()[0].find("a block is left where it is: the gradient of parameter \"p1\"") == 0);
+
+  checked.StateOf("p1/0/factor.0")[0] = 0;
+  CHECK(checked.checker.FitsState(0, *items[0]));
+  checked.gradients[1][0] = kNan;
+  checked.checker.Scan(items);
+  CheckOk(checked.checker.CheckGradient(0, items[0], &checked.context, &checked.result));
+  CHECK(checked.Excluded() == BlockNumbers{2});
+  CHECK(!checked.checker.FitsState(0, *items[0]));
+}
+
+TEST_CASE("large parameters are scanned in spans, to the last element") {
+  StepFixture fixture(kPlainDescent, {{3 * kScanElements}});
+  CHECK(ScanSpans(3 * kScanElements) == 3);
+  CHECK(ScanSpans(3 * kScanElements + 1) == 4);
+  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
+  GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
+  context.TakeOwnGradients();
+  CheckOk(context.List());
+  CheckResult result;
+  CheckOk(checker.CheckGradients(&context, &result));
+  for (const size_t at : {size_t{0}, static_cast<size_t>(kScanElements), fixture.gradients[0].size() - 1}) {
+    fixture.gradients[0][at] = kNan;
+    CheckError(checker.CheckGradients(&context, &result), Code::kNumeric, Cat("at element ", at, " "));
+    fixture.gradients[0][at] = 1;
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,185 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What steps leave for later calls: counts, reports of inverse roots, and errors that the next step returns.
+#include "core/step/step_history.h"
+
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+// Two matrices with two factor matrices each.
+struct TwoMatrices : StepFixture {
+  explicit TwoMatrices(const Keys& keys = {})
+      : StepFixture(keys + Keys{{"use_merge_dims", "false"}}, {{2, 3}, {2, 3}}) {}
+
+  RootLedger& roots() { return history().roots(); }
+  RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
+  void Fail(int64_t block, int dim) { Report(block, dim).outcome.failure = RootFailure::kNanInput; }
+  void Enter(int64_t block) { roots().Enter(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
+  double Stat(const std::string& name) {
+    double value = -1;
+    CHECK_MESSAGE(history().Stat(name, &value), name);
+    return value;
+  }
+};
+
+TEST_CASE("the next step returns an error for the first block whose update was skipped, once") {
+  TwoMatrices two;
+  const HyperParameters& hyper_parameters = two.state().hyper_parameters();
+  CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
+  two.history().DeferSkippedUpdate(1, OnNonFinite::kError);
+  two.history().DeferSkippedUpdate(0, OnNonFinite::kError);
+  two.history().DeferSkippedUpdate(1, OnNonFinite::kError);
+  CheckError(two.history().RaiseSkippedUpdate(hyper_parameters), Code::kNumeric, "the direction of block p0/0 was not");
+  CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
+}
+
+TEST_CASE("a group that wants blocks or steps skipped gets no error for a skipped update") {
+  TwoMatrices two;
+  two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipBlock);
+  two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipStep);
+  CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
+}
+
+TEST_CASE("a root that failed more often in a row than root_failure_tolerance allows is an error, once") {
+  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  bool is_forwarded = false;
+  const LogCapture log;
+  two.Fail(0, 1);
+  two.Enter(0);
+  CHECK(two.roots().overdue() == -1);
+  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
+  two.Enter(0);
+  CHECK(two.roots().overdue() == 1);
+  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric,
+             "the inverse root of p0/0/factor.1 could not be computed at 2 refreshes in a row");
+  CHECK(!is_forwarded);
+  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
+  CHECK(log.messages().size() == 2);
+}
+
+TEST_CASE("a root that was computed starts the count of failures anew") {
+  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  const LogCapture log;
+  two.Fail(0, 0);
+  two.Enter(0);
+  two.Report(0, 0).outcome.failure = RootFailure::kNone;
+  two.Enter(0);
+  two.Fail(0, 0);
+  two.Enter(0);
+  CHECK(two.roots().overdue() == -1);
+}
+
+TEST_CASE("a root of another rank is reported as a forwarded error, after this rank's own") {
+  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "0"}});
+  const LogCapture log;
+  bool is_forwarded = false;
+  two.history().DeferRootOfOtherRank(2);
+  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric, "the inverse root of p1/0/factor.0");
+  CHECK(is_forwarded);
+  is_forwarded = false;
+  two.history().DeferRootOfOtherRank(2);
+  two.Fail(0, 0);
+  two.Enter(0);
+  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric, "p0/0/factor.0");
+  CHECK(!is_forwarded);
+}
+
+TEST_CASE("a state that was replaced takes the deferred errors with it") {
+  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  const LogCapture log;
+  bool is_forwarded = false;
+  two.history().DeferSkippedUpdate(0, OnNonFinite::kError);
+  two.history().DeferRootOfOtherRank(2);
+  two.Fail(0, 0);
+  two.Enter(0);
+  two.Enter(0);
+  two.history().DiscardErrors();
+  CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
+  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
+  two.Enter(0);
+  CHECK(two.roots().overdue() == -1);  // the failures in a row count from 0 again
+}
+
+TEST_CASE("factor matrices are numbered through the plan") {
+  TwoMatrices two;
+  CHECK(two.roots().FirstOf(0) == 0);
+  CHECK(two.roots().FirstOf(1) == 2);
+  CHECK(two.roots().NameOf(3) == "p1/0/factor.1");
+}
+
+TEST_CASE("roots are counted by what became of them") {
+  TwoMatrices two;
+  const LogCapture log;
+  two.Report(0, 0).outcome.kind = RootKind::kDiagonal;
+  two.Report(0, 1).outcome.rung = Rung::kEigenQr;
+  two.Report(0, 1).outcome.first_failure = RootFailure::kSolver;
+  two.Enter(0);
+  two.Fail(1, 0);
+  two.Report(1, 1).outcome.kind = RootKind::kScalar;
+  two.Enter(1);
+  CHECK(two.Stat("root_computed") == 3);
+  CHECK(two.Stat("root_reused") == 1);
+  CHECK(two.Stat("root_retried") == 1);
+  CHECK(two.Stat("root_retried_dsyev") == 1);
+  CHECK(two.Stat("root_retried_float64") == 0);
+  CHECK(two.Stat("root_diagonal") == 1);
+  CHECK(two.Stat("root_eigen") == 1);
+  CHECK(two.Stat("root_scalar") == 1);
+  REQUIRE(log.messages().size() == 2);
+  CHECK(log.messages()[0].find("p0/0/factor.1 could not be computed at first") != std::string::npos);
+  CHECK(log.messages()[1].find("p1/0/factor.0 could not be computed: ") != std::string::npos);
+}
+
+TEST_CASE("residuals are summed up over the factor matrices whose last refresh was measured") {
+  TwoMatrices two(StepFixture::Keys{{"track_root_residuals", "true"}});
+  const double errors[] = {1, 5, 3, 100};
+  for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
+  const LogCapture warnings;
+  two.Fail(1, 1);  // was not measured
+  two.Enter(0);
+  two.Enter(1);
+  CHECK(two.Stat("root_error.mean") == 3);
+  CHECK(two.Stat("root_error.median") == 3);
+  CHECK(two.Stat("root_error.p90") == 5);
+  CHECK(two.Stat("root_error.max") == 5);
+  CHECK(two.Stat("root_error.worst") == 1);
+  CHECK(two.Stat("root_residual.max") == 0);
+  const LogCapture log(LogLevel::kInfo);
+  two.roots().EndRefresh(false);
+  CHECK(log.messages().empty());
+  two.roots().EndRefresh(true);
+  REQUIRE(log.messages().size() == 1);
+  CHECK(log.messages()[0].find("root_error mean 3, median 3, 90 % 5, largest 5 (p0/0/factor.1)") != std::string::npos);
+}
+
+TEST_CASE("without measured roots their statistics are 0, and the worst is none") {
+  TwoMatrices two;
+  CHECK(two.Stat("root_error.mean") == 0);
+  CHECK(two.Stat("root_error.max") == 0);
+  CHECK(two.Stat("root_error.worst") == -1);
+}
+
+TEST_CASE("the statistics are those that are listed, and no others") {
+  TwoMatrices two;
+  two.history().counts() = {3, 2, 1};
+  CHECK(two.Stat("steps") == 3);
+  CHECK(two.Stat("skipped_steps") == 2);
+  CHECK(two.Stat("nonfinite_blocks") == 1);
+  double value = 0;
+  for (const char* const name : {"", "root", "root_error", "root_error.", "root_error.most", "root_errors.max"}) {
+    CAPTURE(name);
+    CHECK(!two.history().Stat(name, &value));
+  }
+  const std::string names = StepHistory::StatNames();
+  for (const char* const name : {"nonfinite_blocks", "skipped_steps", "root_retried_eigen", "root_residual.{mean"}) {
+    CHECK_MESSAGE(names.find(name) != std::string::npos, name);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

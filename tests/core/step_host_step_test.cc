@@ -1,0 +1,445 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole steps on the CPU, of one rank and of ranks that are threads: replicas, shards, and shards that gather blocks.
+#include <limits>
+
+#include "core/step/gathered_step.h"
+#include "core/step/host_step.h"
+#include "tests/core/log_capture.h"
+#include "tests/core/status_check.h"
+#include "tests/core/thread_ranks.h"
+
+namespace shampoo {
+namespace {
+
+using Floats = std::vector<float>;
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+
+// Keys with which all states matter from the first step on.
+const StepFixture::Keys kAllStates = {
+    {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}, {"precondition_frequency", "2"},
+    {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};
+const std::vector<std::vector<int64_t>> kShapes = {{4, 6}, {5}};
+
+// Gradients that differ from element to element, and from step to step.
+void FillGradient(int step, int64_t first, Floats* gradient) {
+  for (size_t i = 0; i < gradient->size(); ++i) {
+    const auto at = static_cast<float>(first) + static_cast<float>(i);
+    (*gradient)[i] = 0.25F * at - 2 + static_cast<float>(step);
+  }
+}
+
+// One rank with all of the parameters.
+struct Alone : StepFixture {
+  explicit Alone(const Keys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kShapes)
+      : StepFixture(keys, shapes), step(inputs(), backend(), std::make_unique<NoShards>()) {
+    state().Observe(&step);
+  }
+  Status Step() { return step.Step({}, nullptr); }
+
+  LocalStep step;
+};
+
+TEST_CASE("a step without preconditioning is gradient descent") {
+  Alone alone(kPlainDescent, {{2, 2}});
+  alone.gradients[0] = {1, -2, 0, 4};
+  CheckOk(alone.Step());
+  CHECK(alone.params[0] == Floats{0.5F, 2, 1, -1});
+  CHECK(alone.steps() == 1);
+  int64_t failed_call = -1;
+  CheckOk(alone.step.ReportSteps(true, &failed_call));
+  CHECK(failed_call == 0);
+}
+
+TEST_CASE("a preconditioned number moves by the learning rate in the first step") {
+  Alone alone(kPlainDescent + StepFixture::Keys{{"precondition_1d", "true"},
+                                                {"precondition_frequency", "1"},
+                                                {"beta2", "1"},
+                                                {"root_relative_epsilon", "0"},
+                                                {"epsilon", "1e-30"}},
+              {{1}});
+  alone.gradients[0] = {8};
+  CheckOk(alone.Step());  // F = 64, so that the direction is 8 / sqrt(64)
+  CHECK(alone.params[0][0] == doctest::Approx(0.5));
+  alone.gradients[0] = {6};
+  CheckOk(alone.Step());  // F = 100
+  CHECK(alone.params[0][0] == doctest::Approx(0.5 - 0.5 * 0.6));
+}
+
+TEST_CASE("a step that is rejected leaves parameters and state unchanged") {
+  Alone alone;
+  FillGradient(1, 0, alone.gradients.data());
+  CheckOk(alone.Step());
+  const auto params = alone.params;
+  const auto arena = alone.States();
+  alone.gradients[1][2] = kNotANumber;
+  CheckError(alone.Step(), Code::kNumeric, "the gradient of parameter \"p1\" has NaN at element 2");
+  CheckError(alone.step.Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
+  CHECK(alone.params == params);
+  CHECK(alone.States() == arena);
+  CHECK(alone.history().counts().steps == 1);
+  alone.gradients[1][2] = 1;
+  CheckOk(alone.Step());
+  CHECK(alone.steps() == 2);
+}
+
+TEST_CASE("a step that is skipped changes nothing and succeeds") {
+  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  const LogCapture log;
+  const auto params = alone.params;
+  const auto arena = alone.States();
+  alone.gradients[0][0] = kNotANumber;
+  CheckOk(alone.Step());
+  CHECK(alone.params == params);
+  CHECK(alone.States() == arena);
+  CHECK(alone.history().counts().skipped_steps == 1);
+  CHECK(log.messages().size() == 1);
+}
+
+TEST_CASE("a step reads state_in, writes state_out, and has the bits of a step in place") {
+  Alone in_place;
+  Alone apart;
+  CallerArena arenas[] = {CallerArena(apart.plan().state_bytes()), CallerArena(apart.plan().state_bytes())};
+  const char* in = apart.state().out();
+  for (int step = 0; step < 4; ++step) {
+    char* const out = arenas[step % 2].data();
+    CheckOk(apart.state().Bind(in, out));
+    const std::vector<char> before(in, in + apart.plan().state_bytes());
+    for (Alone* one : {&in_place, &apart}) {
+      FillGradient(step, 0, &one->gradients[0]);
+      FillGradient(step, 24, &one->gradients[1]);
+      CheckOk(one->Step());
+    }
+    CHECK(std::vector<char>(in, in + apart.plan().state_bytes()) == before);
+    CHECK(apart.States() == in_place.States());
+    CHECK(apart.params == in_place.params);
+    in = out;
+  }
+}
+
+TEST_CASE("a step needs a usable state, all buffers, and bound scalars that are possible") {
+  Alone alone;
+  alone.state().MarkLost("the load failed");
+  CheckError(alone.Step(), Code::kState, "the load failed");
+  alone.state().MarkReplaced();
+  float lr = -1;
+  CheckOk(alone.state().hyper_parameters().Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
+  CheckError(alone.Step(), Code::kInvalid, "the scalar bound to group 0: key lr");
+  lr = 1;
+  CheckOk(alone.Step());
+
+  const BoundBuffers unbound(alone.plan());
+  const StepInputs inputs{alone.plan(), alone.state(), unbound, alone.history()};
+  LocalStep step(inputs, alone.backend(), std::make_unique<NoShards>());
+  CheckError(step.Step({}, nullptr), Code::kState, "parameter \"p0\" (index 0) has no buffers");
+}
+
+TEST_CASE("the errors of an earlier step are returned once, unless the state is replaced") {
+  for (const bool replaced : {false, true}) {
+    Alone alone;
+    alone.history().DeferSkippedUpdate(0, OnNonFinite::kError);
+    if (replaced) alone.state().MarkReplaced();
+    CHECK(alone.Step().ok() == replaced);
+    alone.history().DeferRootOfOtherRank(0);
+    if (replaced) alone.state().MarkReplaced();
+    CHECK(alone.Step().ok() == replaced);
+    CheckOk(alone.Step());
+  }
+}
+
+// Ranks that are threads, each with a step over `comms`.
+template <typename Rank>
+struct Threads {
+  template <typename... Args>
+  explicit Threads(ThreadRanks* threads, const Args&... args) : comms(threads) {
+    for (int rank = 0; rank < threads->world(); ++rank) {
+      ranks.push_back(std::make_unique<Rank>(threads->comm(rank), args...));
+    }
+  }
+  std::vector<Status> Step() {
+    std::vector<Status> statuses(ranks.size());
+    comms->Run([&](int rank) {
+      statuses[static_cast<size_t>(rank)] = ranks[static_cast<size_t>(rank)]->step->Step({}, nullptr);
+    });
+    return statuses;
+  }
+  void StepOk() {
+    for (const Status& status : Step()) CheckOk(status);
+  }
+  Rank& operator[](size_t rank) { return *ranks[rank]; }
+
+  ThreadRanks* comms;
+  std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+// A copy of the parameters that steps together with others.
+struct Copy : StepFixture {
+  Copy(const std::shared_ptr<Communicator>& comm, const Keys& keys)
+      : StepFixture(kAllStates + keys, kShapes, PlaceOf(*comm)) {
+    std::unique_ptr<ReplicaExchange> exchange;
+    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeNumber(), {}, backend().get(), &exchange));
+    step = std::make_unique<ReplicatedStep>(inputs(), backend(), std::make_unique<NoShards>(), std::move(exchange));
+    state().Observe(step.get());
+  }
+  static Placement PlaceOf(const Communicator& comm) {
+    Placement placement;
+    placement.replica_rank = comm.rank();
+    placement.replica_world = comm.world();
+    return placement;
+  }
+
+  std::unique_ptr<ReplicatedStep> step;
+};
+
+TEST_CASE("replicas have the bits of one rank, in one bucket or in several") {
+  for (const char* const bucket_bytes : {"0", "1"}) {
+    ThreadRanks comms(3);
+    Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+    Alone alone;
+    for (int step = 0; step < 5; ++step) {
+      const auto fill = [step](StepFixture* one) {
+        FillGradient(step, 0, &one->gradients[0]);
+        FillGradient(step, 24, &one->gradients[1]);
+      };
+      fill(&alone);
+      for (size_t rank = 0; rank < 3; ++rank) fill(&copies[rank]);
+      CheckOk(alone.Step());
+      copies.StepOk();
+      for (size_t rank = 0; rank < 3; ++rank) {
+        CHECK(copies[rank].params == alone.params);
+        CHECK(copies[rank].steps() == alone.steps());
+      }
+    }
+  }
+}
+
+TEST_CASE("a failure on one replica is the error of all, and no rank writes parameters") {
+  ThreadRanks comms(2);
+  Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
+  copies[1].gradients[0][0] = kNotANumber;
+  const auto before = copies[0].params;
+  const std::vector<Status> statuses = copies.Step();
+  for (const Status& status : statuses) {
+    CheckError(status, Code::kNumeric, "rank 1: the gradient of parameter \"p0\" has NaN");
+    CHECK(status.message() == statuses[0].message());
+  }
+  CHECK(copies[0].params == before);
+  CHECK(copies[1].params == before);
+  CHECK(copies[1].steps() == 0);
+}
+
+TEST_CASE("replicas skip a step together") {
+  ThreadRanks comms(2);
+  Threads<Copy> copies(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  const LogCapture log;
+  for (size_t rank = 0; rank < 2; ++rank) copies[rank].gradients[0][0] = kNotANumber;
+  const auto before = copies[0].params;
+  copies.StepOk();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(copies[rank].params == before);
+    CHECK(copies[rank].history().counts().skipped_steps == 1);
+  }
+}
+
+TEST_CASE("parameters that drifted apart are found with verify_replicas") {
+  ThreadRanks comms(2);
+  Threads<Copy> copies(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
+  copies.StepOk();
+  copies[1].params[1][0] += 1;
+  copies.StepOk();  // is not compared
+  for (const Status& status : copies.Step()) {
+    CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" has other bits on rank 1 than on rank 0");
+  }
+}
+
+TEST_CASE("a collective that failed on one replica alone fails the steps of all from the next one on") {
+  ThreadRanks comms(2);
+  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
+  Threads<Copy> copies(&comms, StepFixture::Keys{});
+  const std::vector<Status> first = copies.Step();
+  CheckOk(first[0]);
+  CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
+  for (const Status& status : copies.Step()) CHECK(status.code() == Code::kComm);
+  for (const Status& status : copies.Step()) CheckError(status, Code::kComm, "a collective failed before");
+}
+
+// A rank with some rows of the first parameter and some elements of the second.
+struct ShardRank : StepFixture {
+  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
+      : StepFixture({.keys = kAllStates + keys,
+                     .params = ShardsOf(comm->rank(), comm->world(), copy),
+                     .more_groups = {},
+                     .placement = PlaceOf(*comm)}) {
+    comm->Call("shard rank");
+    const int32_t number = comm->TakeNumber();
+    auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number);
+    if (plan().gathers) {
+      std::unique_ptr<BlockGather> gather;
+      Ok(BlockGather::Create(plan(), comm, number, {}, backend().get(), &gather));
+      auto replica = std::make_unique<SingleReplica>(gather->arrived());
+      step =
+          std::make_unique<GatheredStep>(inputs(), backend(), std::move(rounds), std::move(gather), std::move(replica));
+    } else {
+      step = std::make_unique<LocalStep>(inputs(), backend(), std::move(rounds));
+    }
+    state().Observe(step.get());
+  }
+  static Placement PlaceOf(const Communicator& comm) {
+    Placement placement;
+    placement.shard_rank = comm.rank();
+    placement.shard_world = comm.world();
+    return placement;
+  }
+  // Equal chunks of the flattened parameters, as far as they go.
+  static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
+    std::vector<ParamDesc> params = Describe(kShapes);
+    for (ParamDesc& desc : params) {
+      const int64_t elements = desc.shape.Product();
+      const int64_t chunk = (elements + world - 1) / world;
+      desc.copy_dtype = copy;
+      desc.form = ShardForm::kFlat;
+      desc.flat_offset = std::min(elements, rank * chunk);
+      desc.flat_count = std::min(chunk, elements - desc.flat_offset);
+    }
+    return params;
+  }
+  int64_t FirstOf(size_t param) const { return plan().params[param].desc.flat_offset; }
+  void Fill(int number) {
+    FillGradient(number, FirstOf(0), &gradients[0]);
+    FillGradient(number, 24 + FirstOf(1), &gradients[1]);
+  }
+  // The part of whole parameters that this rank holds.
+  bool Holds(const std::vector<Floats>& whole) const {
+    for (size_t p = 0; p < whole.size(); ++p) {
+      const auto first = whole[p].begin() + FirstOf(p);
+      if (!std::equal(params[p].begin(), params[p].end(), first)) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<HostStep> step;
+};
+
+const StepFixture::Keys kGather = {{"shard_mode", "gather"}};
+
+TEST_CASE("shards that gather their blocks have the bits of one rank") {
+  for (const bool with_all_to_all : {false, true}) {
+    for (const char* const bucket_bytes : {"0", "1"}) {
+      CAPTURE(with_all_to_all);
+      ThreadRanks comms(3, with_all_to_all);
+      Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+      Alone alone;
+      for (int step = 0; step < 5; ++step) {
+        FillGradient(step, 0, &alone.gradients[0]);
+        FillGradient(step, 24, &alone.gradients[1]);
+        for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
+        CheckOk(alone.Step());
+        shards.StepOk();
+        for (size_t rank = 0; rank < 3; ++rank) {
+          CHECK(shards[rank].Holds(alone.params));
+          CHECK(shards[rank].steps() == alone.steps());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a failure on one shard rank is the error of all, and nothing has changed") {
+  for (const bool gathers : {false, true}) {
+    ThreadRanks comms(2);
+    Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    shards[1].gradients[0][0] = kNotANumber;
+    const std::vector<std::vector<char>> before{shards[0].States(), shards[1].States()};
+    const std::vector<Status> statuses = shards.Step();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      CheckError(statuses[rank], Code::kNumeric, "the gradient of parameter \"p0\" has NaN at element ");
+      CHECK(statuses[rank].message() == statuses[0].message());
+      CHECK(shards[rank].States() == before[rank]);
+      CHECK(shards[rank].params[0] == Floats(12, 1.0F));
+    }
+    shards[1].gradients[0][0] = 1;
+    shards.StepOk();
+  }
+}
+
+TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hold a part of it") {
+  ThreadRanks comms(2);
+  Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  const LogCapture log;
+  alone.gradients[0][13] = kNotANumber;
+  shards[1].gradients[0][1] = kNotANumber;
+  CheckOk(alone.Step());
+  shards.StepOk();
+  CHECK(alone.params[0][1] == 1);  // row 0 of the same block
+  CHECK(alone.params[0][5] != 1);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(shards[rank].Holds(alone.params));
+    CHECK(shards[rank].history().counts().nonfinite_blocks == 1);
+  }
+}
+
+TEST_CASE("a shard rank that binds a copy gets its part of the new parameters there, too") {
+  for (const bool gathers : {false, true}) {
+    ThreadRanks comms(2);
+    Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    std::vector<Floats> copies;
+    for (size_t rank = 0; rank < 2; ++rank) copies.emplace_back(12, 9.0F);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ShardRank& shard = shards[rank];
+      shard.Bind(0, shard.gradients[0].data(), shard.params[0].data(), copies[rank].data());
+    }
+    shards.StepOk();
+    for (size_t rank = 0; rank < 2; ++rank) CHECK(copies[rank] == shards[rank].params[0]);
+  }
+}
+
+TEST_CASE("the owner of a gathered block skips an update that a copy on another rank cannot hold") {
+  for (const bool with_copy : {false, true}) {
+    ThreadRanks comms(2);
+    Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
+    const LogCapture log;
+    Floats copies(24);
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ShardRank& shard = shards[rank];
+      shard.params[0].assign(12, 70000.0F);  // beyond float16
+      float* const copy = with_copy ? &copies[12 * rank] : nullptr;
+      shard.Bind(0, shard.gradients[0].data(), shard.params[0].data(), copy);
+    }
+    shards.StepOk();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      CHECK((shards[rank].params[0] == Floats(12, 70000.0F)) == with_copy);
+      CHECK(shards[rank].history().counts().nonfinite_blocks == (with_copy ? 2 : 0));
+    }
+  }
+}
+
+TEST_CASE("a gathered step is skipped on all ranks") {
+  ThreadRanks comms(2);
+  Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  const LogCapture log;
+  shards[0].gradients[0][1] = kNotANumber;
+  shards.StepOk();
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(shards[rank].params[0] == Floats(12, 1.0F));
+    CHECK(shards[rank].history().counts().skipped_steps == 1);
+    CHECK(shards[rank].steps() == 0);
+  }
+}
+
+TEST_CASE("a collect that failed on one shard rank alone is reported in the deliver round, and fails all") {
+  for (const bool with_all_to_all : {false, true}) {
+    ThreadRanks comms(2, with_all_to_all);
+    comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
+    Threads<ShardRank> shards(&comms, kGather);
+    const std::vector<Status> statuses = shards.Step();
+    CheckError(statuses[0], Code::kComm, "shard rank 1: ");
+    CheckError(statuses[1], Code::kComm, with_all_to_all ? "all_to_all" : "all_gather");
+    CHECK(shards[0].params[0] == Floats(12, 1.0F));
+    for (const Status& status : shards.Step()) CheckError(status, Code::kComm, "a collective failed before");
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,98 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What replicas compare besides hyper-parameters: the inputs of a step, and the parameters themselves.
+#include "core/step/replica_inputs.h"
+#include "tests/core/comm_test_util.h"
+#include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+namespace {
+
+// Inputs of two parameters in two groups.
+struct Inputs {
+  Inputs() : fixture(SetupOf()), inputs(fixture.plan()) { Set(); }
+  static StepFixture::Setup SetupOf() {
+    return {.keys = {}, .params = StepFixture::Describe({{2, 3}, {4}}), .more_groups = {{}}, .placement = {}};
+  }
+  void Set(int64_t first_counter = 3, bool second_takes_part = true, bool excludes = false, bool skip_step = false) {
+    const int64_t counters[] = {first_counter, 5};
+    const Param* const second = &fixture.plan().params[1];
+    StepItem item{};
+    item.block = &fixture.plan().blocks[0];
+    inputs.Set([&](const Param& param) { return &param != second || second_takes_part; },
+               std::span<const StepItem>(&item, excludes ? 1 : 0), counters, skip_step);
+  }
+
+  StepFixture fixture;
+  ReplicaInputs inputs;
+};
+
+TEST_CASE("the hash of a step's inputs depends on each of them") {
+  Inputs one;
+  const uint64_t start = one.inputs.Hash();
+  CHECK(Inputs().inputs.Hash() == start);
+  one.Set(4);
+  CHECK(one.inputs.Hash() != start);
+  one.Set(3, false);
+  CHECK(one.inputs.Hash() != start);
+  one.Set(3, true, true);
+  CHECK(one.inputs.Hash() != start);
+  one.Set(3, true, false, true);
+  CHECK(one.inputs.Hash() != start);
+  one.Set();
+  CHECK(one.inputs.Hash() == start);
+}
+
+TEST_CASE("the first input that differs is an error with the rank, its value and what the others have") {
+  struct Case {
+    size_t index;  // of the parameters, then of the groups, then whether the step is skipped
+    int64_t value;
+    Code code;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{1, 0, Code::kInvalid, "rank 2 has no gradient for parameter \"p1\" and rank 0 has a gradient"},
+        Case{0, 3, Code::kNumeric, "rank 2 finds 1 block of parameter \"p0\" with a gradient that is not finite"},
+        Case{2, 9, Code::kState, "rank 2 has made 9 steps of group 0 and rank 0 3"},
+        Case{3, 1, Code::kState, "rank 2 has made 1 step of group 1 and rank 0 5"},
+        Case{4, 1, Code::kInvalid, "rank 2 skips this step"}}) {
+    const Inputs inputs;
+    MirrorComm comm(3, 0);
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 2) Put(segment, one.index * sizeof(int64_t), one.value);
+    };
+    CheckError(inputs.inputs.FindDifference(comm.get()), one.code, one.says);
+  }
+  const MirrorComm same(3, 0);
+  CheckOk(Inputs().inputs.FindDifference(same.get()));
+}
+
+TEST_CASE("the hash of parameters depends on each element, and names the parameter that differs") {
+  StepFixture fixture({}, {{2, kScanElements}, {4}});
+  ParameterHashes hashes(fixture.plan(), fixture.backend().get());
+  const BoundBuffers& buffers = fixture.inputs().buffers;
+  hashes.Update(buffers);
+  const uint64_t start = hashes.Hash();
+  for (float* const element : {&fixture.params[0].front(), &fixture.params[0].back(), &fixture.params[1].back()}) {
+    *element = 2;
+    hashes.Update(buffers);
+    CHECK(hashes.Hash() != start);
+    *element = 1;
+  }
+  hashes.Update(buffers);
+  CHECK(hashes.Hash() == start);
+
+  MirrorComm comm(3, 0);
+  comm.change = [&](int64_t, int from, char* segment, size_t) {
+    if (from == 1) Put(segment, sizeof(int64_t), int64_t{1});
+  };
+  CheckError(hashes.FindDifference(comm.get()), Code::kState,
+             "parameter \"p1\" has other bits on rank 1 than on rank 0");
+  const MirrorComm same;
+  CheckSaysWhat(hashes.FindDifference(same.get()), "received different hashes of the parameters");
+}
+
+}  // namespace
+}  // namespace shampoo
