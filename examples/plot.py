@@ -24,8 +24,8 @@ from pathlib import Path
 WIDTH = 880  # about the width of a page on GitHub, so text keeps its size
 PANEL_LEFTS, PANEL_WIDTH, PANEL_HEIGHT = (52, 496), 316, 268
 NAMES = {"shampoo": "Shampoo", "adamw": "AdamW"}
-ADAMW = "#d55e00"
-COLORS = ("#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#e69f00")  # color-blind people can distinguish them
+# Color-blind people can distinguish these colors. The second one is that of AdamW in all pictures that have it.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00")
 STYLE = ("text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:13px;fill:#222}.tick,.note{fill:#555}"
          ".title{font-size:18px;font-weight:bold}.head{font-size:14px;font-weight:bold}"
          ".value{font-weight:bold}")  # fmt: skip
@@ -113,7 +113,7 @@ class Panel:
         parts.append(f'<clipPath id="frame{left}">{frame}</clipPath><g clip-path="url(#frame{left})">')
         if self.reference:
             parts.append(polyline([self.pixel(left, top, p) for p in self.reference], "#999", 'stroke-dasharray="5 4"'))
-        ends = []
+        ends, dots = [], []
         for name in reversed(self.curves):  # the first one comes last, on top
             points = finite(self.curves[name])
             if not points:
@@ -121,14 +121,14 @@ class Panel:
             pixels = [self.pixel(left, top, p) for p in points]
             parts.append(polyline(pixels, colors[name]))
             if self.dots:
-                parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{colors[name]}"/>' for x, y in pixels]
+                dots += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{colors[name]}"/>' for x, y in pixels]
             ends.append((min(max(pixels[-1][1], top), bottom), pixels[-1][0], colors[name], points[-1][1]))
-        parts.append("</g>")
+        parts += ["</g>", *dots]
         if self.value:
-            parts += self.draw_values(sorted(ends))
+            parts += self.draw_values(sorted(ends), bottom)
         return parts
 
-    def draw_values(self, ends: list[tuple[float, float, str, float]]) -> list[str]:
+    def draw_values(self, ends: list[tuple[float, float, str, float]], bottom: float) -> list[str]:
         """Return a dot and the last value for each end, from the top to the bottom; values do not overlap."""
         places = [y for y, *_ in ends]
         for _ in range(50):
@@ -137,11 +137,11 @@ class Panel:
                 if overlap > 0:
                     places[i] -= overlap / 2
                     places[i + 1] += overlap / 2
-        parts = []
+        parts, beyond = [], max(places[-1] + 5 - bottom, 0) if places else 0
         for place, (y, x, color, last) in zip(places, ends):
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{color}"/>')
             for look in ('stroke="#fff" stroke-width="4"', f'style="fill:{color}"'):  # first a white outline
-                parts.append(text(x + 8, place + 4.5, self.value.format(last), f'class="value" {look}'))
+                parts.append(text(x + 8, place - beyond + 4.5, self.value.format(last), f'class="value" {look}'))
         return parts
 
 
@@ -168,7 +168,7 @@ def round_step(least: float) -> float:
 
 def power(value: float) -> str:
     """Return the label of a power of ten."""
-    return f'10<tspan dy="-5" font-size="10">{round(math.log10(value))}</tspan>'
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ()) -> str:
@@ -180,9 +180,10 @@ def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ())
     for note in notes:
         parts.append(text(16, y + 16, escape(note), 'class="note"'))
         y += 19
-    others, colors = iter(COLORS * 9), {}
-    for name in panels[0].curves:
-        colors[name] = ADAMW if name == "AdamW" else next(others)
+    names = panels[0].curves
+    others = [color for color in COLORS if "AdamW" not in names or color != COLORS[1]]
+    colors = dict(zip((name for name in names if name != "AdamW"), others * len(names)))
+    colors = {name: colors.get(name, COLORS[1]) for name in names}
     x, y = 16.0, y + 22
     for name, color in colors.items():
         if x > WIDTH - 60 - 8.5 * len(name):
@@ -198,7 +199,7 @@ def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ())
 
 def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
     """Return validation losses by steps and by seconds."""
-    losses = {row["run"]: [] for row in rows}
+    losses: dict[str, list[dict[str, float]]] = {row["run"]: [] for row in rows}
     for row in rows:
         losses[row["run"]].append({name: float(row[name]) for name in ("step", "seconds", "validation_loss")})
     values, late = [], []
@@ -212,7 +213,8 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
     loss = Axis(step * math.floor(min(values) / step), step * math.ceil(max(late) / step))
     panels = []
     for column, title in (("step", "Validation loss by steps"), ("seconds", "Validation loss by time of training")):
-        curves = {name: [(p[column], p["validation_loss"]) for p in run] for name, run in losses.items()}
+        curves: dict[str, Points] = {
+            name: [(p[column], p["validation_loss"]) for p in run] for name, run in losses.items()}  # fmt: skip
         end = max(points[-1][0] for points in curves.values())
         panels.append(Panel(title, column, curves, Axis(0, end), loss, "{:.4f}"))
     return panels
