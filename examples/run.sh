@@ -24,7 +24,8 @@ if [[ ${1:-} == cuda ]]; then
   shift
 fi
 
-packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev)
+packages=(cmake ninja-build ccache gcc g++ pkg-config libc6-dev libopenblas-serial-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev
+          python3)
 
 begin() {
   stage=$((stage + 1))
@@ -141,7 +142,8 @@ logged example-configure cmake -G Ninja -S examples/c_mlp -B build/c_mlp -DCMAKE
 logged example-build cmake --build build/c_mlp
 
 begin "training on handwritten digits"
-build/c_mlp/train_digits --data examples/c_mlp/data/digits.bin --csv out/digits.csv --svg out/digits.svg "$@" || {
+build/c_mlp/train_digits --data examples/c_mlp/data/digits.bin --csv out/digits.csv "$@" &&
+  python3 examples/plot.py out/digits.csv out/digits.svg --title "Handwritten digits: a network 64-128-64-10" || {
   echo "FAILED in stage $stage of $stages, $what: the message is above" >&2
   exit 1
 }

@@ -17,12 +17,15 @@ import concurrent.futures
 import ctypes
 import functools
 import itertools
-from typing import Dict, List, NamedTuple, Tuple
+import pathlib
+import sys
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import mpmath
 import numpy as np
 
-import log_chart
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+import plot  # noqa: E402
 
 ROOT = 4
 E_NUMERIC = 5  # SHAMPOO_E_NUMERIC
@@ -154,6 +157,23 @@ def cell(measurement: Measurement) -> str:
     return f"{measurement.error:.1e} {measurement.mark}".strip() if np.isfinite(measurement.error) else "fails"
 
 
+def draw(conditions: List[float], results: Dict[Tuple[str, str, float], Measurement], note: str) -> str:
+    """A panel for each dtype. Errors outside of the axis lie on its ends."""
+    errors = plot.Axis(1e-17, 10, logarithmic=True, label=plot.power)
+
+    def points(values: Sequence[float]) -> List[Tuple[float, float]]:
+        return [(c, min(max(v, errors.least), errors.most)) for c, v in zip(conditions, values) if np.isfinite(v)]
+
+    panels = [plot.Panel(
+        title="float32" if dtype == "f32" else "float64", x_title="condition of the matrix",
+        curves={method: points([results[dtype, method, c].error for c in conditions]) for method in METHODS},
+        x=plot.Axis(min(conditions), max(conditions), logarithmic=True, label=plot.power), y=errors, dots=True,
+        # To first order: an A that is wrong by one rounding, relative to its largest eigenvalue.
+        reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
+    return plot.picture(panels, "Error of the inverse 4th root", [
+        note, f"dashed: what rounding the matrix once can change, u condition / {ROOT}"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, help="libshampoo.so")
@@ -184,15 +204,8 @@ def main() -> None:
         print(f"| 1e{e} | " + " | ".join(cell(results[column + (condition,)]) for column in columns) + " |")
 
     if options.svg:
-        panels = [log_chart.Panel(
-            title="float32" if dtype == "f32" else "float64",
-            curves={method: [results[dtype, method, c].error for c in conditions] for method in METHODS},
-            # To first order: an A that is wrong by one rounding, relative to its largest eigenvalue.
-            reference=[c * ROUNDOFF[dtype] / ROOT for c in conditions]) for dtype in DTYPES]
-        log_chart.write(options.svg, conditions, panels, title="Error of the inverse 4th root",
-                        note=f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of order"
-                        f" {options.n};  dashed: what rounding the matrix once can change, u condition / {ROOT}",
-                        x_title="condition of the matrix")
+        note = f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of order {options.n}"
+        pathlib.Path(options.svg).write_text(draw(conditions, results, note), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@
 
 #include "settings.h"
 
-typedef enum { kShampoo, kSgd, kAdamW, kMethods } Method;
-extern const char* const method_names[kMethods];
+enum { kShampoo, kSgd, kAdamW, kMethods };
+extern const char* const method_names[kMethods + 1];  // NULL at the end
 
 typedef struct {
-  Method method;
+  int method;
   double lr;  // below 0 only until the command line is read
   double weight_decay;
   int cosine;  // 1: the learning rate falls to 0 along half a cosine; 0: it is constant
@@ -26,8 +26,7 @@ typedef struct {
   Settings settings;  // of --set
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
 void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
 
 #endif

@@ -21,11 +21,11 @@
 #include "sgd.h"
 #include "with_shampoo.h"
 
-const char program_name[] = "c_conv";
+const char program_name[] = "train_conv";
 
 // One of the three, by `method`.
 typedef struct {
-  Method method;
+  int method;
   double lr;  // before the schedule
   WithShampoo shampoo;
   Sgd sgd;
@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
   if (!finite) printf("diverged: try a smaller learning rate\n");
 
   optimizer_free(&optimizer);
-  options_free(&options);
+  settings_free(&options.settings);
   network_free(&net);
   digits_free(&digits);
   return finite ? 0 : 2;

@@ -9,25 +9,14 @@
 #include <string.h>
 
 #include "check.h"
+#include "command_line.h"
 #include "digits.h"
 #include "library.h"
 #include "mlp.h"
-#include "numbers.h"
 #include "progress.h"
 #include "random.h"
 
 const char program_name[] = "host";
-
-static const char kHelp[] =
-    "usage: host [option value]...\n"
-    "\n"
-    "Loads libshampoo and trains a 64-128-64-10 network on handwritten digits.\n"
-    "\n"
-    "  --library FILE   the library (libshampoo.so.0, as the system finds it)\n"
-    "  --data FILE      the images (../c_mlp/data/digits.bin)\n"
-    "  --epochs N       passes over the training images (25)\n"
-    "  --csv FILE       receives the losses as numbers; without it they are not written\n"
-    "  --help           this text\n";
 
 typedef struct {
   const char* library;
@@ -40,26 +29,14 @@ enum { kBatch = 64 };
 
 static Options parse(int argc, char** argv) {
   Options options = {library_soname, "../c_mlp/data/digits.bin", NULL, 25};
-  for (int i = 1; i < argc; i += 2) {
-    const char* const name = argv[i];
-    const char* const value = argv[i + 1];  // NULL after the last argument
-    if (strcmp(name, "--help") == 0) {
-      fputs(kHelp, stdout);
-      exit(0);
-    }
-    if (value == NULL) fail("%s is unknown or lacks its value; see --help", name);
-    if (strcmp(name, "--library") == 0) {
-      options.library = value;
-    } else if (strcmp(name, "--data") == 0) {
-      options.data = value;
-    } else if (strcmp(name, "--csv") == 0) {
-      options.csv = value;
-    } else if (strcmp(name, "--epochs") == 0) {
-      options.epochs = to_integer(name, value, 1, 100000);
-    } else {
-      fail("there is no option %s; see --help", name);
-    }
-  }
+  const Option table[] = {
+      option_text("--library", "FILE", &options.library, "the library; a name without a folder is searched for"),
+      option_text("--data", "FILE", &options.data, "the images"),
+      option_integer("--epochs", &options.epochs, 1, 100000, "passes over the training images"),
+      option_text("--csv", "FILE", &options.csv, "receives the losses as numbers; without it they are not written"),
+      {0}};
+  command_line_parse(argc, argv, "Loads libshampoo and trains a 64-128-64-10 network on handwritten digits.\n", table,
+                     NULL);
   return options;
 }
 

@@ -174,6 +174,6 @@ int main(int argc, char** argv) {
   with_shampoo_free(&shampoo);
   network_free(&net);
   digits_free(&digits);
-  options_free(&options);
+  settings_free(&options.settings);
   return trainer.step == steps ? 0 : 128 + (int)stop_signal;
 }

@@ -24,8 +24,7 @@ typedef struct {
   Settings settings;
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
 void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
 
 #endif

@@ -65,7 +65,7 @@ def train(trainer, data, tensors, case):
         folder = pathlib.Path(folder)
         np.concatenate([tensors[name].ravel() for name in WEIGHTS]).astype("<f8").tofile(folder / "init")
         batches.astype("<i4").tofile(folder / "batches")
-        command = [trainer, "--data", data, "--schedule", "constant", "--csv", "", "--svg", ""]
+        command = [trainer, "--data", data, "--schedule", "constant", "--csv", ""]
         command += ["--init", folder / "init", "--batches", folder / "batches", "--batch", str(batches.shape[1])]
         command += ["--step-losses", folder / "losses", "--adamw-lr", str(case["adamw_comparison"]["lr"])]
         command += ["--weight-decay", "0", *to_settings(case)]

@@ -97,7 +97,6 @@ int main(int argc, char** argv) {
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
   check_writable(options.csv);
-  check_writable(options.svg);
   random_state = (uint64_t)options.seed;
 
   // Which images a step sees: rows[step * batch ...] of the epoch. A remainder that fills no batch sits out an epoch.
@@ -175,14 +174,6 @@ int main(int argc, char** argv) {
   printf("Shampoo computed %.0f inverse roots\n", with_shampoo_roots(&shampoo));
   if (losses != NULL) close_file(losses, options.step_losses);
   if (options.csv[0] != '\0') report_csv(options.csv, epochs, curves);
-  if (options.svg[0] != '\0') {
-    char settings[160];
-    snprintf(settings, sizeof settings,
-             "learning rate: Shampoo %g, AdamW %g, %s;  batch %d;  weight decay %g;  seed %d", shampoo.lr,
-             options.adamw_lr, options.cosine ? "falling along a cosine" : "constant", options.batch,
-             options.weight_decay, options.seed);
-    report_svg(options.svg, epochs, steps, settings, curves);
-  }
 
   free(labels);
   free(x);
@@ -195,6 +186,6 @@ int main(int argc, char** argv) {
   }
   free(rows);
   digits_free(&digits);
-  options_free(&options);
+  settings_free(&options.settings);
   return 0;
 }

@@ -16,7 +16,6 @@ typedef struct {
   int seed;
   const char* data;
   const char* csv;  // "": not written
-  const char* svg;
   Settings settings;
   // Of the comparison with recorded losses; NULL: not used.
   const char* init;
@@ -24,8 +23,7 @@ typedef struct {
   const char* step_losses;
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
 void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
 
 #endif

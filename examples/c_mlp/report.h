@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells: a table while it goes on, and the curves as numbers and as a picture when it is done.
+// Output of a run: a table while it trains, and the curves as CSV at the end.
 #ifndef C_MLP_REPORT_H
 #define C_MLP_REPORT_H
 
@@ -23,8 +23,7 @@ void report_epoch(int epoch, const Curve curves[kContenders]);
 // Mean times of a step.
 void report_times(int steps, const Curve curves[kContenders]);
 
-// `settings` is a line of text about the run.
+// A row for each epoch.
 void report_csv(const char* path, int epochs, const Curve curves[kContenders]);
-void report_svg(const char* path, int epochs, int steps, const char* settings, const Curve curves[kContenders]);
 
 #endif

@@ -15,13 +15,13 @@ int main(int argc, char** argv) {
   Options options;
   MPI_Comm world = MPI_COMM_WORLD;
   Ranks ranks = {.how = "MPI", .comm = &world};
-  options_parse(&options, argc, argv);  // before MPI, so that --help and a mistake end in order
+  options_parse(&options, argc, argv, NULL);  // before MPI, so that --help and a mistake end in order
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(world, &ranks.rank);
   MPI_Comm_size(world, &ranks.world);
 
   const int same = train(&options, &ranks);
-  options_free(&options);
+  settings_free(&options.settings);
   MPI_Finalize();
   return same ? EXIT_SUCCESS : EXIT_FAILURE;
 }

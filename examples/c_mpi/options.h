@@ -10,7 +10,7 @@
 typedef struct {
   int epochs;
   int batch;   // images per step, of all ranks together
-  int shards;  // 0: each rank holds all parameters; 1: each holds a chunk of every parameter
+  int shards;  // 0: each rank holds all parameters; otherwise each holds a chunk of every parameter
   int seed;
   const char* data;
   const char* checkpoint;  // directory to save into after every epoch; NULL: none
@@ -19,8 +19,8 @@ typedef struct {
   Settings settings;
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
-void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
+// `more` is a table of additional options, or NULL.
+void options_parse(Options* options, int argc, char** argv, const Option* more);
 
 #endif

@@ -9,13 +9,11 @@
 #include <shampoo/shampoo_nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "check.h"
 #include "device.h"
 #include "digits.h"
 #include "network.h"
-#include "numbers.h"
 #include "options.h"
 #include "progress.h"
 #include "random.h"
@@ -23,12 +21,6 @@
 #include "with_shampoo.h"
 
 const char program_name[] = "train_digits_gpus";
-
-static const char kHelp[] =
-    "  --ranks N            GPUs that train together (all that libshampoo finds)\n"
-    "\n"
-    "Of these options of train_digits_cuda the ones for AdamW, --device and --gpt2 are not looked at:\n"
-    "\n";
 
 // What a rank tells of itself in the end.
 typedef struct {
@@ -173,28 +165,15 @@ static void* work(void* argument) {
   return NULL;
 }
 
-// Takes its own options out of the command line and leaves the rest; returns how many are left.
-static int parse_own(int argc, char** argv, int* ranks) {
-  int left = 1;
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc) {
-      *ranks = to_integer(argv[i], argv[i + 1], 1, 1024);
-      ++i;
-    } else {
-      if (strcmp(argv[i], "--help") == 0) fputs(kHelp, stdout);
-      argv[left++] = argv[i];
-    }
-  }
-  argv[left] = NULL;
-  return left;
-}
-
 int main(int argc, char** argv) {
   Options options;
   Digits digits;
   int world = 0, same = 1;
-  argc = parse_own(argc, argv, &world);
-  options_parse(&options, argc, argv);
+  const Option more[] = {
+      option_integer("--ranks", &world, 0, 1024,
+                     "GPUs that train together; 0: all. The options of AdamW, --device and --gpt2 are ignored"),
+      {0}};
+  options_parse(&options, argc, argv, more);
   const int there = device_count();
   if (world == 0) world = there;
   if (world > there) fail("--ranks %d: libshampoo finds %d GPUs, and a rank needs one of its own", world, there);
@@ -238,6 +217,6 @@ int main(int argc, char** argv) {
   free(workers);
   free(comms);
   digits_free(&digits);
-  options_free(&options);
+  settings_free(&options.settings);
   return same ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,19 +6,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "check.h"
 #include "nccl_ranks.h"
-#include "numbers.h"
 #include "options.h"
 #include "trainer.h"
 
 const char program_name[] = "train_digits_nccl";
-
-static const char kHelp[] =
-    "  --ranks N            threads that train together, each on a GPU of its own (4)\n"
-    "  --host-memory        NCCL takes memory of the host: only for the stand-in of libshampoo's tests\n";
 
 typedef struct {
   pthread_t thread;
@@ -34,29 +28,15 @@ static void* work(void* argument) {
   return NULL;
 }
 
-// Takes its own options out of the command line and leaves the rest to the trainer; returns how many are left.
-static int parse_own(int argc, char** argv, int* ranks, int* host_memory) {
-  int left = 1;
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--host-memory") == 0) {
-      *host_memory = 1;
-    } else if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc) {
-      *ranks = to_integer(argv[i], argv[i + 1], 1, 1024);
-      ++i;
-    } else {
-      if (strcmp(argv[i], "--help") == 0) fputs(kHelp, stdout);
-      argv[left++] = argv[i];
-    }
-  }
-  argv[left] = NULL;
-  return left;
-}
-
 int main(int argc, char** argv) {
   Options options;
   int count = 4, host_memory = 0, same = 1;
-  argc = parse_own(argc, argv, &count, &host_memory);
-  options_parse(&options, argc, argv);
+  const Option more[] = {
+      option_integer("--ranks", &count, 1, 1024, "threads that train together, each on a GPU of its own"),
+      option_flag("--host-memory", &host_memory, 1,
+                  "NCCL takes memory of the host: only for the stand-in of libshampoo's tests"),
+      {0}};
+  options_parse(&options, argc, argv, more);
 
   ncclComm_t* comms = allocate((size_t)count, sizeof *comms);
   Worker* workers = allocate((size_t)count, sizeof *workers);
@@ -81,6 +61,6 @@ int main(int argc, char** argv) {
 
   free(workers);
   free(comms);
-  options_free(&options);
+  settings_free(&options.settings);
   return same ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "report.h"
 
-const char program_name[] = "error";
+const char program_name[] = "train_text";
 
 enum { kTextSize = 1 << 20, kJudgedSize = (1 << 14) + 1 };
 
@@ -93,7 +93,6 @@ int main(int argc, char** argv) {
   options_parse(&options, argc, argv);
   multiply_on_calling_threads(options.threads);
   check_writable(options.csv);
-  check_writable(options.svg);
   if (options.context >= kJudgedSize) fail("--context %d is not below %d", options.context, kJudgedSize);
   Pool* pool = pool_create(options.threads);
   text_create(&text, kTextSize, kJudgedSize);
@@ -107,11 +106,10 @@ int main(int argc, char** argv) {
   report_results(&training);
   print_roots(&training);
   if (options.csv[0] != '\0') report_csv(options.csv, &training);
-  if (options.svg[0] != '\0' && options.what != kSearch) report_svg(options.svg, &training);
 
   training_free(&training);
   text_free(&text);
   pool_free(pool);
-  options_free(&options);
+  settings_free(&options.settings);
   return 0;
 }

@@ -7,8 +7,10 @@
 
 #include "settings.h"
 
+enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
+
 typedef struct {
-  enum { kTrainOne, kCompare, kCompareFrequencies, kSearch } what;
+  int what;          // one of these
   int uses_shampoo;  // of kTrainOne: 1 Shampoo, 0 AdamW
   int steps, warmup, every;
   int batch;  // sequences in a step
@@ -17,12 +19,10 @@ typedef struct {
   double weight_decay;
   int seed, threads;
   const char* csv;  // "": not written
-  const char* svg;
   Settings settings;
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
 void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
 
 #endif

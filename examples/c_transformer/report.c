@@ -4,9 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "chart.h"
 #include "check.h"
 #include "progress.h"
 
@@ -136,40 +134,4 @@ void report_csv(const char* path, const Training* training) {
     }
   }
   close_file(csv, path);
-}
-
-void report_svg(const char* path, const Training* training) {
-  const Options* options = training->options;
-  const Model* model = training->model;
-  char title[128], notes[2][256];
-  Chart chart = {.title = title,
-                 .notes = {notes[0], notes[1]},
-                 .panel_titles = {"Validation loss by steps", "Validation loss by time of training"},
-                 .x_titles = {"step", "seconds"},
-                 .curve_count = training->count};
-  snprintf(title, sizeof title, "A transformer that reads characters, %.1f million parameters",
-           1e-6 * (double)model->values);
-  snprintf(notes[0], sizeof notes[0], "%d layers, width %d, %d heads, context %d;  %d characters in a step;  seed %d",
-           model->layers, model->width, model->heads, model->context, options->batch * model->context, options->seed);
-  snprintf(notes[1], sizeof notes[1],
-           "learning rate: Shampoo %g, AdamW %g, %d steps of warmup, then half a cosine;  weight decay %g", options->lr,
-           options->adamw_lr, options->warmup, options->weight_decay);
-  for (int c = 0; c < training->count; ++c) {
-    const Contender* contender = &training->contenders[c];
-    ChartCurve* curve = &chart.curves[c];
-    const size_t points = (size_t)contender->point_count;
-    double* values = allocate(3 * points, sizeof(double));
-    curve->name = contender->name;
-    curve->points = contender->point_count;
-    curve->x[0] = values;
-    curve->x[1] = values + points;
-    curve->y = values + 2 * points;
-    for (size_t i = 0; i < points; ++i) {
-      values[i] = contender->points[i].step;
-      values[points + i] = contender->points[i].seconds;
-      values[2 * points + i] = contender->points[i].judged_loss;
-    }
-  }
-  chart_write(&chart, path);
-  for (int c = 0; c < training->count; ++c) free((void*)chart.curves[c].x[0]);
 }

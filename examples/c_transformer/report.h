@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells: a table while it goes on, and times, curves and comparisons when it is done.
+// Output of a run: a table while it trains, then times, comparisons, and the curves as CSV.
 #ifndef C_TRANSFORMER_REPORT_H
 #define C_TRANSFORMER_REPORT_H
 
@@ -19,6 +19,5 @@ void report_progress(const Training* training);
 void report_results(const Training* training);
 
 void report_csv(const char* path, const Training* training);
-void report_svg(const char* path, const Training* training);
 
 #endif

@@ -9,20 +9,27 @@
 #include "check.h"
 #include "status.h"
 
-// Room for a text of so many characters.
-static char* add(Settings* settings, size_t length) {
-  if (settings->count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
-  return settings->texts[settings->count++] = allocate(length + 1, 1);
-}
-
 void settings_add(Settings* settings, const char* text) {
-  const size_t length = strlen(text);
-  memcpy(add(settings, length), text, length);
+  const size_t size = strlen(text) + 1;
+  if (settings->count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
+  settings->texts[settings->count] = allocate(size, 1);
+  memcpy(settings->texts[settings->count++], text, size);
 }
 
-void settings_add_pair(Settings* settings, const char* key, const char* value) {
-  const size_t length = strlen(key) + 1 + strlen(value);
-  snprintf(add(settings, length), length + 1, "%s=%s", key, value);
+void settings_put_first(Settings* settings, const char* key, double value) {
+  char text[128];
+  snprintf(text, sizeof text, "%s=%.17g", key, value);
+  settings_add(settings, text);
+  char* const last = settings->texts[settings->count - 1];
+  memmove(settings->texts + 1, settings->texts, (size_t)(settings->count - 1) * sizeof last);
+  settings->texts[0] = last;
+}
+
+static void take(void* settings, const char* text) { settings_add(settings, text); }
+
+Option settings_option(Settings* settings) {
+  return option_call("--set", "KEY=VALUE", take, settings,
+                     "any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated");
 }
 
 void settings_free(Settings* settings) {

@@ -1,12 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hyper-parameters of libshampoo as texts "key=value", in the spelling of docs/keys.md: defaults of a program first,
-// then those of its command line, later ones over earlier ones.
+// Hyper-parameters of libshampoo as texts "key=value", in the spelling of docs/keys.md. They are applied in their
+// order: a later setting of a key replaces an earlier one.
 #ifndef EXAMPLES_SETTINGS_H
 #define EXAMPLES_SETTINGS_H
 
 #include <shampoo/shampoo.h>
+
+#include "command_line.h"
 
 enum { kMaxSettings = 64 };
 
@@ -15,13 +17,15 @@ typedef struct {
   char* texts[kMaxSettings];
 } Settings;
 
-// Copies the text.
+// Copies the text to the end.
 void settings_add(Settings* settings, const char* text);
-// The same from its two halves.
-void settings_add_pair(Settings* settings, const char* key, const char* value);
+// Puts a setting in front of all others, so that each of those replaces it.
+void settings_put_first(Settings* settings, const char* key, double value);
+// The option --set KEY=VALUE, which adds to the settings.
+Option settings_option(Settings* settings);
 void settings_free(Settings* settings);
 
-// Sets them in their order; one that libshampoo refuses ends the program.
+// Applies all settings to a config. A setting that libshampoo refuses ends the program.
 void settings_apply(const Settings* settings, shampoo_config* config);
 
 #endif

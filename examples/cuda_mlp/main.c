@@ -14,7 +14,7 @@ const char program_name[] = "train_digits_cuda";
 
 int main(int argc, char** argv) {
   Options options;
-  options_parse(&options, argc, argv);
+  options_parse(&options, argc, argv, NULL);
 
   const int count = device_count();
   if (options.device >= count) fail("--device %d: libshampoo finds %d", options.device, count);
@@ -29,6 +29,6 @@ int main(int argc, char** argv) {
   } else {
     digits_run(&options);
   }
-  options_free(&options);
+  settings_free(&options.settings);
   return 0;
 }

@@ -22,8 +22,8 @@ typedef struct {
   Settings settings;
 } Options;
 
-// Defaults, then the command line. Ends the program after --help, and on a mistake.
-void options_parse(Options* options, int argc, char** argv);
-void options_free(Options* options);
+// Stores the defaults, then parses the command line. Exits after --help and after an error.
+// `more` is a table of additional options, or NULL.
+void options_parse(Options* options, int argc, char** argv, const Option* more);
 
 #endif

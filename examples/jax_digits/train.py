@@ -81,7 +81,7 @@ def main() -> None:
         if ends_epoch:
             look()
 
-    report(list(curves.values()), options.csv, options.svg)
+    report(list(curves.values()), options.csv)
 
 
 if __name__ == "__main__":

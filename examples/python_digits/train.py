@@ -40,7 +40,7 @@ def main() -> None:
         if ends_epoch:
             evaluate()
 
-    report(curves, options.csv, options.svg)
+    report(curves, options.csv)
     print(f"\nShampoo computed {opt.stats()['root_computed']} inverse roots")
 
 

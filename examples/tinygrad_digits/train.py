@@ -64,7 +64,7 @@ def main() -> None:
         if ends_epoch:
             evaluate()
 
-    report(curves, options.csv, options.svg)
+    report(curves, options.csv)
     print(f"\nShampoo computed {opts[0].optimizer.stats()['root_computed']} inverse roots")
 
 

@@ -43,6 +43,15 @@ for settings in (), ("--set", "use_merge_dims=false", "--set", "precondition_fre
     assert one == two, ("two threads differ from one", settings, one, two)
 assert train("shampoo", "--seed", "2") != train("shampoo", "--seed", "1"), "the seed has no effect"
 
-wrong = subprocess.run([programs / "train_conv", "--data", data, "--set", "no_such_key=1"], capture_output=True,
-                       text=True, check=False)
-assert wrong.returncode == 1 and "no_such_key" in wrong.stderr, wrong
+for options, message in (
+    (["--set", "no_such_key=1"], "no_such_key"),
+    (["--optimizer", "adam"], '--optimizer: "adam"; expected one of: shampoo, sgd, adamw'),
+    (["--lr", "-1"], '--lr: "-1"; expected a finite number of at least 0'),
+    (["--lr", "0.1x"], '--lr: "0.1x"; expected a finite number of at least 0'),
+):
+    wrong = subprocess.run([programs / "train_conv", "--data", data, *options], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1 and message in wrong.stderr, wrong
+
+# The help has the option, its choices and its default.
+text = subprocess.run([programs / "train_conv", "--batch", "8", "--help"], capture_output=True, text=True, check=True).stdout
+assert "--optimizer NAME" in text and "[shampoo, sgd, adamw] (shampoo)" in text and "images per step (64)" in text, text

@@ -46,7 +46,7 @@ def main():
         ours, theirs = folder / "host.csv", folder / "trainer.csv"
         subprocess.run([host, "--library", library, "--data", data, "--epochs", EPOCHS, "--csv", ours],
                        stdout=subprocess.DEVNULL, check=True)
-        subprocess.run([trainer, "--data", data, "--epochs", EPOCHS, "--csv", theirs, "--svg", ""],
+        subprocess.run([trainer, "--data", data, "--epochs", EPOCHS, "--csv", theirs],
                        stdout=subprocess.DEVNULL, check=True)
         if len(losses(ours)) != int(EPOCHS) + 1 or losses(ours) != losses(theirs):
             raise SystemExit(f"losses differ: {losses(ours)} and {losses(theirs)}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_transformer.py FOLDER: runs the programs of the example, which FOLDER has, as a user does.
+"""check_c_transformer.py FOLDER PLOT: runs the programs of the example, which FOLDER has, and PLOT, as a user does.
 
 The gradients agree with differences of the loss. In a tiny model the validation loss falls from about log(64) = 4.16,
 that of a guess, to below 3.3 in 30 steps with both optimizers, and further with Shampoo than with AdamW. Two runs give
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-programs = pathlib.Path(sys.argv[1])
+programs, plot = map(pathlib.Path, sys.argv[1:])
 TINY = "--layers 1 --width 32 --heads 2 --context 32 --batch 16 --steps 30 --warmup 3 --every 10 --threads 2".split()
 TINY += "--lr 0.04 --adamw-lr 0.01".split()
 FREQUENT = ["--set", "precondition_frequency=5"]
@@ -24,8 +24,9 @@ FREQUENT = ["--set", "precondition_frequency=5"]
 def train(folder, *options):
     """Rows of the CSV, and the picture."""
     table, picture = folder / "curves.csv", folder / "curves.svg"
-    command = [programs / "train_text", *TINY, *options, "--csv", table, "--svg", picture]
+    command = [programs / "train_text", *TINY, *options, "--csv", table]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, plot, table, picture], check=True)
     return list(csv.DictReader(table.open())), xml.etree.ElementTree.parse(picture).getroot()
 
 

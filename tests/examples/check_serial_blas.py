@@ -32,7 +32,7 @@ def run(name, *options, library=None):
 
 
 def train(table, threads, library=None):
-    result = run("train_text", *TINY, "--threads", str(threads), "--csv", str(table), "--svg", "", library=library)
+    result = run("train_text", *TINY, "--threads", str(threads), "--csv", str(table), library=library)
     if result.returncode != 0:
         return result, None
     rows = list(csv.DictReader(table.open()))

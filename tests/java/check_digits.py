@@ -17,7 +17,6 @@ import csv
 import shutil
 import subprocess
 import tempfile
-import xml.etree.ElementTree
 from pathlib import Path
 
 TOLERANCE = 1e-10
@@ -67,14 +66,11 @@ def main() -> None:
         java = (f"{options.jdk}/java", "-cp", "classes:libshampoo.jar", "Train")
         told = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
         subprocess.run(
-            [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv", "--svg", "",
+            [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv",
              "--step-losses", folder / "c_steps.csv"], check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         worst = compare(rows(folder / "c_steps.csv"), rows(here / "steps.csv"), TOLERANCE)
         compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # which C writes with 9 digits
-        drawing = xml.etree.ElementTree.parse(here / "curves.svg").getroot()
-        words = " ".join(drawing.itertext())
-        assert "Shampoo" in words and "AdamW" in words, words
         refused = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)
         assert refused.returncode == 1 and '--epochs: "none"' in refused.stderr, refused
         assert "\r" not in told, "a progress line, and no terminal"

@@ -11,7 +11,7 @@ final class Options {
       usage: java -cp CLASSES:libshampoo.jar Train [option value]...
 
       Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
-      with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies, and draws them.
+      with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies.
 
         --epochs N           passes over the training images (25)
         --batch N            images per step (64)
@@ -22,8 +22,7 @@ final class Options {
         --seed N             of the first weights and of the order of the images (1)
         --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
         --data FILE          the images (../c_mlp/data/digits.bin)
-        --csv FILE           receives the curves as numbers (curves.csv); "": not written
-        --svg FILE           receives the curves as a picture (curves.svg); "": not written
+        --csv FILE           receives the curves, which ../plot.py draws (curves.csv); "": not written
         --step-losses FILE   receives the loss of every step before the step
         --help               this text
       """;
@@ -35,7 +34,6 @@ final class Options {
   int seed = 1;
   String data = "../c_mlp/data/digits.bin";
   String csv = "curves.csv";
-  String svg = "curves.svg";
   String stepLosses = "";
 
   /** Hyper-parameters of libshampoo, KEY=VALUE; the last of a key counts. */
@@ -73,7 +71,6 @@ final class Options {
       case "--set" -> settings.add(value);
       case "--data" -> data = value;
       case "--csv" -> csv = value;
-      case "--svg" -> svg = value;
       case "--step-losses" -> stepLosses = value;
       default -> throw new Failure("there is no option " + name + "; see --help");
     }

@@ -99,8 +99,5 @@ final class Train {
     if (!options.csv.isEmpty()) {
       Report.writeCsv(options.csv, curves);
     }
-    if (!options.svg.isEmpty()) {
-      Picture.write(options.svg, curves);
-    }
   }
 }

@@ -5,10 +5,8 @@
 //! and on the same batches, so that only the optimizer differs. Its numbers are those of ../c_mlp, bit by bit.
 
 mod adamw;
-mod chart;
 mod digits;
 mod mlp;
-mod numbers;
 mod options;
 mod progress;
 mod report;
@@ -72,7 +70,6 @@ fn run(options: &Options) -> Result<()> {
         return Err(format!("--batch {}: there are {} images", options.batch, digits.train_count).into());
     }
     check_writable(&options.csv)?;
-    check_writable(&options.svg)?;
     let mut losses = match &options.step_losses {
         Some(path) => Some(BufWriter::new(File::create(path).map_err(|error| format!("{path}: {error}"))?)),
         None => None,
@@ -152,9 +149,6 @@ fn run(options: &Options) -> Result<()> {
     }
     if !options.csv.is_empty() {
         report::csv(&options.csv, &curves)?;
-    }
-    if !options.svg.is_empty() {
-        report::svg(&options.svg, steps, &options.describe(shampoo.lr), &curves)?;
     }
     Ok(())
 }

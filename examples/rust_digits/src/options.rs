@@ -9,7 +9,7 @@ const HELP: &str = "\
 usage: train_digits [option value]...
 
 Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
-with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies, and draws them.
+with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies.
 
   --epochs N           passes over the training images (25)
   --batch N            images per step (64)
@@ -21,8 +21,7 @@ with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuraci
   --seed N             of the first weights and of the order of the images (1)
   --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
   --data FILE          the images (../c_mlp/data/digits.bin)
-  --csv FILE           receives the curves as numbers (curves.csv); \"\": not written
-  --svg FILE           receives the curves as a picture (curves.svg); \"\": not written
+  --csv FILE           receives the curves, which ../plot.py draws (curves.csv); \"\": not written
   --step-losses FILE   receives the loss of every step before the step, in full precision
   --help               this text
 ";
@@ -38,7 +37,6 @@ pub struct Options {
     pub data: String,
     /// "": not written.
     pub csv: String,
-    pub svg: String,
     pub step_losses: Option<String>,
     /// Hyper-parameters of libshampoo: keys and values, later ones over earlier ones.
     pub settings: Vec<(String, String)>,
@@ -70,7 +68,6 @@ impl Options {
             seed: 1,
             data: "../c_mlp/data/digits.bin".into(),
             csv: "curves.csv".into(),
-            svg: "curves.svg".into(),
             step_losses: None,
             settings: settings.map(|(key, value)| (key.into(), value.into())).into(),
         }
@@ -114,19 +111,9 @@ impl Options {
             },
             "--data" => self.data = value,
             "--csv" => self.csv = value,
-            "--svg" => self.svg = value,
             "--step-losses" => self.step_losses = Some(value),
             _ => return Err(format!("there is no option {name}; see --help").into()),
         }
         Ok(())
-    }
-
-    /// A line of text about the run.
-    pub fn describe(&self, lr: f64) -> String {
-        let schedule = if self.cosine { "falling along a cosine" } else { "constant" };
-        format!(
-            "learning rate: Shampoo {lr}, AdamW {}, {schedule};  batch {};  weight decay {};  seed {}",
-            self.adamw_lr, self.batch, self.weight_decay, self.seed
-        )
     }
 }
