@@ -118,7 +118,8 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
   SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
   if (FirstNotZero(*comm) != comm->world()) {
     if (code == Code::kNoMemory) return Status::OutOfMemory();
-    return Status(code, Cat(comm->who(), " ", rank, ": it has failed, and a rank has no memory to be told why"));
+    return Status(code, Cat(comm->who(), " ", rank,
+                            " failed; the reason could not be transferred because a rank is out of memory"));
   }
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &buffer, &texts));

@@ -10,26 +10,26 @@
 
 namespace shampoo {
 
-// What a check that is made before anything is written says of that. It does not hold where other ranks have begun.
+// The suffix of errors that are found before anything is written. It is removed if another rank has begun to write.
 inline constexpr char kNothingChanged[] = "; nothing has changed";
 
-// What ranks do to fail together, with the same error. They allocate and take some exchanges, so they are for create
-// and for steps that fail anyway. Collective, all of them: every rank must come here at the same point.
+// Functions by which ranks fail together, with the same error. They allocate and take several exchanges: they are for
+// create, for checkpoints, and for steps that fail anyway. All are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
-// Everybody's text, cut off before so many bytes.
+// Gathers a text from every rank, truncated to kTextBytes - 1 bytes.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// The text of a rank that has failed, or that it sent none.
+// Returns the text of a rank that failed, or a text that says that it sent none.
 std::string TextOfFailure(const Communicator& comm, int rank, const std::string& text);
 
-// Everybody's number.
+// Gathers a number from every rank.
 Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers);
 
-// Everybody's numbers, as many from each: rank r's are at [r * own.size(), ...).
+// Gathers the same count of numbers from every rank: those of rank r begin at r * own.size().
 Status GatherNumbers(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers);
 
-// Of such numbers the first that is not the same on all ranks, and a rank that differs from most.
+// The first number that is not the same on all ranks, and a rank that differs from most.
 struct Difference {
   bool found = false;
   size_t index = 0;
@@ -40,13 +40,13 @@ struct Difference {
 };
 Difference FirstDifference(std::span<const int64_t> numbers, int world);
 
-// The failure of the lowest of the ranks that failed, with its text, as the status of all of them; success if none did.
+// Returns on every rank the failure of the lowest rank that failed, with its text; success if none did.
 Status AgreeOnStatus(Communicator* comm, const Status& own);
 
-// The failure of a rank that received different hashes and then finds no difference in what they were computed from.
+// Returns the error of a rank that received different hashes and finds no difference in the values behind them.
 Status NoDifferenceFound(Communicator* comm, const char* what);
 
-// Fails on every rank if the lines differ between any of them: tells the first that does, of two ranks.
+// Fails on every rank if the lines differ between ranks; the error quotes the first line that does, of two ranks.
 Status CompareLines(Communicator* comm, std::span<const std::string> lines);
 
 }  // namespace shampoo

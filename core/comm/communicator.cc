@@ -85,7 +85,7 @@ Status Communicator::AllToAll(const void* send, std::span<const size_t> send_byt
 void Communicator::GiveUp() {
   const bool first = !std::exchange(failed_, true);
   if (ops_.abort == nullptr) return;
-  told_ = true;
+  reported_ = true;
   if (first) ops_.abort(ops_.user);
 }
 
@@ -101,10 +101,10 @@ Status Communicator::FailedBefore() const {
                     "start it anew from a checkpoint");
 }
 
-bool Communicator::TakeFailureToTell() { return failed_ && !std::exchange(told_, true); }
+bool Communicator::TakeFailureToReport() { return failed_ && !std::exchange(reported_, true); }
 
 Status Communicator::FailTogether(Status failure) {
-  failed_ = told_ = true;
+  failed_ = reported_ = true;
   return failure;
 }
 

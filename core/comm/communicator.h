@@ -27,7 +27,7 @@ struct CommOps {
   void (*release)(void* user) = nullptr;
 };
 
-// Memory of a device through which buffers of the host go where a communicator takes no other.
+// Memory of a device through which host buffers are exchanged if a communicator takes no host memory.
 class Staging {
  public:
   virtual ~Staging() = default;
@@ -38,7 +38,7 @@ class Staging {
 };
 
 // Ranks that exchange segments of equal size. Shared by the caller's handle and the optimizers made with it; the
-// caller's release is called when the last of them lets go.
+// caller's release is called with the last of them.
 class Communicator {
  public:
   static Status Create(const CommOps& ops, std::shared_ptr<Communicator>* out);
@@ -57,19 +57,19 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // A failed collective is for good: ranks may be at different points of the job. Others that are not told would wait.
+  // A collective that failed: permanent, because ranks may be at different points of the job.
   bool failed() const { return failed_; }
   Status FailedBefore() const;
-  // Whether the other ranks know of it, or have been made to fail.
-  bool failure_is_known() const { return failed_ && told_; }
-  // Whether to take part in one more exchange, to tell of the failure; true at most once.
-  bool TakeFailureToTell();
-  // A failure of which every rank knows.
+  // Whether the other ranks know of the failure, or have been made to fail.
+  bool failure_is_known() const { return failed_ && reported_; }
+  // Whether to take part in one more exchange to report the failure; true at most once.
+  bool TakeFailureToReport();
+  // Marks the communicator failed by a failure that every rank knows, and returns it.
   Status FailTogether(Status failure);
-  // This rank will take part in nothing more: the others are made to fail as far as the caller's functions can.
+  // Call when this rank takes part in nothing more. Makes the other ranks fail if the caller gave an abort function.
   void GiveUp();
 
-  // How buffers of the host come to a communicator that takes memory of a device: see StagingScope.
+  // Sets the way of host buffers to a communicator that takes memory of a device: see StagingScope.
   void StageBy(Staging* staging) { staging_ = staging; }
 
   // buffer: world segments of segment_bytes, of which this rank's own is filled; afterwards all are. After a failure
@@ -78,7 +78,7 @@ class Communicator {
   // The same in memory that the communicator takes, in the order of a stream.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
-  // A number of every rank. It takes no memory, so that a rank that has none can tell the others.
+  // Gathers a number from every rank. It allocates nothing, so that a rank without memory can report that.
   Status GatherNumber(int64_t own);
   int64_t NumberOf(int rank) const { return numbers_[static_cast<size_t>(rank) * kNumberStride]; }  // of the last
 
@@ -99,7 +99,7 @@ class Communicator {
   const char* who_ = "rank";
   int32_t next_number_ = 0;
   bool failed_ = false;
-  bool told_ = false;
+  bool reported_ = false;
   std::vector<int64_t> numbers_;
   Staging* staging_ = nullptr;
 };

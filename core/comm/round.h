@@ -66,7 +66,7 @@ class Rounds {
   // Calls join(), which takes part in a round to report a failure: after a failed collective at most once.
   template <typename Join>
   void Report(Join&& join) {
-    if (comm_->failed() && !comm_->TakeFailureToTell()) return;
+    if (comm_->failed() && !comm_->TakeFailureToReport()) return;
     join();
   }
 

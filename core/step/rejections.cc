@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kWhatToTry =
     ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the "
-    "schedule, clip gradients, or start preconditioning later; on_nonfinite tells a step to skip by itself";
+    "schedule, clip gradients, or start preconditioning later; on_nonfinite makes steps skip automatically";
 
 std::string Where(const RejectedAt& at) {
   return Cat(" at element ", at.element, " (block ", BlockName(at.param, at.block), ")");

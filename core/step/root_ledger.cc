@@ -40,11 +40,11 @@ void RootLedger::Prepare(const PlanData& plan) {
 void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
   const auto first = static_cast<size_t>(FirstOf(&block - plan.blocks.data()));
   const size_t end = first + static_cast<size_t>(block.factor_count());
-  bool to_tell = false;
+  bool needs_warning = false;
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
     tracked_[i] = static_cast<char>(outcome.ok() && settings.track_root_residuals);
-    to_tell = to_tell || !outcome.ok() || outcome.rung != Rung::kAsked;
+    needs_warning = needs_warning || !outcome.ok() || outcome.rung != Rung::kAsked;
     if (outcome.ok()) {
       failures_in_row_[i] = 0;
       ++computed_;
@@ -61,7 +61,7 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
       overdue_epsilon_key_ = settings.EpsilonKey();
     }
   }
-  if (to_tell) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
+  if (needs_warning) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
 }
 
 // One line for all factor matrices of a block that did not go as asked.

@@ -14,29 +14,28 @@
 
 namespace shampoo {
 
-// What became of the inverse roots: the reports of the last refresh of each, and counts since create.
+// Records the inverse roots: the report of the last refresh of each, and counts since create.
 class RootLedger {
  public:
-  // One report for each factor matrix of the plan; all memory that steps need.
+  // Allocates a report for each factor matrix of the plan, so that steps allocate nothing.
   void Prepare(const PlanData& plan);
 
   int64_t FirstOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
   RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstOf(block); }
 
-  // After a step, for every block that had its roots refreshed: counts and logs. Everything is done by then, so it
-  // cannot fail.
+  // Call after a step for every block whose roots were refreshed: counts and logs them. It cannot fail.
   void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
   void EndRefresh(bool tracked) noexcept;
 
-  // The factor matrix that the next RaiseOverdue is about; -1: none.
+  // The factor matrix for which the next RaiseOverdue returns an error; -1: none.
   int64_t overdue() const { return overdue_; }
   const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
-  // Of the factor matrices that have failed too often in a row the first in the order of the plan, once per refresh.
+  // Returns an error for the first factor matrix of the plan whose root failed too often in a row, once per refresh.
   Status RaiseOverdue();
-  // As if no root had failed.
+  // Forgets that roots have failed.
   void ForgetFailures();
 
-  // false: no statistic of the roots has this name.
+  // Returns false if no statistic of the roots has this name.
   bool Stat(std::string_view name, double* value) const;
   static std::string StatNames();
 

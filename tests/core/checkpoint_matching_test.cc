@@ -4,7 +4,7 @@
 // What a checkpoint says of optimizers, and where an optimizer that loads finds its states in it.
 #include <functional>
 
-#include "core/checkpoint/call.h"
+#include "core/checkpoint/checkpoint_call.h"
 #include "core/checkpoint/matching.h"
 #include "tests/core/checkpoint_fixture.h"
 #include "tests/core/comm_test_util.h"

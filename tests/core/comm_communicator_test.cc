@@ -107,21 +107,21 @@ TEST_CASE("a collective that failed makes the others fail once, and is remembere
   CHECK(comm->failed());
   CHECK(comm->failure_is_known());
   CHECK(functions.aborts == 1);
-  CHECK(!comm->TakeFailureToTell());
+  CHECK(!comm->TakeFailureToReport());
   CheckError(comm->FailedBefore(), Code::kComm, "shard rank 1: a collective failed before");
 }
 
 TEST_CASE("without an abort a failure is to be reported to the other ranks, once") {
   CallerFunctions functions(false);
   const auto comm = functions.Create();
-  CHECK(!comm->TakeFailureToTell());
+  CHECK(!comm->TakeFailureToReport());
   functions.error = 1;
   CHECK(!comm->GatherNumber(0).ok());
   CHECK(comm->failed());
   CHECK(!comm->failure_is_known());
-  CHECK(comm->TakeFailureToTell());
+  CHECK(comm->TakeFailureToReport());
   CHECK(comm->failure_is_known());
-  CHECK(!comm->TakeFailureToTell());
+  CHECK(!comm->TakeFailureToReport());
 }
 
 TEST_CASE("a failure that all ranks know is not reported") {
@@ -130,7 +130,7 @@ TEST_CASE("a failure that all ranks know is not reported") {
   CheckError(comm->FailTogether(CommFailed("all of us")), Code::kComm, "all of us");
   CHECK(comm->failed());
   CHECK(comm->failure_is_known());
-  CHECK(!comm->TakeFailureToTell());
+  CHECK(!comm->TakeFailureToReport());
   CHECK(functions.aborts == 0);
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/backend/cpu/slot_memory.h"
-#include "core/backend/cuda/device_memory.h"
+#include "core/backend/cuda/device_state_memory.h"
 #include "core/backend/cuda/loader.h"
 #include "core/plan/memory_layout.h"
 
