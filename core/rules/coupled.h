@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/rules/host_device.h"
+#include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
 // The scalars of the coupled iterations for X = B^(-1/p), B = A + shift I, where A is scaled by 2^-scale:
@@ -27,10 +27,10 @@ constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<dou
 // largest: a bound on the largest eigenvalue of A * 2^-scale, see EigenvalueBound. p is the numerator alone.
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  const double least_shift = std::ldexp(1e-16, -scale);
-  const double relative = spec.epsilon * largest;
-  start.shift =
-      spec.relative_epsilon > 0 ? std::ldexp(spec.epsilon, -scale) : (relative < least_shift ? least_shift : relative);
+  // A relative epsilon is one of the mean eigenvalue. Otherwise epsilon is relative to the bound.
+  start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
+  const double of_bound = spec.epsilon * largest;
+  if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;
   largest += start.shift;
   const auto p = static_cast<double>(spec.numerator);
   const double k = std::pow(largest / start.shift, 1 / p);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/rules/host_device.h"
+#include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
 // The rules by which a matrix is scaled, its eigenvalues become those of a root, and a result is accepted.

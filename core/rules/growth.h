@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
-#include "core/rules/host_device.h"
+#include "core/base/host_device.h"
 #include "core/rules/step_scalars.h"
 
 // Whether the states of a block stay finite in a step. Block is the plan's Block, or the CUDA plugin's DeviceBlock.

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "core/base/host_device.h"
 #include "core/config/settings.h"
-#include "core/rules/host_device.h"
 
 namespace shampoo {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
-#include "core/rules/element.h"
+#include "core/base/kernels/element.h"
 #include "core/rules/step_scalars.h"
 
 // What a step does to the direction of a block as a whole, and whether its update fits every dtype that is written.

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 
-#include "core/rules/element.h"
+#include "core/base/kernels/element.h"
 
 namespace shampoo {
 
 // The inner loops of the elementwise passes, over at most a few hundred elements each. They are compiled once for every
 // instruction set below; which one runs is decided when the process first asks. All give the same bits: no product is
-// contracted with a sum, and sums have a fixed number of lanes. What they do to an element is in core/rules/element.h.
+// contracted with a sum, and sums have a fixed number of lanes. What they do to an element is in
+// core/base/kernels/element.h.
 
 template <typename Real>
 struct KernelsOf {

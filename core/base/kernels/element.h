@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/rules/host_device.h"
+#include "core/base/host_device.h"
 
 #if defined(__CUDACC__)
 #include <cmath>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// core/rules is header-only: libshampoo.so, the CUDA plugin and the host fake of its tests each compile the same
-// functions. They use only <cmath> of the standard library, and neither throw nor allocate.
+// Functions of headers that libshampoo.so, the CUDA plugin and the host fake of its tests each compile (core/rules).
+// They use only <cmath> of the standard library, and neither throw nor allocate.
 //
 //   SHAMPOO_HD           a function that host code and kernels call. A constexpr function needs no mark, because nvcc
 //   is
