@@ -15,8 +15,9 @@ struct StepProgram : StepScalars {
   const Settings* settings = nullptr;  // the group's: by which rules roots are computed
 };
 
-inline StepProgram MakeProgram(const Settings& settings, int64_t t) {
-  return {MakeStepScalars(settings, t), &settings};
+// in_force: the settings with the bound numbers of this step.
+inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& in_force, int64_t t) {
+  return {MakeStepScalars(in_force, t), &settings};
 }
 
 }  // namespace shampoo

@@ -70,7 +70,7 @@ DeviceLayout LayOutDevice(std::vector<Wave> waves, const DeviceSettings* groups,
   layout.blocks = place(TableBytes<DeviceBlock>(counts.blocks));
   layout.params = place(TableBytes<DeviceParam>(counts.params));
   layout.buffers = place(TableBytes<Buffers>(counts.params));
-  layout.groups = place(TableBytes<GroupStep>(counts.groups));
+  layout.groups = place(TableBytes<DeviceGroup>(counts.groups));
   layout.initial = place(TableBytes<InitialInverse>(counts.groups));
   layout.work = place(TableBytes<BlockWork>(counts.blocks));
   layout.state = place(TableBytes<StepState>(1));

@@ -56,7 +56,7 @@ struct DeviceParam {
 };
 
 // One step of one group. Of a group that is not active only the settings count.
-struct GroupStep : StepScalars {
+struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
   int32_t active;

@@ -60,8 +60,8 @@ SHAMPOO_DEVICE inline double NumberOf(const DeviceScalar& bound, double own) {
   return bound.value == nullptr ? own : ReadAs<double>(bound.value, bound.dtype, 0);
 }
 
-SHAMPOO_DEVICE inline GroupStep StepOf(const DeviceSettings& settings, int64_t t) {
-  GroupStep step;
+SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
+  DeviceGroup step;
   step.settings = settings;
   step.settings.lr = NumberOf(settings.bound_lr, settings.lr);
   step.settings.gradient_scale = NumberOf(settings.bound_gradient_scale, settings.gradient_scale);
@@ -97,7 +97,7 @@ struct TakeGroupsBody {
 
   SHAMPOO_DEVICE void Take(int32_t i) const {
     const int32_t group = first + i;
-    GroupStep& step = tables.groups[group];
+    DeviceGroup& step = tables.groups[group];
     step.active = 0;
     step.settings = settings[i];
     step.output = settings[i].output;

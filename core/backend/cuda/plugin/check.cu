@@ -223,7 +223,7 @@ class Judgement {
   const int64_t index_;
   const bool has_tasks_;
   const DeviceBlock& block_;
-  const GroupStep& group_;
+  const DeviceGroup& group_;
   const Buffers& buffers_;
   BlockWork& work_;
 };

@@ -11,7 +11,7 @@ template <typename Real>
 struct Part {
   const DeviceTile& tile;
   const DeviceBlock& block;
-  const GroupStep& group;
+  const DeviceGroup& group;
   BlockWork& work;
   int64_t begin;
   int64_t size;
@@ -41,7 +41,7 @@ struct FilterBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const Part<Real> part(tables, wave, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
-    const GroupStep& group = part.group;
+    const DeviceGroup& group = part.group;
     const StateSlot& e = part.block.filtered_grad;
     const StateSlot& v = part.block.grafting;
     const bool filtered = e.present() && group.filter_decay != 0;
@@ -91,7 +91,7 @@ struct NormBody {
 
 SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const DeviceBlock& block) {
   const DeviceParam& param = tables.params[block.param];
-  const GroupStep& group = tables.groups[block.group];
+  const DeviceGroup& group = tables.groups[block.group];
   return {.computation = block.computation,
           .param = param.param_dtype,
           .out = param.out_dtype,
@@ -116,7 +116,7 @@ struct ScaleBody {
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
     if (tables.state->go == 0 || work.go == 0) return;
-    const GroupStep& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const auto norm_of = [&](int64_t which) {
       return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return wave.sums[2 * (block.first_tile + i) + which]; }));
     };
@@ -130,7 +130,7 @@ struct ScaleBody {
     });
   }
 
-  SHAMPOO_DEVICE FitCheck CheckFor(const UpdateTargets& targets, const GroupStep& group, double size) const {
+  SHAMPOO_DEVICE FitCheck CheckFor(const UpdateTargets& targets, const DeviceGroup& group, double size) const {
     const bool has_momentum = targets.has_momentum;
     if (!BoundsSuffice(LimitsOf(targets), targets) ||
         !StaysSmall(group, targets.computation, has_momentum, size, 0, 0)) {

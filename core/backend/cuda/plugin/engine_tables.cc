@@ -169,7 +169,7 @@ Status Engine::FillTables(cudaStream_t stream) {
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.ahead.flag_addresses, host.ahead_flags));
     }
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
-    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<GroupStep>(plan_.group_count)));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     return clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count));
   };

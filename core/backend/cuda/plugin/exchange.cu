@@ -49,7 +49,7 @@ struct WriteHeaderBody {
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
-        const GroupStep& group = tables.groups[g];
+        const DeviceGroup& group = tables.groups[g];
         header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
         header.inputs = Mixed(header.inputs, group.active != 0 ? static_cast<uint64_t>(group.t) : 0);
         if (group.active == 0) continue;

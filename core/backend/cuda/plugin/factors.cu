@@ -24,7 +24,7 @@ struct LoadGradientBody {
     Real* const to = static_cast<Real*>(wave.first) + block.at + begin;
     // Products are made of whole classes: those of a block that is not stepped are of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
-    const GroupStep& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const DeviceParam& param = tables.params[block.param];
     const Buffers& buffers = tables.buffers[block.param];
     const Real scale = static_cast<Real>(group.gradient_scale);
@@ -121,7 +121,7 @@ struct UpdateFactorBody {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
       return part.Mirror(cta, matrix);
     }
-    const GroupStep& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const StateSlot& slot = block.factor[tile.dim];
     const Real decay = static_cast<Real>(group.factor_decay);
     const Real weight = static_cast<Real>(group.factor_weight);
@@ -211,7 +211,7 @@ struct NoteSnapshotsBody {
     cta.ForEach(wave.block_count, [&](int64_t i) {
       const int32_t b = wave.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
-      const GroupStep& group = tables.groups[block.group];
+      const DeviceGroup& group = tables.groups[block.group];
       if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
       tables.ahead_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;

@@ -13,7 +13,7 @@ SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const cha
 }
 
 // Returns what a step does for the roots of a block. arena: the state before the step.
-SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const GroupStep& group, const DeviceBlock& block, const char* arena) {
+SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const DeviceBlock& block, const char* arena) {
   return ScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 

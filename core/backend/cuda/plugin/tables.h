@@ -17,7 +17,7 @@ struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
   Buffers* buffers;  // by parameter
-  GroupStep* groups;
+  DeviceGroup* groups;
   BlockWork* work;  // by block
   StepState* state;
   RootStatus* roots;
