@@ -159,7 +159,9 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 400, 0, 1},  // 0.5 * 400^2 > 65504
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 2},  // 0.5 * 4 * 200^2 > 65504
     {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 1},
-    {kFault, Dtype::kF32, Dtype::kF16, true, 60000, 200, 0, 2},
+    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, and 59500 more do not
+    {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 1},
+    {kFault, Dtype::kF32, Dtype::kF16, false, 119000, 100, 0, 0},
     {kFault, Dtype::kF32, Dtype::kF16, true, 120000, 110, 0, 1},
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 0, 0},
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
