@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/dtype.h"
 
-#include <cfloat>
-
 namespace shampoo {
 
 const char* NameOf(Dtype dtype) {
@@ -38,19 +36,6 @@ bool FloatDtypeFromInt(int32_t value, Dtype* dtype) {
   if (value < static_cast<int32_t>(Dtype::kF32) || value > static_cast<int32_t>(Dtype::kBf16)) return false;
   *dtype = static_cast<Dtype>(value);
   return true;
-}
-
-double MachineEpsilon(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF16:
-      return 1.0 / 1024;
-    case Dtype::kBf16:
-      return 1.0 / 128;
-    case Dtype::kF32:
-      return FLT_EPSILON;
-    default:
-      return DBL_EPSILON;
-  }
 }
 
 }  // namespace shampoo

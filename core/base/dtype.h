@@ -46,6 +46,33 @@ constexpr double LargestFinite(Dtype dtype) {
 }
 
 // Distance from 1 to the next number: 2^-23 for f32.
-double MachineEpsilon(Dtype dtype);
+constexpr double MachineEpsilon(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return 1.0 / 1024;
+    case Dtype::kBf16:
+      return 1.0 / 128;
+    case Dtype::kF32:
+      return FLT_EPSILON;
+    default:
+      return DBL_EPSILON;
+  }
+}
+
+// Smallest positive number with all digits. computation: kF32 or kF64.
+constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
+
+// Whether a number can be used in the arithmetic of a computation dtype.
+enum class ScalarFit { kFits, kTooLarge, kVanishes };
+
+// may_vanish: whether the number may round to zero. A learning rate may; a scale of the gradients or an epsilon may
+// not.
+constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_vanish) {
+  const double magnitude = number < 0 ? -number : number;
+  if (!(magnitude <= LargestFinite(computation))) return ScalarFit::kTooLarge;
+  const bool is_narrow = computation == Dtype::kF32;
+  if (is_narrow && !may_vanish && number != 0 && static_cast<float>(number) == 0) return ScalarFit::kVanishes;
+  return ScalarFit::kFits;
+}
 
 }  // namespace shampoo

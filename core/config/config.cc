@@ -174,23 +174,12 @@ Status Config::Resolve(Settings* settings) const {
     if (key.number != nullptr) made.*key.number = value.number;
     if (key.integer != nullptr) made.*key.integer = value.integer;
     if (key.flag != nullptr) made.*key.flag = value.integer != 0;
+    if (key.choose != nullptr) key.choose(&made, value.integer);
     if (key.dtype != nullptr && !value.is_auto) {
       Dtype dtype;
       if (FloatDtypeFromName(value.text, &dtype)) made.*key.dtype = dtype;
     }
   }
-  made.grafting = static_cast<Grafting>(Choice("grafting"));
-  made.weight_decay_type = static_cast<WeightDecayType>(Choice("weight_decay_type"));
-  made.initial_inverse = static_cast<InitialInverse>(Choice("initial_inverse"));
-  made.root_method = static_cast<RootMethod>(Choice("root_method"));
-  made.root_rank_handling = static_cast<RankHandling>(Choice("root_rank_handling"));
-  made.on_nonfinite = static_cast<OnNonFinite>(Choice("on_nonfinite"));
-  made.output = static_cast<Output>(Choice("output"));
-  made.communicate = static_cast<Communicate>(Choice("communicate"));
-  made.balance = static_cast<Balance>(Choice("balance"));
-  made.on_block_mismatch = static_cast<OnBlockMismatch>(Choice("on_block_mismatch"));
-  made.shard_mode = static_cast<ShardMode>(Choice("shard_mode"));
-  made.precondition_math = static_cast<PreconditionMath>(Choice("precondition_math"));
 
   const Key& override_key = *FindKey("inverse_root_override");
   SHAMPOO_RETURN_IF_ERROR(ParseList(override_key, ValueOf(override_key).text, &made.inverse_root_override));

@@ -35,7 +35,6 @@ class Config {
   bool IsSet(const char* name) const { return IsSet(*FindKey(name)) && !ValueOf(*FindKey(name)).is_auto; }
   Status ResolveEpsilon(Settings* settings) const;
   Status ResolveSchedule(Settings* settings) const;
-  int64_t Choice(const char* name) const { return ValueOf(*FindKey(name)).integer; }
 
   std::vector<Value> values_;
   std::vector<bool> set_;  // by the user, even if to the default

@@ -3,6 +3,7 @@
 #include "core/config/keys.h"
 
 #include <array>
+#include <type_traits>
 
 #include "core/base/text.h"
 
@@ -27,6 +28,13 @@ constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
 constexpr double kNoLimit = std::numeric_limits<double>::max();
 constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a double, too
+
+// Stores a choice, by its index, in a field of an enumeration.
+template <auto kField>
+void Choose(Settings* settings, int64_t choice) {
+  auto& field = settings->*kField;
+  field = static_cast<std::remove_reference_t<decltype(field)>>(choice);
+}
 
 // clang-format off
 const Key kKeys[] = {
@@ -66,7 +74,7 @@ const Key kKeys[] = {
     {.name = "weight_decay_type", .type = KeyType::kChoice, .default_text = "decoupled",
      .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW. coupled: it is added "
             "to the gradient, and so enters every state (L2 regularization).",
-     .choices = kDecayNames},
+     .choices = kDecayNames, .choose = Choose<&Settings::weight_decay_type>},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block: larger dimensions are split into blocks, each with factor matrices of its "
             "own. Larger is closer to full Shampoo, and takes longer.",
@@ -115,7 +123,7 @@ const Key kKeys[] = {
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "The method whose step length is taken over, block by block, and that is used alone before "
             "start_preconditioning_step.",
-     .choices = kGraftingNames},
+     .choices = kGraftingNames, .choose = Choose<&Settings::grafting>},
     {.name = "grafting_beta2", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Decay of the grafting method's second moment (rmsprop, adam). auto: 0.99 for rmsprop, 0.999 for adam. "
             "Has no effect with other grafting methods.",
@@ -126,12 +134,12 @@ const Key kKeys[] = {
     {.name = "initial_inverse", .type = KeyType::kChoice, .default_text = "identity",
      .doc = "Inverse roots before the first refresh. identity: without grafting the filtered gradient is the direction "
             "until then. zero: nothing moves until then but by weight decay and momentum, as in the reference release.",
-     .choices = kInitialNames},
+     .choices = kInitialNames, .choose = Choose<&Settings::initial_inverse>},
     {.name = "root_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "How inverse roots are computed. eigen: by eigendecomposition. newton: by the coupled inverse Newton "
             "iteration, of matrix products alone. higher_order: by a coupled iteration of order root_order, with epsilon "
             "relative to the largest eigenvalue. The two iterations need an exponent_multiplier of 1.",
-     .choices = kMethodNames},
+     .choices = kMethodNames, .choose = Choose<&Settings::root_method>},
     {.name = "root_order", .type = KeyType::kI64, .default_text = "3",
      .doc = "Order of convergence of root_method higher_order: more products in each iteration, and fewer iterations.",
      .least = 2, .most = 64, .integer = &Settings::root_order},
@@ -145,7 +153,7 @@ const Key kKeys[] = {
     {.name = "root_rank_handling", .type = KeyType::kChoice, .default_text = "epsilon",
      .doc = "What becomes of eigenvalues that are 0. epsilon: epsilon is added to all. pseudo_inverse: their directions "
             "are left out of the inverse root, for gradients of low rank; epsilon must be 0, and root_method eigen.",
-     .choices = kRankNames},
+     .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
     {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
      .doc = "With pseudo_inverse an eigenvalue counts as 0 at or below the larger of this times the largest eigenvalue "
             "and root_rank_atol. auto: the order of the matrix times the machine epsilon of its root_dtype.",
@@ -181,7 +189,7 @@ const Key kKeys[] = {
             "changed nothing. skip_block: the blocks concerned stay as they are, the others go on. skip_step: all stays "
             "as it is, and the step succeeds. What was skipped is counted, and told in the log. What the owner of a block "
             "finds alone among several ranks, that its state would overflow, skips the block, with skip_step, too.",
-     .choices = kNonFiniteNames},
+     .choices = kNonFiniteNames, .choose = Choose<&Settings::on_nonfinite>},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Type of the arithmetic of a step. auto: f64 for f64 parameters, else f32.",
      .choices = kComputationDtypes, .dtype = &Settings::computation_dtype},
@@ -214,11 +222,11 @@ const Key kKeys[] = {
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
     {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
      .doc = "What a step writes to out. parameters: the new parameter. updates: the update to be added to it.",
-     .choices = kOutputNames},
+     .choices = kOutputNames, .choose = Choose<&Settings::output>},
     {.name = "communicate", .type = KeyType::kChoice, .default_text = "updates",
      .doc = "What the owner of a block sends to the other ranks. updates: the update, which each adds to its parameter. "
             "params: the new parameter; not with output updates.",
-     .scope = Scope::kOptimizer, .choices = kCommunicateNames},
+     .scope = Scope::kOptimizer, .choices = kCommunicateNames, .choose = Choose<&Settings::communicate>},
     {.name = "communication_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Type in which it is sent; every rank uses what was sent, the owner too, so that all keep the same bits. f16 "
             "makes updates below 3e-8 zero. "
@@ -232,13 +240,13 @@ const Key kKeys[] = {
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "By what blocks are dealt out to ranks, the largest first, each to the rank with the least so far. bytes: "
             "what is sent. cost: a model of the time that a step of the block takes, roots included.",
-     .scope = Scope::kOptimizer, .choices = kBalanceNames},
+     .scope = Scope::kOptimizer, .choices = kBalanceNames, .choose = Choose<&Settings::balance>},
     {.name = "shard_mode", .type = KeyType::kChoice, .default_text = "local",
      .doc = "What becomes of parameters of which each shard rank holds a part. local: each part is a tensor of its own, "
             "with blocks, and so updates, that differ from those without sharding; nothing is sent. gather: blocks are "
             "those of the whole parameters, brought together at an owner for the step: the bits of a run without "
             "sharding, for an exchange of gradients and parameters to the owners, and one of updates back.",
-     .scope = Scope::kOptimizer, .choices = kShardModeNames},
+     .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
      .doc = "Every so many steps ranks compare a hash of their parameters, and a difference is an error. 0: never.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
@@ -251,7 +259,7 @@ const Key kKeys[] = {
             "another max_preconditioner_dim, use_merge_dims, merge_min_dim or precondition_1d, or other shards and "
             "shard_mode local. error: it fails, and names them. reset: their factor matrices and inverse roots start anew, and a warning counts them. All other "
             "states are kept in any case.",
-     .scope = Scope::kOptimizer, .choices = kMismatchNames},
+     .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, by how many calls later a step tells what it has found: gradients that it refused, roots that it "
             "could not compute. 1: the next call tells it, so that no call waits for its own step. 0: each call waits for "
@@ -261,7 +269,7 @@ const Key kKeys[] = {
      .doc = "On a GPU, the arithmetic of float32 products with inverse roots. f32: that of float32. tf32: operands are "
             "rounded to TF32, which has 10 bits, for tensor cores. Factor matrices, and the roots themselves, are "
             "computed in full in any case. Of no effect on the CPU.",
-     .scope = Scope::kOptimizer, .choices = kMathNames},
+     .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},

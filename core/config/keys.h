@@ -36,11 +36,12 @@ struct Key {
   std::span<const char* const> choices =
       {};  // kChoice: the names, in the order of the enum's values; kDtype: the names
 
-  // Where the value goes. The one that fits the type is set; Resolve stores a choice by its index, Value::integer.
+  // Where the value goes; the one that fits the type is set.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
   std::optional<Dtype> Settings::*dtype = nullptr;
+  void (*choose)(Settings* settings, int64_t choice) = nullptr;  // kChoice: stores the enumerator with this index
 
   bool changeable = false;  // shampoo_optimizer_set may change it after create
   bool arithmetic = false;  // is rounded to the computation dtype, and must survive it

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -24,8 +25,9 @@ enum class ShardMode { kLocal, kGather };
 enum class OnBlockMismatch { kError, kReset };
 enum class PreconditionMath { kF32, kTf32 };
 
-// The hyper-parameters of one group, checked and with every default resolved; each field is the key of its name.
-struct Settings {
+// The keys of a group that the rules of a step (core/rules) read, checked and with every default resolved. Each field
+// is the key of its name. Trivially copyable: devices receive it as it is.
+struct GroupSettings {
   double lr = 0;
   double beta1 = 0;
   double beta2 = 0;
@@ -42,28 +44,11 @@ struct Settings {
   double root_rank_rtol = 0;  // -1: auto, which depends on the matrix
   double root_rank_atol = 0;
 
-  int64_t max_preconditioner_dim = 0;
-  int64_t merge_min_dim = 0;
   int64_t precondition_frequency = 0;
   int64_t start_preconditioning_step = 0;  // resolved: never -1
   int64_t root_order = 0;
   int64_t root_max_iterations = 0;
-  int64_t root_failure_tolerance = 0;
   int64_t root_async = 0;
-  int64_t threads = 0;            // 0: all that the process may use
-  int64_t comm_bucket_bytes = 0;  // 0: one bucket
-  int64_t verify_replicas = 0;    // 0: never
-  int64_t checkpoint_keep = 0;
-  int64_t status_lag = 0;
-
-  bool use_nesterov = false;
-  bool use_merge_dims = false;
-  bool precondition_1d = false;
-  bool allow_stalled_moments = false;
-  bool use_bias_correction = false;
-  bool track_root_residuals = false;
-  bool root_spread = false;
-  bool track_times = false;
 
   Grafting grafting = Grafting::kNone;
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
@@ -72,6 +57,30 @@ struct Settings {
   RankHandling root_rank_handling = RankHandling::kEpsilon;
   OnNonFinite on_nonfinite = OnNonFinite::kError;
   Output output = Output::kParameters;
+
+  bool use_nesterov = false;
+  bool use_bias_correction = false;
+  bool root_spread = false;
+};
+static_assert(std::is_trivially_copyable_v<GroupSettings>);
+
+// All hyper-parameters of one group.
+struct Settings : GroupSettings {
+  int64_t max_preconditioner_dim = 0;
+  int64_t merge_min_dim = 0;
+  int64_t root_failure_tolerance = 0;
+  int64_t threads = 0;            // 0: all that the process may use
+  int64_t comm_bucket_bytes = 0;  // 0: one bucket
+  int64_t verify_replicas = 0;    // 0: never
+  int64_t checkpoint_keep = 0;
+  int64_t status_lag = 0;
+
+  bool use_merge_dims = false;
+  bool precondition_1d = false;
+  bool allow_stalled_moments = false;
+  bool track_root_residuals = false;
+  bool track_times = false;
+
   Communicate communicate = Communicate::kUpdates;
   Balance balance = Balance::kBytes;
   ShardMode shard_mode = ShardMode::kLocal;

@@ -76,10 +76,10 @@ Status CheckNumber(const Key& key, double number) {
 }
 
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
-  // A learning rate may fade to nothing; a scale of the gradients or an epsilon may not.
   const bool may_vanish = key.least == 0 && !key.least_open;
-  const bool vanishes = computation == Dtype::kF32 && !may_vanish && number != 0 && static_cast<float>(number) == 0;
-  if (std::fabs(number) <= LargestFinite(computation) && !vanishes) return {};
+  const ScalarFit fit = FitOfScalar(number, computation, may_vanish);
+  if (fit == ScalarFit::kFits) return {};
+  const bool vanishes = fit == ScalarFit::kVanishes;
   return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
                  NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",
                  vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),

@@ -8,6 +8,7 @@
 
 #include "core/blas/symmetric_product.h"
 #include "core/roots/matrix.h"
+#include "core/rules/coupled.h"
 
 namespace shampoo {
 namespace {
@@ -36,7 +37,7 @@ class Iteration {
   void Start(double z, int64_t p) {
     const auto factor = static_cast<Root>(z);
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] *= factor;
-    x_scalar_ = std::pow(z, 1 / static_cast<double>(p));
+    x_scalar_ = RootOfMultiple(z, p);
     x_is_scalar_ = true;
   }
 
@@ -56,16 +57,12 @@ class Iteration {
   void NewtonFactor(int64_t p) {
     const Root divisor = static_cast<Root>(p);
     for (int64_t i = 0; i < n_ * n_; ++i) t_[i] = -y_[i] / divisor;
-    AddToDiagonal(t_, static_cast<double>(p + 1) / static_cast<double>(p));
+    AddToDiagonal(t_, NewtonDiagonal(p));
   }
 
   // T <- the sum of b_i (I - Y)^i for i < order, the series of (I - (I - Y))^(-1/p), by Horner's rule.
   void SeriesFactor(int64_t order, int64_t p) {
-    const auto coefficient = [p](int64_t i) {
-      double b = 1;
-      for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
-      return b;
-    };
+    const auto coefficient = [p](int64_t i) { return SeriesCoefficient(i, p); };
     // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
     const double last = coefficient(order - 1);
     for (int64_t i = 0; i < n_ * n_; ++i) t_[i] = static_cast<Root>(-last) * y_[i];
@@ -135,18 +132,31 @@ double LargestRowSum(int64_t n, const Root* a) {
   return largest;
 }
 
-// min(||A||, ||A^4||^(1/4)), a bound on the largest eigenvalue.
 template <typename Root>
-double EigenvalueBound(int64_t n, const Root* a, Root* square, Root* fourth) {
+double BoundEigenvalues(int64_t n, const Root* a, Root* square, Root* fourth) {
   blas::Syrk(false, n, n, Root{1}, a, n, Root{0}, square, n);
   Mirror(n, square);
   blas::Syrk(false, n, n, Root{1}, square, n, Root{0}, fourth, n);
   Mirror(n, fourth);
-  return std::min(LargestRowSum(n, a), std::pow(LargestRowSum(n, fourth), 0.25));
+  return EigenvalueBound(LargestRowSum(n, a), LargestRowSum(n, fourth));
 }
 
-// An error that falls no more below this is at the level of rounding.
-constexpr double kNearlyConverged = 0.01;
+template <typename Root>
+void Iterate(const RootSpec& spec, int64_t p, Iteration<Root>* iteration, CoupledResult<Root>* result) {
+  CoupledState state = StateAfter(spec, result->iterations, 0, result->error);
+  while (state == CoupledState::kRunning) {
+    if (spec.method == RootMethod::kHigherOrder) {
+      iteration->SeriesFactor(spec.order, p);
+    } else {
+      iteration->NewtonFactor(p);
+    }
+    iteration->Advance(p);
+    ++result->iterations;
+    const double before = std::exchange(result->error, iteration->Error());
+    state = StateAfter(spec, result->iterations, before, result->error);
+  }
+  result->converged = static_cast<int>(state);
+}
 
 }  // namespace
 
@@ -169,26 +179,11 @@ CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const
   const int64_t p = spec.numerator / spec.denominator;
   Iteration<Root> iteration(n, workspace);
   CoupledResult<Root> result;
-  result.shift = std::ldexp(spec.epsilon, -scale);
+  result.shift = NewtonShift(spec, scale);
   iteration.AddToDiagonal(iteration.y(), result.shift);
-  iteration.Start(static_cast<double>(p + 1) / (2 * FrobeniusNorm(n, iteration.y())), p);
+  iteration.Start(NewtonMultiple(p, FrobeniusNorm(n, iteration.y())), p);
   result.error = iteration.Error();
-  while (!(result.error <= spec.tolerance)) {
-    if (result.iterations == spec.max_iterations || std::isnan(result.error)) {
-      result.converged = 0;
-      break;
-    }
-    iteration.NewtonFactor(p);
-    iteration.Advance(p);
-    ++result.iterations;
-    const double error = iteration.Error();
-    const bool stalls = error >= result.error && result.error <= kNearlyConverged;
-    result.error = error;
-    if (stalls && error > spec.tolerance) {
-      result.converged = -1;
-      break;
-    }
-  }
+  Iterate(spec, p, &iteration, &result);
   return iteration.Finish(result);
 }
 
@@ -197,35 +192,16 @@ CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, 
   const int64_t p = spec.numerator;
   Iteration<Root> iteration(n, workspace);
   CoupledResult<Root> result;
-  double largest = EigenvalueBound(n, iteration.y(), iteration.spare(), iteration.t());
-  const double epsilon = spec.relative_epsilon > 0 ? std::ldexp(spec.epsilon, -scale)
-                                                   : std::max(spec.epsilon * largest, std::ldexp(1e-16, -scale));
-  result.shift = epsilon;
-  iteration.AddToDiagonal(iteration.y(), epsilon);
-  largest += epsilon;
-  const double k = std::pow(largest / epsilon, 1 / static_cast<double>(p));
-  const double c = k == 1 ? 1.001 : std::max(1.001, (k * largest - epsilon) / (k * largest - largest));
-  iteration.Start(static_cast<double>(p + 1) / (c * largest), p);
+  const double bound = BoundEigenvalues(n, iteration.y(), iteration.spare(), iteration.t());
+  const CoupledStart start = StartHigherOrder(spec, scale, bound);
+  result.shift = start.shift;
+  iteration.AddToDiagonal(iteration.y(), start.shift);
+  iteration.Start(start.z, p);
   iteration.NewtonFactor(p);
   iteration.Advance(p);
   result.iterations = 1;
   result.error = iteration.Error();
-  while (!(result.error <= spec.tolerance)) {
-    if (result.iterations >= spec.max_iterations || std::isnan(result.error)) {
-      result.converged = 0;
-      break;
-    }
-    iteration.SeriesFactor(spec.order, p);
-    iteration.Advance(p);
-    ++result.iterations;
-    const double error = iteration.Error();
-    const bool worse = error > 1.2 * result.error || error == result.error;
-    result.error = error;
-    if (worse) {
-      result.converged = -1;
-      break;
-    }
-  }
+  Iterate(spec, p, &iteration, &result);
   return iteration.Finish(result);
 }
 

@@ -11,50 +11,6 @@
 #include "core/roots/solver.h"
 
 namespace shampoo {
-namespace {
-
-// The rules by which an eigenvalue becomes one of the root, for a matrix that is scaled by 2^-scale: in float64 what is
-// denormal has lost its digits before anything is added to it.
-class RootOfEigenvalue {
- public:
-  // least and largest eigenvalue of the scaled matrix; smallest: what is at or below it has no root.
-  RootOfEigenvalue(const RootSpec& spec, double exponent, int scale, double least, double largest, double smallest)
-      : pseudo_inverse_(spec.pseudo_inverse),
-        exponent_(exponent),
-        least_(spec.clamp ? std::min(least, 0.0) : 0.0),
-        epsilon_(std::ldexp(spec.epsilon, -scale)),
-        smallest_(smallest),
-        cutoff_(std::max(spec.rank_rtol * std::max(largest, 0.0), std::ldexp(spec.rank_atol, -scale))),
-        scale_(scale),
-        is_scaled_(spec.relative_epsilon > 0),
-        unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
-
-  // NaN: there is no such root. With a relative epsilon that of the scaled matrix, so that the scale has no influence.
-  double operator()(double l) const {
-    if (pseudo_inverse_ && !(l > cutoff_)) return 0;
-    // In this order: next to a large negative eigenvalue epsilon would be lost.
-    const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
-    if (!(shifted > smallest_ || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
-    if (is_scaled_) return std::pow(shifted, exponent_);
-    const double original = std::ldexp(shifted, scale_);
-    if (std::isnormal(original)) return std::pow(original, exponent_);
-    // In two factors, as one may be out of range where the root is not.
-    return std::pow(shifted, exponent_) * unscale_ * unscale_;
-  }
-
- private:
-  bool pseudo_inverse_;
-  double exponent_;
-  double least_;
-  double epsilon_;
-  double smallest_;
-  double cutoff_;
-  int scale_;
-  bool is_scaled_;
-  double unscale_;
-};
-
-}  // namespace
 
 template <typename Root>
 RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
@@ -82,7 +38,7 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
   // X = B^T B with row i of B = l_i^(exponent / 2) q_i: half the work of a product, and exactly symmetric.
-  const RootOfEigenvalue root_of(spec, spec.exponent / 2, scale, least, largest, smallest);
+  const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
     const double root = root_of(static_cast<double>(l[i]));
     if (!std::isfinite(root)) {
@@ -118,7 +74,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   // Without the clamp, and with it if that has no result.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
-    const RootOfEigenvalue root_of(spec, spec.exponent, scale, clamp, largest, 0);
+    const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent, scale, clamp, largest, 0);
     bool finite = true;
     for (int64_t i = 0; i < n; ++i) {
       const double root = root_of(element(i));

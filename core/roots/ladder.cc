@@ -15,9 +15,6 @@
 namespace shampoo {
 namespace {
 
-// Of |A X^p - I|: above it a result is no root (release of the paper, for its higher-order method).
-constexpr double kLargestResidual = 0.1;
-
 template <typename Root>
 double LargestDistanceFromIdentity(int64_t n, const Root* a) {
   double largest = 0;
@@ -44,11 +41,8 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
                        const MatrixFacts& facts, const RootWorkspace<Root>& workspace) {
   Attempt<Root> attempt;
   const bool is_relative = spec.relative_epsilon > 0;
-  int scale = ScaleExponent(facts.largest, spec.epsilon);
-  if (is_relative) {
-    scale = WholeRootScale(scale, spec.exponent);
-    attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
-  }
+  const int scale = RootScale(spec, facts.largest);
+  if (is_relative) attempt.factor = RootFactor(scale, spec.exponent);
   if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) {
     attempt.outcome = DiagonalRoot(spec, matrix, is_relative ? scale : 0, workspace, &attempt.x);
     return attempt;
@@ -60,7 +54,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
       attempt.outcome = ResolventRoot(spec, rung, matrix.n, scale, workspace, &attempt.x, &suitable);
     }
     if (suitable) {
-      attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
+      attempt.factor = RootFactor(scale, spec.exponent);
       return attempt;
     }
   }
@@ -86,10 +80,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
                          const RootWorkspace<Root>& workspace) {
   const int64_t n = matrix.n;
   const bool higher = spec.method == RootMethod::kHigherOrder;
-  const bool is_relative = spec.relative_epsilon > 0;
-  const double shift = higher && !is_relative ? 1e-16 : spec.epsilon;
-  int scale = ScaleExponent(std::fmax(facts.largest, shift), shift);
-  if (is_relative) scale = WholeRootScale(scale, spec.exponent);
+  const int scale = RootScale(spec, facts.largest);
   Attempt<Root> attempt;
   RootOutcome& outcome = attempt.outcome;
   outcome.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
@@ -100,7 +91,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   outcome.converged = result.converged;
   outcome.shift = std::ldexp(result.shift, scale);
   outcome.epsilon = outcome.shift;
-  attempt.factor = std::exp2(static_cast<double>(scale) * spec.exponent);
+  attempt.factor = RootFactor(scale, spec.exponent);
   const bool accepted = result.converged == 0 && spec.accept_unconverged && std::isfinite(result.error);
   if (!accepted) {
     // The matrix anew, as the iteration has destroyed it.
@@ -170,7 +161,7 @@ RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
 
 RootSpec WithEpsilonOf(const RootSpec& spec, const MatrixFacts& facts) {
   RootSpec resolved = spec;
-  if (spec.relative_epsilon > 0) resolved.epsilon = spec.relative_epsilon * std::fmax(facts.mean_eigenvalue, 0);
+  resolved.epsilon = ResolvedEpsilon(spec, facts.mean_eigenvalue);
   return resolved;
 }
 

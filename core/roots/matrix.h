@@ -4,10 +4,11 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
+#include "core/base/convert.h"
 #include "core/blas/mirror.h"
 #include "core/roots/root.h"
+#include "core/rules/eigenvalue.h"
 
 namespace shampoo {
 
@@ -36,15 +37,13 @@ struct SymmetricTarget {
   static SymmetricTarget Full(int64_t n, Real* data) { return {data, n, true}; }
 };
 
-// What one pass over a matrix tells.
+// What one pass over a matrix finds.
 struct MatrixFacts {
   RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0
   double largest = 0;                        // largest magnitude of an element of A
-  // No element, before the division, is a normal number of its type. A decaying factor matrix ends in such numbers,
-  // which rounding keeps from reaching 0, and no digit of which is right. As inputs of a root they count as zeros.
-  bool negligible = true;
-  double mean_eigenvalue = 0;  // the trace divided by n
+  bool negligible = true;                    // see IsNegligible
+  double mean_eigenvalue = 0;                // the trace divided by n
 };
 
 template <typename Real>
@@ -72,7 +71,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
-  facts.negligible = !nan && std::fmax(off_diagonal, diagonal) < std::numeric_limits<Real>::min();
+  facts.negligible = !nan && IsNegligible(std::fmax(off_diagonal, diagonal), DtypeOf<Real>());
   facts.mean_eigenvalue = trace / divisor;
   if (nan) {
     facts.failure = RootFailure::kNanInput;
@@ -82,34 +81,10 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   return facts;
 }
 
-// The k for which A * 2^-k is of order one. A power of two, so that nothing is rounded. `shift`, which will be added to
-// the diagonal, may be much larger, but must stay within float64.
-inline int ScaleExponent(double largest, double shift) {
-  constexpr int kMost = 900;
-  const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
-  const int of_matrix = largest > 0 ? std::ilogb(largest) + 1 : of_shift;
-  const int k = of_matrix > of_shift - kMost ? of_matrix : of_shift - kMost;
-  return k > -2000 ? k : 0;
-}
-
-// The largest k <= scale for which a root with this exponent scales by a power of two, too, where 1 / exponent is
-// whole. So matrices that differ by such a factor alone get roots of the same digits.
-inline int WholeRootScale(int scale, double exponent) {
-  const double root = std::fabs(1 / exponent);
-  if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
-  const int step = static_cast<int>(root);
-  const int above = scale % step;
-  return scale - (above < 0 ? above + step : above);
-}
-
 // to <- A * 2^-k, the lower triangle. Each element is divided and rounded once.
 template <typename Real, typename Root>
 void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
-  // In float64 neither factor can leave the range where the product is in it: k is at most 1024, and at least -1074.
-  const double half = std::ldexp(1.0, -k / 2);
-  const double rest = std::ldexp(1.0, -(k - k / 2));
-  const Root divisor = static_cast<Root>(matrix.divisor);
-  const auto load = [&](Real value) { return static_cast<Root>(static_cast<double>(value) * half * rest) / divisor; };
+  const ElementScaling<Root> load(k, matrix.divisor);
   for (int64_t i = 0; i < matrix.n; ++i) {
     Root* const target = to + i * matrix.n;
     if (matrix.upper) {

@@ -4,23 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "core/base/convert.h"
+#include "core/rules/eigenvalue.h"
 
 namespace shampoo {
 
 template <typename Root>
 void FillSigns(int64_t n, Root* v) {
-  uint64_t state = 0x9e3779b97f4a7c15u;
-  for (int64_t i = 0; i < n; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    v[i] = (state >> 63) != 0 ? Root{1} : Root{-1};
-  }
-}
-
-// No correct solver came near it on 20,000 difficult matrices (tests/roots/random_roots.cc).
-template <typename Root>
-double ProbeTolerance(int64_t n) {
-  return 30 * std::sqrt(static_cast<double>(n)) * static_cast<double>(std::numeric_limits<Root>::epsilon());
+  ProbeSigns signs;
+  for (int64_t i = 0; i < n; ++i) v[i] = static_cast<Root>(signs.Next());
 }
 
 template <typename Root>
@@ -58,9 +51,7 @@ bool EigenProbe<Root>::Fits(const Root* q, const Root* l) const {
   }
   blas::Gemv(true, n_, q, qv, result);
   const double error = Distance(n_, av, result);
-  // Of order one by scaling, or all below it; what is smaller than the smallest normal number is lost by right.
-  const double floor = static_cast<double>(std::numeric_limits<Root>::min());
-  return rising && lost <= ProbeTolerance<Root>(n_) && error <= ProbeTolerance<Root>(n_) * largest + floor;
+  return rising && PassesProbe(n_, DtypeOf<Root>(), lost, error, largest);
 }
 
 template <typename Root>
@@ -84,8 +75,6 @@ template void FillSigns<float>(int64_t, float*);
 template void FillSigns<double>(int64_t, double*);
 template double Distance<float>(int64_t, const float*, const float*);
 template double Distance<double>(int64_t, const double*, const double*);
-template double ProbeTolerance<float>(int64_t);
-template double ProbeTolerance<double>(int64_t);
 template class EigenProbe<float>;
 template class EigenProbe<double>;
 template double RootResidual<float>(int64_t, const float*, const float*, int64_t, const RootWorkspace<float>&);

@@ -9,15 +9,12 @@ namespace shampoo {
 // Catches a solver that returns a wrong result without an error, by what it does to one vector of random signs: O(n^2)
 // beside the solver's O(n^3). A wrong result passes only if its error happens to be orthogonal to that vector.
 
-// Signs that look random, the same on every call.
+// v <- the signs of ProbeSigns (core/rules/eigenvalue.h)
 template <typename Root>
 void FillSigns(int64_t n, Root* v);
 // |a - b| relative to a vector of signs.
 template <typename Root>
 double Distance(int64_t n, const Root* a, const Root* b);
-// The distance, relative to the largest eigenvalue, from which on a result is wrong rather than rounded.
-template <typename Root>
-double ProbeTolerance(int64_t n);
 
 // For an eigendecomposition A = Q^T diag(l) Q.
 template <typename Root>

@@ -191,7 +191,7 @@ bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& 
   gather(result.xv, expected);
   blas::Gemv(false, n, result.x, v, product);
   const double error_of_x = Distance(n, product, expected);
-  const double tolerance = ProbeTolerance<float>(n);
+  const double tolerance = ProbeTolerance(n, MachineEpsilon(Dtype::kF32));
   return error_of_a <= tolerance * result.largest_of_a && error_of_x <= tolerance * result.largest_of_x &&
          result.root_error <= kLargestRootError;
 }

@@ -4,24 +4,6 @@
 
 namespace shampoo {
 
-RootSpec MakeRootSpec(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, Dtype root_dtype) {
-  RootSpec spec;
-  spec.method = settings.root_method;
-  spec.numerator = numerator;
-  spec.denominator = denominator;
-  spec.exponent = -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
-  spec.epsilon = settings.epsilon;
-  spec.relative_epsilon = settings.root_relative_epsilon;
-  spec.tolerance = settings.root_tolerance;
-  spec.max_iterations = settings.root_max_iterations;
-  spec.order = settings.root_order;
-  spec.pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
-  spec.rank_rtol =
-      settings.root_rank_rtol >= 0 ? settings.root_rank_rtol : static_cast<double>(n) * MachineEpsilon(root_dtype);
-  spec.rank_atol = settings.root_rank_atol;
-  return spec;
-}
-
 const char* FailureText(RootFailure failure) {
   switch (failure) {
     case RootFailure::kNone:

@@ -217,9 +217,13 @@ constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, boo
           DirectionRuleOf(group, phase, is_preconditioned)};
 }
 
-constexpr RefreshKeys RefreshKeysOf(const Settings& settings) {
+constexpr RefreshKeys RefreshKeysOf(const GroupSettings& settings) {
   return {settings.start_preconditioning_step, settings.precondition_frequency, settings.root_async,
           settings.refresh_growth, settings.root_spread};
+}
+
+constexpr GroupSchedule MakeSchedule(const GroupSettings& settings, int64_t t) {
+  return MakeGroupSchedule(RefreshKeysOf(settings), t, settings.grafting, settings.initial_inverse);
 }
 
 }  // namespace shampoo

@@ -58,14 +58,12 @@ HyperParameters::HyperParameters(const PlanData& plan, size_t scalar_alignment)
   }
 }
 
-double HyperParameters::CurrentLr(size_t group) const {
+GroupSettings HyperParameters::InForce(size_t group) const {
   const Group& of = groups_[group];
-  return of.lr.value != nullptr ? of.lr.Read() : of.settings.lr;
-}
-
-double HyperParameters::CurrentGradientScale(size_t group) const {
-  const Group& of = groups_[group];
-  return of.gradient_scale.value != nullptr ? of.gradient_scale.Read() : of.settings.gradient_scale;
+  GroupSettings settings = of.settings;
+  if (of.lr.value != nullptr) settings.lr = of.lr.Read();
+  if (of.gradient_scale.value != nullptr) settings.gradient_scale = of.gradient_scale.Read();
+  return settings;
 }
 
 Status HyperParameters::CheckGroup(int group) const {
@@ -187,20 +185,18 @@ Status HyperParameters::RejectScalar(size_t group, const char* name, double valu
 }
 
 void HyperParameters::StoreBoundScalars() {
-  for (Group& group : groups_) {
-    if (group.lr.value != nullptr) group.settings.lr = group.lr.Read();
-    if (group.gradient_scale.value != nullptr) group.settings.gradient_scale = group.gradient_scale.Read();
-  }
+  for (size_t g = 0; g < groups_.size(); ++g) static_cast<GroupSettings&>(groups_[g].settings) = InForce(g);
 }
 
 uint64_t HyperParameters::Hash(bool reads_bound_scalars) const {
   uint64_t hash = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
+    const GroupSettings in_force = reads_bound_scalars ? InForce(g) : GroupSettings(groups_[g].settings);
     for (const Key& key : Keys()) {
       if (!key.changeable || key.number == nullptr) continue;
       double value = groups_[g].settings.*key.number;
-      if (reads_bound_scalars && key.number == &Settings::lr) value = CurrentLr(g);
-      if (reads_bound_scalars && key.number == &Settings::gradient_scale) value = CurrentGradientScale(g);
+      if (key.number == &Settings::lr) value = in_force.lr;
+      if (key.number == &Settings::gradient_scale) value = in_force.gradient_scale;
       hash = HashBytes(&value, sizeof value, hash);
     }
   }

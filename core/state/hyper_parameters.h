@@ -31,9 +31,8 @@ class HyperParameters {
   const Settings& settings(size_t group) const { return groups_[group].settings; }
   const BoundScalar& bound_lr(size_t group) const { return groups_[group].lr; }
   const BoundScalar& bound_gradient_scale(size_t group) const { return groups_[group].gradient_scale; }
-  // The values that a step would use now. Bound scalars are read, and must lie in host memory.
-  double CurrentLr(size_t group) const;
-  double CurrentGradientScale(size_t group) const;
+  // Returns what a step would use now. Bound scalars are read, and must lie in host memory.
+  GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
   // roots_depend_on_it: whether the value is new and inverse roots depend on it.

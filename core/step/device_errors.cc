@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
+#include "core/rules/growth.h"
 #include "core/step/rejections.h"
 
 namespace shampoo {

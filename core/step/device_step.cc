@@ -64,7 +64,7 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   const size_t blocks = inputs.plan.blocks.size();
   pending_.steps.resize(groups);
   pending_.tasks.resize(blocks);
-  next_.numbers.resize(groups);
+  next_.settings.resize(groups);
   next_.schedules.resize(groups);
   next_.steps.resize(groups);
   next_.tasks.resize(blocks);
@@ -116,9 +116,9 @@ Status DeviceStep::Prepare(bool captured) {
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const BoundScalar& lr = hyper_parameters.bound_lr(g);
     const BoundScalar& gradient_scale = hyper_parameters.bound_gradient_scale(g);
-    next_.numbers[g] = cuda::NumbersOf(hyper_parameters.settings(g));
-    next_.numbers[g].bound_lr = {lr.value, lr.dtype};
-    next_.numbers[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
+    next_.settings[g] = cuda::DeviceSettingsOf(hyper_parameters.settings(g));
+    next_.settings[g].bound_lr = {lr.value, lr.dtype};
+    next_.settings[g].bound_gradient_scale = {gradient_scale.value, gradient_scale.dtype};
     if (next_.steps[g] == 0) continue;
     const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
     if (counter < 0 || counter >= kStepLimit) return RejectCounter(g, counter);
@@ -172,7 +172,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
     next_.first_task = -1;
   }
   args.stream = memory_->stream();
-  args.groups = next_.numbers.data();
+  args.groups = next_.settings.data();
   args.buffers = inputs_.buffers.all().data();
   args.buffers_changed = buffers_changed_ ? 1 : 0;
   args.state_in = inputs_.state.in();

@@ -105,7 +105,7 @@ class DeviceStep final : public StepStrategy {
   };
   // A step that is about to be enqueued.
   struct NextStep {
-    std::vector<cuda::GroupNumbers> numbers;
+    std::vector<cuda::DeviceSettings> settings;
     std::vector<GroupSchedule> schedules;        // by group
     std::vector<int64_t> steps;                  // by group; 0: the group is not active
     std::vector<RootTask> tasks;                 // by block

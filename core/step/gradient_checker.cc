@@ -11,74 +11,37 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/plan/shard_layout.h"
+#include "core/rules/growth.h"
 #include "core/step/rejections.h"
 
 namespace shampoo {
 namespace {
 
-// A factor matrix that grows by less than this part of the largest number in a step does not reach it in 2^40 steps, so
-// that its diagonal need not be read.
-constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
-
 // Returns the larger of two magnitudes; NaN if either is.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
-// The limit of a state's elements, with a margin for rounding to its dtype.
-double StateLimit(const Block& block, Dtype state) {
-  return std::min(ProductLimit(block.computation), 0.99 * LargestFinite(state));
-}
+// Reads the largest magnitudes in the states of a block. They are not here if another rank owns it (state: nullptr).
+struct LargestOfStates {
+  CpuBackend* backend;
+  const Block* block;
+  const char* state;
 
-// Whether keep * state + add * square stays within a state's dtype. The state is read only where the sum may come near
-// the limit. Without a state (nullptr) only the gradient is checked: the state of a block that another rank owns is not
-// here, and all ranks must come to the same result for gradients.
-class Growth {
- public:
-  Growth(CpuBackend* backend, const StepItem& item, const char* state)
-      : backend_(backend), item_(item), state_(state) {}
-
-  bool FactorFits(int k, double slice_square) const {
-    const StateSlot& slot = item_.block->factor[static_cast<size_t>(k)];
-    const StepProgram& program = *item_.program;
-    return Fits(slot.dtype, program.factor_keep, program.factor_add * slice_square,
-                [&] { return backend_->LargestDiagonal(slot, item_.block->shape[k], state_); });
+  double LargestMoment() const {
+    const MemorySpan moment{state + block->grafting.offset, block->grafting.dtype, block->elements};
+    double largest = 0;
+    backend->LargestMagnitudes({&moment, 1}, &largest);
+    return largest;
   }
-  bool MomentFits(double element_square) const {
-    const StateSlot& slot = item_.block->grafting;
-    if (!slot.present()) return true;
-    const StepProgram& program = *item_.program;
-    return Fits(slot.dtype, program.moment_keep, program.moment_add * element_square, [&] {
-      const MemorySpan moment{state_ + slot.offset, slot.dtype, item_.block->elements};
-      double largest = 0;
-      backend_->LargestMagnitudes({&moment, 1}, &largest);
-      return largest;
-    });
+  double LargestDiagonal(int k) const {
+    return backend->LargestDiagonal(block->factor[static_cast<size_t>(k)], block->shape[k], state);
   }
-
- private:
-  template <typename Read>
-  bool Fits(Dtype dtype, double keep, double added, Read&& read) const {
-    const double limit = StateLimit(*item_.block, dtype);
-    if (state_ == nullptr) return added < limit;
-    return added < kNegligible * limit || keep * read() + added < limit;
-  }
-
-  CpuBackend* backend_;
-  const StepItem& item_;
-  const char* state_;
 };
 
-// Whether no state of the block can overflow if no element of G is larger than `largest`, which may be NaN or infinity.
+using BlockGrowth = Growth<Block, LargestOfStates>;
+
 // state: the arena; nullptr: only the gradient is checked.
-bool CannotOverflow(CpuBackend* backend, const StepItem& item, double largest, const char* state) {
-  const Block& block = *item.block;
-  const Growth growth(backend, item, state);
-  if (!(largest < LargestFinite(ElementDtype(block)) && growth.MomentFits(largest * largest))) return false;
-  for (int k = 0; k < block.factor_count(); ++k) {
-    const int64_t in_slice = block.elements / block.shape[k];
-    const double slice_square = largest * largest * static_cast<double>(in_slice);
-    if (!(slice_square < ProductLimit(block.computation) && growth.FactorFits(k, slice_square))) return false;
-  }
-  return true;
+BlockGrowth GrowthOf(CpuBackend* backend, const StepItem& item, const char* state) {
+  return {*item.program, *item.block, {backend, item.block, state}, state != nullptr};
 }
 
 // Returns what was found, without the advice that follows it in an error.
@@ -96,29 +59,21 @@ Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state
       block.gathered ? block.tensor_offset + OffsetAt(block.shape, block.tensor_stride, seen.element) : seen.element;
   const RejectedAt at{param, block, element, seen.value};
   if (!std::isfinite(seen.value)) return RejectNotFinite(at, seen.param_at_fault);
-  if (!(std::max(std::fabs(seen.value), seen.largest_term) < LargestFinite(ElementDtype(block)))) {
-    return RejectElement(at);
-  }
-  // Terms that cancel leave their rounding in the computation dtype, which may be more than their sum.
-  const bool cancels = item.program->coupled_decay != 0;
-  const double rounding = cancels ? 4 * MachineEpsilon(block.computation) * seen.largest_term : 0;
-  const double largest = std::fabs(seen.value) + rounding;
-  const auto check_growth = [&](const Growth& growth) -> Status {
-    if (!growth.MomentFits(largest * largest)) return RejectMoment(at);
-    for (int k = 0; k < block.factor_count(); ++k) {
-      const double in_slice = static_cast<double>(block.elements / block.shape[k]);
-      const double norm = std::sqrt(seen.slice_square[static_cast<size_t>(k)]) + std::sqrt(in_slice) * rounding;
-      const double slice_square = rounding == 0 ? seen.slice_square[static_cast<size_t>(k)] : norm * norm;
-      const bool product_fits = slice_square < ProductLimit(block.computation);
-      if (!(product_fits && growth.FactorFits(k, slice_square))) return RejectFactor(at, k, product_fits);
-    }
+  const double largest = std::fabs(seen.value);
+  if (!GradientFits(block, largest, seen.largest_term)) return RejectElement(at);
+  const double rounding = GradientRounding(*item.program, block.computation, seen.largest_term);
+  const auto check_growth = [&](const BlockGrowth& growth) -> Status {
+    const GrowthFault fault =
+        growth.FindFault(largest, rounding, [&seen](int k) { return seen.slice_square[static_cast<size_t>(k)]; });
+    if (fault.state == GrowthFault::State::kMoment) return RejectMoment(at);
+    if (fault.state == GrowthFault::State::kFactor) return RejectFactor(at, fault.dim, fault.product_fits);
     return {};
   };
   *by_state = false;
-  SHAMPOO_RETURN_IF_ERROR(check_growth(Growth(backend, item, nullptr)));
+  SHAMPOO_RETURN_IF_ERROR(check_growth(GrowthOf(backend, item, nullptr)));
   if (state == nullptr) return {};
   *by_state = true;
-  return check_growth(Growth(backend, item, state));
+  return check_growth(GrowthOf(backend, item, state));
 }
 
 double LargestOfFactor(CpuBackend* backend, const StateSlot& slot, int64_t d, const char* state) {
@@ -236,8 +191,7 @@ void GradientChecker::RunScan() {
   }
   for (Scanned& scanned : scanned_) {
     const StepProgram& program = *scanned.program;
-    scanned.bound =
-        std::fabs(program.gradient_scale) * scanned.largest_gradient + program.coupled_decay * scanned.largest_param;
+    scanned.bound = GradientBound(program, scanned.largest_gradient, scanned.largest_param);
   }
 }
 
@@ -252,7 +206,7 @@ Status GradientChecker::CheckGradients(StepContext* context, CheckResult* result
     for (int64_t i = 0; i < param.block_count; ++i) {
       StepItem& item = context->ItemOf(param.first_block + i);
       const char* const state = inputs_.plan.Owns(*item.block) ? inputs_.state.in() : nullptr;
-      if (CannotOverflow(backend_, item, bound, state)) continue;
+      if (GrowthOf(backend_, item, state).CannotOverflow(bound)) continue;
       SHAMPOO_RETURN_IF_ERROR(CheckExactly(&item, state, context, result));
     }
   }
@@ -289,19 +243,19 @@ bool GradientChecker::MayReject(StepContext* context) {
     const Param& param = *item.param;
     const double bound =
         inputs_.buffers.HasGradient(param) ? scanned_[scanned_param_[static_cast<size_t>(item.block->param)]].bound : 0;
-    if (!CannotOverflow(backend_, item, bound, nullptr)) return true;
+    if (!GrowthOf(backend_, item, nullptr).CannotOverflow(bound)) return true;
   }
   return false;
 }
 
 Status GradientChecker::CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result) {
-  if (CannotOverflow(backend_, *item, scanned_[k].bound, nullptr)) return {};
+  if (GrowthOf(backend_, *item, nullptr).CannotOverflow(scanned_[k].bound)) return {};
   return CheckExactly(item, nullptr, context, result);
 }
 
 bool GradientChecker::FitsState(size_t k, const StepItem& item) {
   const char* const state = inputs_.state.in();
-  if (CannotOverflow(backend_, item, scanned_[k].bound, state)) return true;
+  if (GrowthOf(backend_, item, state).CannotOverflow(scanned_[k].bound)) return true;
   bool by_state = false;
   const Status status = InspectBlock(backend_, item, state, &by_state);
   if (status.ok()) return true;

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
+#include "core/rules/growth.h"
 
 namespace shampoo {
 namespace {
@@ -24,14 +25,6 @@ Status RejectTooLarge(const RejectedAt& at, const std::string& what, Dtype dtype
 }
 
 }  // namespace
-
-Dtype ElementDtype(const Block& block) {
-  const bool narrow =
-      block.filtered_grad.present() && LargestFinite(block.filtered_grad.dtype) < LargestFinite(block.computation);
-  return narrow ? block.filtered_grad.dtype : block.computation;
-}
-
-double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
 
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault) {
   return Numeric(param_at_fault ? "parameter \"" : "the gradient of parameter \"", at.param.desc.name, "\" has ",

@@ -12,11 +12,6 @@ namespace shampoo {
 
 // The errors of a step that rejects its inputs, the same on every backend.
 
-// Returns the dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, if it is narrow.
-Dtype ElementDtype(const Block& block);
-// Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
-double ProductLimit(Dtype computation);
-
 // An element of a parameter, and G there.
 struct RejectedAt {
   const Param& param;

@@ -83,10 +83,8 @@ void StepContext::Activate(size_t group, int64_t step) {
   const Settings& settings = hyper_parameters.settings(group);
   GroupStep& made = groups_[group];
   made.active = true;
-  made.program = MakeProgram(settings, step);
+  made.program = MakeProgram(settings, hyper_parameters.InForce(group), step);
   made.schedule = MakeSchedule(settings, step);
-  made.program.lr = hyper_parameters.CurrentLr(group);
-  made.program.gradient_scale = hyper_parameters.CurrentGradientScale(group);
 }
 
 RootSchedule StepContext::ScheduleOf(const Block& block) const {

@@ -57,11 +57,11 @@ Expected<Real> Expect(const Given<Real>& in, bool moment, bool filtered, bool mo
   Expected<Real> out{in.v, in.e, in.g, in.g, in.m, in.p, in.p};
   for (size_t i = 0; i < in.g.size(); ++i) {
     if (filtered) {
-      out.e[i] = in.filter.filter_keep * in.e[i] + in.filter.filter_add * in.g[i];
+      out.e[i] = in.filter.filter_decay * in.e[i] + in.filter.filter_weight * in.g[i];
       out.h[i] = out.e[i] / in.filter.filter_correction;
     }
     if (moment) {
-      out.v[i] = in.filter.moment_keep * in.v[i] + in.filter.moment_add * (in.g[i] * in.g[i]);
+      out.v[i] = in.filter.moment_decay * in.v[i] + in.filter.moment_weight * (in.g[i] * in.g[i]);
       out.d[i] = out.h[i] / (std::sqrt(out.v[i] / in.filter.moment_correction) + in.filter.grafting_epsilon);
     }
     Real direction = in.p[i] * in.apply.down * in.apply.up;

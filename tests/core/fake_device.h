@@ -75,7 +75,7 @@ class FakeDevice {
     cuda::Table table{};
     table.interface_number = cuda::kInterface;
     table.block_bytes = sizeof(Block);
-    table.numbers_bytes = sizeof(cuda::GroupNumbers);
+    table.settings_bytes = sizeof(cuda::DeviceSettings);
     table.args_bytes = sizeof(cuda::StepArgs);
     table.report_bytes = sizeof(cuda::StepReport);
     table.describe = [](cuda::Description* out) {

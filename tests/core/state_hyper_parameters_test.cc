@@ -42,7 +42,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups keep the
   CHECK(groups.Get("lr", 0) == 0.5);
   CHECK(groups.Get("lr", 1) == 2);
   CHECK(groups.values.settings(1).lr == 2);
-  CHECK(groups.values.CurrentLr(1) == 2);
+  CHECK(groups.values.InForce(1).lr == 2);
 }
 
 TEST_CASE("roots depend on an epsilon and on beta2, and only if the value is new") {
@@ -134,13 +134,13 @@ TEST_CASE("a bound scalar is the current value until the binding ends") {
   double scale = 4;
   CheckOk(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
   CheckOk(groups.values.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF64), &scale));
-  CHECK(groups.values.CurrentLr(0) == 3);
-  CHECK(groups.values.CurrentGradientScale(0) == 4);
+  CHECK(groups.values.InForce(0).lr == 3);
+  CHECK(groups.values.InForce(0).gradient_scale == 4);
   lr = 6;
-  CHECK(groups.values.CurrentLr(0) == 6);
+  CHECK(groups.values.InForce(0).lr == 6);
   CHECK(groups.Get("lr") == 0.5);  // no step has used the scalar yet
   CheckOk(groups.values.Bind(0, "lr", 0, nullptr));
-  CHECK(groups.values.CurrentLr(0) == 0.5);
+  CHECK(groups.values.InForce(0).lr == 0.5);
 }
 
 TEST_CASE("Bind rejects other keys, other dtypes, and addresses that a device cannot read") {

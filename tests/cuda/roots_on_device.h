@@ -102,8 +102,8 @@ struct Question {
   bool may_be_diagonal = true;
   bool active = true;
 
-  GroupNumbers Numbers() const {
-    GroupNumbers numbers{};
+  DeviceSettings Numbers() const {
+    DeviceSettings numbers{};
     numbers.root_method = method;
     numbers.exponent_multiplier = multiplier;
     numbers.epsilon = epsilon;

@@ -10,9 +10,6 @@
 namespace shampoo {
 namespace {
 
-// Every byte of the first element: in each dtype a NaN that no arithmetic makes.
-constexpr unsigned char kSkippedMark = 0xff;
-
 // Reads what was exchanged and writes the outputs, in the arithmetic of the block's owner.
 template <typename Real>
 void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, const Range& part) {
@@ -45,8 +42,7 @@ void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView
 }  // namespace
 
 template <typename Real>
-void ApplyDirection(const StepItem& item, const Range& part, const Real* p, double scale_down, double scale_up,
-                    char* arena) {
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena) {
   const StepProgram& program = *item.program;
   const ParamDesc& desc = item.param->desc;
   const Block& block = *item.block;
@@ -61,7 +57,7 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, doub
   const bool has_momentum = HasMomentum(item);
   const bool exchanged = item.exchange != nullptr;
   const bool updates = exchanged ? !item.exchange_params : program.output == Output::kUpdates;
-  const ApplyScalars<Real> scalars = ApplyScalarsOf<Real>(program, scale_down, scale_up);
+  const ApplyScalars<Real> scalars = MakeApplyScalars<Real>(program, scale.down, scale.up);
   Real unwanted[kStretch];
 
   ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
@@ -157,8 +153,8 @@ void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffe
   });
 }
 
-template void ApplyDirection<float>(const StepItem&, const Range&, const float*, double, double, char*);
-template void ApplyDirection<double>(const StepItem&, const Range&, const double*, double, double, char*);
+template void ApplyDirection<float>(const StepItem&, const Range&, const float*, const DirectionScale&, char*);
+template void ApplyDirection<double>(const StepItem&, const Range&, const double*, const DirectionScale&, char*);
 template void LoadGradient<float>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&, float*);
 template void LoadGradient<double>(const StepProgram&, const Param&, const Block&, const Buffers&, const Range&,
                                    double*);

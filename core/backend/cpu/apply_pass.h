@@ -6,17 +6,11 @@
 #include "core/backend/cpu/stretch.h"
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
+#include "core/rules/update.h"
 
 namespace shampoo {
 
 inline bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
-
-template <typename Real>
-ApplyScalars<Real> ApplyScalarsOf(const StepProgram& program, double scale_down, double scale_up) {
-  const auto real = [](double value) { return static_cast<Real>(value); };
-  return {real(scale_down),       real(scale_up),   real(program.decoupled_decay),
-          real(program.momentum), real(program.lr), program.nesterov};
-}
 
 // The second elementwise pass over a part of a block: decoupled weight decay, momentum, update, and the writes to out
 // and copy. p: the direction of the block, dense; scale_down and scale_up: it is read as p * scale_down * scale_up
@@ -24,8 +18,7 @@ ApplyScalars<Real> ApplyScalarsOf(const StepProgram& program, double scale_down,
 // intermediate value is.
 // With several ranks the update, or the new parameter, goes to the exchange instead of out and copy.
 template <typename Real>
-void ApplyDirection(const StepItem& item, const Range& part, const Real* p, double scale_down, double scale_up,
-                    char* arena);
+void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena);
 
 // The step of a block that stands still: its outputs, or the word to the other ranks.
 void SkipUpdate(const StepItem& item);

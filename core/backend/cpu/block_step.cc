@@ -85,8 +85,9 @@ class BlockStep {
     }
     {
       PhaseScope scope = Scope(StepPhase::kFactorUpdate);
-      UpdateFactor(block_.shape, k, g, static_cast<Real>(program_.factor_keep), static_cast<Real>(program_.factor_add),
-                   pair.factor(), pair.ld(), At(layout_.direction[0]), &scope);
+      UpdateFactor(block_.shape, k, g, static_cast<Real>(program_.factor_decay),
+                   static_cast<Real>(program_.factor_weight), pair.factor(), pair.ld(), At(layout_.direction[0]),
+                   &scope);
     }
     const PhaseScope scope = Scope(StepPhase::kElementwise);
     pair.StoreFactor();
@@ -148,7 +149,7 @@ class BlockStep {
 
   void ApplyDirectionOf(const BlockData<Real>& g) const {
     Real* const p = At(layout_.direction[0]);
-    const bool filtered = block_.filtered_grad.present() && program_.filter_keep != 0;
+    const bool filtered = block_.filtered_grad.present() && program_.filter_decay != 0;
     Real* const h = filtered ? At(layout_.filtered) : nullptr;
     switch (item_.schedule.rule) {
       case DirectionRule::kPrecondition:
@@ -164,7 +165,7 @@ class BlockStep {
         std::fill(p, p + block_.elements, Real{0});
         break;
     }
-    Apply(p, 1, 1, Norm(p));
+    Apply(p, {1, 1, Norm(p)});
   }
 
   // |D|^2
@@ -189,11 +190,8 @@ class BlockStep {
         p = {next, row};
       }
     }
-    const double norm = Norm(p.data);
-    if (program_.grafting == Grafting::kNone) return Apply(p.data, 1, 1, norm);
-    // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
-    const double size = std::isfinite(norm) ? std::sqrt(graft_square) : norm;
-    Apply(p.data, 1 / (norm + program_.norm_guard), std::sqrt(graft_square), size);
+    const bool is_grafted = program_.grafting != Grafting::kNone;
+    Apply(p.data, ScaleDirection(program_, is_grafted, Norm(p.data), std::sqrt(graft_square)));
   }
 
   double Norm(const Real* p) const {
@@ -203,13 +201,11 @@ class BlockStep {
     }));
   }
 
-  // size: a bound on the elements of the direction.
-  void Apply(const Real* p, double scale_down, double scale_up, double size) const {
+  void Apply(const Real* p, const DirectionScale& scale) const {
     PhaseScope scope = Scope(StepPhase::kElementwise);
-    if (!CanApply(item_, p, scale_down, scale_up, size, memory_.arena, &scope)) return SkipUpdate(item_);
-    scope.ForEach(PartCount(block_.elements), [&](int64_t i) {
-      ApplyDirection(item_, PartAt(block_.elements, i), p, scale_down, scale_up, memory_.arena);
-    });
+    if (!CanApply(item_, p, scale, memory_.arena, &scope)) return SkipUpdate(item_);
+    scope.ForEach(PartCount(block_.elements),
+                  [&](int64_t i) { ApplyDirection(item_, PartAt(block_.elements, i), p, scale, memory_.arena); });
   }
 
   const StepItem& item_;

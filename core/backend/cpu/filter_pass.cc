@@ -6,26 +6,15 @@
 
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
+#include "core/rules/update.h"
 
 namespace shampoo {
-namespace {
-
-template <typename Real>
-FilterScalars<Real> ScalarsOf(const StepProgram& program) {
-  const auto real = [](double value) { return static_cast<Real>(value); };
-  return {real(program.moment_keep),     real(program.moment_add),        real(program.filter_keep),
-          real(1 - program.filter_keep), real(program.filter_correction), real(program.moment_correction),
-          real(program.grafting_epsilon)};
-}
-
-}  // namespace
-
 template <typename Real>
 double FilterGradient(const StepProgram& program, const Block& block, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d) {
   const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
-  const FilterScalars<Real> scalars = ScalarsOf<Real>(program);
-  const bool filtered = block.filtered_grad.present() && program.filter_keep != 0;
+  const FilterScalars<Real> scalars = MakeFilterScalars<Real>(program);
+  const bool filtered = block.filtered_grad.present() && program.filter_decay != 0;
   const bool has_moment = block.grafting.present();
   const bool grafted = program.grafting != Grafting::kNone;
   MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
-#include <limits>
 
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/magnitude.h"
@@ -15,43 +14,41 @@
 namespace shampoo {
 namespace {
 
-// The largest magnitudes that the step of a block may write.
-struct WriteLimits {
-  double momentum, update, value;
-  bool narrow;  // a dtype that is written ends before the computation's does
-
-  WriteLimits(const StepItem& item, double limit) : momentum(limit), update(limit), value(limit) {
-    const ParamDesc& desc = item.param->desc;
-    const auto lower = [](double* to, Dtype dtype) { *to = std::min(*to, LargestFinite(dtype)); };
-    if (HasMomentum(item)) lower(&momentum, item.block->momentum.dtype);
-    lower(item.program->output == Output::kUpdates ? &update : &value, desc.out_dtype);
-    if (item.buffers->copy != nullptr) lower(&value, desc.copy_dtype);
-    if (item.exchange != nullptr) lower(item.exchange_params ? &value : &update, item.block->exchange_dtype);
-    narrow = std::min({momentum, update, value}) < limit;
-  }
-};
+UpdateTargets TargetsOf(const StepItem& item) {
+  const ParamDesc& desc = item.param->desc;
+  const Block& block = *item.block;
+  return {.computation = block.computation,
+          .param = desc.param_dtype,
+          .out = desc.out_dtype,
+          .output = item.program->output,
+          .has_momentum = HasMomentum(item),
+          .momentum = block.momentum.dtype,
+          .has_copy = item.buffers->copy != nullptr,
+          .copy = desc.copy_dtype,
+          .is_exchanged = item.exchange != nullptr,
+          .exchanges_params = item.exchange_params,
+          .exchange = block.exchange_dtype};
+}
 
 template <typename Real>
 class FitCheck {
  public:
-  FitCheck(const StepItem& item, const Real* p, double scale_down, double scale_up, double size, const char* arena)
+  FitCheck(const StepItem& item, const Real* p, const DirectionScale& scale, const char* arena)
       : item_(item),
         program_(*item.program),
         block_(*item.block),
         p_(p),
-        scalars_(ApplyScalarsOf<Real>(program_, scale_down, scale_up)),
-        size_(size),
+        scalars_(MakeApplyScalars<Real>(program_, scale.down, scale.up)),
+        size_(scale.size),
         arena_(arena),
-        has_momentum_(HasMomentum(item)),
-        limits_(item, LargestFinite(DtypeOf<Real>())),
-        // A float64 parameter may become infinite when it is read as float32. A directed rounding may take a parameter
-        // at the limit beyond it by any update.
-        bounds_suffice_(!limits_.narrow && LargestFinite(item.param->desc.param_dtype) <= kLimit &&
-                        std::fegetround() == FE_TONEAREST) {}
+        targets_(TargetsOf(item)),
+        limits_(LimitsOf(targets_)),
+        // A directed rounding may take a parameter at the limit beyond it by any update.
+        bounds_suffice_(BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST) {}
 
   bool Fits(Tiles* tiles) const {
     // Without decay and momentum nothing has to be read.
-    if (bounds_suffice_ && program_.decoupled_decay == 0 && !has_momentum_ && StaysSmall(0, 0)) return true;
+    if (bounds_suffice_ && program_.decoupled_decay == 0 && !targets_.has_momentum && IsSmall(0, 0)) return true;
     return SumOverParts(block_.elements, tiles, [&](const Range& part) { return PartFits(part) ? 0.0 : 1.0; }) == 0;
   }
 
@@ -66,27 +63,19 @@ class FitCheck {
     ForEachStretchOf(parameter.run(), range, [&](int64_t at, int64_t n) {
       if (!fits) return;
       const Real* const w = parameter.Read(at, n);
-      const Real* const m = has_momentum_ ? momentum.Read(at, n) : nullptr;
+      const Real* const m = targets_.has_momentum ? momentum.Read(at, n) : nullptr;
       if (bounds_suffice_) {
         const double largest_w = program_.decoupled_decay != 0 ? LargestMagnitude(w, DtypeOf<Real>(), n) : 0;
         const double largest_m = m != nullptr ? LargestMagnitude(m, DtypeOf<Real>(), n) : 0;
-        if (StaysSmall(largest_w, largest_m)) return;
+        if (IsSmall(largest_w, largest_m)) return;
       }
       fits = ResultFits(at, n, w, wide_parameter.Read(at, n), m);
     });
     return fits;
   }
 
-  static constexpr double kLimit = LargestFinite(DtypeOf<Real>());
-  // An update below a quarter of a unit in the last place of the limit takes no parameter beyond it.
-  static constexpr double kSmall = kLimit * static_cast<double>(std::numeric_limits<Real>::epsilon()) / 8;
-
-  // With |W| and |M| of at most so much. NaN is not small.
-  bool StaysSmall(double largest_w, double largest_m) const {
-    const double direction = size_ + program_.decoupled_decay * largest_w;
-    const double moved = has_momentum_ ? program_.momentum * largest_m + direction : direction;
-    const double total = has_momentum_ && program_.nesterov ? direction + program_.momentum * moved : moved;
-    return moved < kSmall && total < kSmall && std::fabs(program_.lr) * total < kSmall;
+  bool IsSmall(double largest_w, double largest_m) const {
+    return StaysSmall(program_, block_.computation, targets_.has_momentum, size_, largest_w, largest_m);
   }
 
   // The loop of ApplyDirection itself, so that each intermediate value is rounded, and overflows, as it does there.
@@ -106,11 +95,8 @@ class FitCheck {
     }
     bool fits = true;
     for (int64_t i = 0; i < n; ++i) {
-      const bool written = static_cast<double>(std::fabs(moved[i])) <= limits_.momentum &&
-                           static_cast<double>(std::fabs(update[i])) <= limits_.update;
-      // A parameter that is not finite stays so: that is not this step's doing.
-      const bool kept = static_cast<double>(std::fabs(value[i])) <= limits_.value || !std::isfinite(wide_w[i]);
-      fits = fits && written && kept;
+      const AppliedElement<Real> applied{moved[i], update[i], value[i]};
+      fits = fits && ElementFits(limits_, applied, value[i], std::isfinite(wide_w[i]));
     }
     return fits;
   }
@@ -122,22 +108,20 @@ class FitCheck {
   const ApplyScalars<Real> scalars_;
   const double size_;
   const char* const arena_;
-  const bool has_momentum_;
-  const WriteLimits limits_;
+  const UpdateTargets targets_;
+  const UpdateLimits limits_;
   const bool bounds_suffice_;
 };
 
 }  // namespace
 
 template <typename Real>
-bool CanApply(const StepItem& item, const Real* p, double scale_down, double scale_up, double size, const char* arena,
-              Tiles* tiles) {
-  const double limit = LargestFinite(DtypeOf<Real>());
-  if (!(size < limit && std::fabs(item.program->lr) * size < limit)) return false;
-  return FitCheck<Real>(item, p, scale_down, scale_up, size, arena).Fits(tiles);
+bool CanApply(const StepItem& item, const Real* p, const DirectionScale& scale, const char* arena, Tiles* tiles) {
+  if (!DirectionFits(*item.program, item.block->computation, scale.size)) return false;
+  return FitCheck<Real>(item, p, scale, arena).Fits(tiles);
 }
 
-template bool CanApply<float>(const StepItem&, const float*, double, double, double, const char*, Tiles*);
-template bool CanApply<double>(const StepItem&, const double*, double, double, double, const char*, Tiles*);
+template bool CanApply<float>(const StepItem&, const float*, const DirectionScale&, const char*, Tiles*);
+template bool CanApply<double>(const StepItem&, const double*, const DirectionScale&, const char*, Tiles*);
 
 }  // namespace shampoo

@@ -14,41 +14,6 @@ Status StatusOfResult(const Result& result) {
 
 }  // namespace
 
-GroupNumbers NumbersOf(const Settings& settings) {
-  GroupNumbers numbers{};
-  numbers.lr = settings.lr;
-  numbers.beta1 = settings.beta1;
-  numbers.beta2 = settings.beta2;
-  numbers.epsilon = settings.epsilon;
-  numbers.momentum = settings.momentum;
-  numbers.weight_decay = settings.weight_decay;
-  numbers.grafting_beta2 = settings.grafting_beta2;
-  numbers.grafting_epsilon = settings.grafting_epsilon;
-  numbers.gradient_scale = settings.gradient_scale;
-  numbers.exponent_multiplier = settings.exponent_multiplier;
-  numbers.root_tolerance = settings.root_tolerance;
-  numbers.root_rank_rtol = settings.root_rank_rtol;
-  numbers.root_rank_atol = settings.root_rank_atol;
-  numbers.root_relative_epsilon = settings.root_relative_epsilon;
-  numbers.refresh_growth = settings.refresh_growth;
-  numbers.start_preconditioning_step = settings.start_preconditioning_step;
-  numbers.precondition_frequency = settings.precondition_frequency;
-  numbers.root_async = settings.root_async;
-  numbers.root_order = settings.root_order;
-  numbers.root_max_iterations = settings.root_max_iterations;
-  numbers.grafting = settings.grafting;
-  numbers.weight_decay_type = settings.weight_decay_type;
-  numbers.initial_inverse = settings.initial_inverse;
-  numbers.root_method = settings.root_method;
-  numbers.root_rank_handling = settings.root_rank_handling;
-  numbers.on_nonfinite = settings.on_nonfinite;
-  numbers.output = settings.output;
-  numbers.use_bias_correction = settings.use_bias_correction ? 1 : 0;
-  numbers.use_nesterov = settings.use_nesterov ? 1 : 0;
-  numbers.root_spread = settings.root_spread ? 1 : 0;
-  return numbers;
-}
-
 DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table)
     : plan_(std::move(plan)), table_(table) {
   for (const Block& block : plan_->blocks) owned_.push_back(plan_->Owns(block) ? 1 : 0);
@@ -56,7 +21,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* ta
     const ParamDesc& desc = param.desc;
     params_.push_back({param.elements, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.copy_dtype, desc.group});
   }
-  for (const Settings& settings : plan_->groups) groups_.push_back(NumbersOf(settings));
+  for (const Settings& settings : plan_->groups) groups_.push_back(DeviceSettingsOf(settings));
 }
 
 EngineDesc DeviceEngine::DescOf(const Desc& desc) const {

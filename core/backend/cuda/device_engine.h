@@ -11,7 +11,8 @@
 
 namespace shampoo::cuda {
 
-GroupNumbers NumbersOf(const Settings& settings);
+// Returns the settings of a group that has no bound scalars.
+inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}, {}}; }
 
 // An engine of the plugin: its functions, with failures as statuses.
 class DeviceEngine {
@@ -50,7 +51,7 @@ class DeviceEngine {
   const Table* table_;
   std::vector<unsigned char> owned_;
   std::vector<ParamOfPlan> params_;
-  std::vector<GroupNumbers> groups_;
+  std::vector<DeviceSettings> groups_;
   Engine* engine_ = nullptr;
 };
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/backend/cuda/device_tables.h"
 #include "core/backend/cuda/root_workspace.h"
-#include "core/backend/cuda/table_bytes.h"
 #include "core/base/round_up.h"
 
 namespace shampoo::cuda {
@@ -16,7 +16,7 @@ constexpr int64_t kTableAlignment = 256;
 
 }  // namespace
 
-bool HasAhead(const Wave& wave, const GroupNumbers* groups) {
+bool HasAhead(const Wave& wave, const DeviceSettings* groups) {
   return std::any_of(wave.items.begin(), wave.items.end(),
                      [groups](const WaveItem& item) { return groups[item.block->group].root_async > 0; });
 }
@@ -27,7 +27,7 @@ size_t HandleCount(const std::vector<Wave>& waves) {
   return std::min<size_t>(most_classes, 1 + kSideStreams);
 }
 
-DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, const PlanCounts& counts,
+DeviceLayout LayOutDevice(std::vector<Wave> waves, const DeviceSettings* groups, const PlanCounts& counts,
                           int64_t gathered_bytes, int64_t least_root_bytes) {
   DeviceLayout layout{};
   layout.waves = std::move(waves);
@@ -67,22 +67,22 @@ DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, c
     layout.bytes += RoundUp(bytes, kTableAlignment);
     return at;
   };
-  layout.blocks = place(counts.blocks * kDeviceBlockBytes);
-  layout.params = place(counts.params * kDeviceParamBytes);
-  layout.buffers = place(counts.params * static_cast<int64_t>(sizeof(Buffers)));
-  layout.groups = place(counts.groups * kGroupScalarsBytes);
-  layout.initial = place(counts.groups * static_cast<int64_t>(sizeof(InitialInverse)));
-  layout.work = place(counts.blocks * kBlockWorkBytes);
-  layout.state = place(kStepStateBytes);
-  layout.roots = place(layout.root_count * static_cast<int64_t>(sizeof(RootStatus)));
-  layout.flags = place(layout.root_count * static_cast<int64_t>(sizeof(void*)));
-  layout.scan_tiles = place(counts.scan_tiles * kDeviceTileBytes);
-  layout.scanned = place(counts.scan_tiles * 2 * static_cast<int64_t>(sizeof(double)));
-  layout.wave_blocks = place(items * static_cast<int64_t>(sizeof(int32_t)));
-  layout.tiles = place(tiles * kDeviceTileBytes);
-  layout.matrix_tiles = place(matrix_tiles * kDeviceMatrixTileBytes);
-  layout.sums = place(most_tiles * 2 * static_cast<int64_t>(sizeof(double)));
-  layout.fits = place(most_tiles * static_cast<int64_t>(sizeof(int32_t)));
+  layout.blocks = place(TableBytes<DeviceBlock>(counts.blocks));
+  layout.params = place(TableBytes<DeviceParam>(counts.params));
+  layout.buffers = place(TableBytes<Buffers>(counts.params));
+  layout.groups = place(TableBytes<DeviceGroup>(counts.groups));
+  layout.initial = place(TableBytes<InitialInverse>(counts.groups));
+  layout.work = place(TableBytes<BlockWork>(counts.blocks));
+  layout.state = place(TableBytes<StepState>(1));
+  layout.roots = place(TableBytes<RootStatus>(layout.root_count));
+  layout.flags = place(TableBytes<void*>(layout.root_count));
+  layout.scan_tiles = place(TableBytes<DeviceTile>(counts.scan_tiles));
+  layout.scanned = place(TableBytes<double>(counts.scan_tiles * 2));
+  layout.wave_blocks = place(TableBytes<int32_t>(items));
+  layout.tiles = place(TableBytes<DeviceTile>(tiles));
+  layout.matrix_tiles = place(TableBytes<DeviceMatrixTile>(matrix_tiles));
+  layout.sums = place(TableBytes<double>(most_tiles * 2));
+  layout.fits = place(TableBytes<int32_t>(most_tiles));
   layout.first = place(tensor_bytes);
   layout.second = place(tensor_bytes);
   layout.matrices = place(matrix_bytes);
@@ -91,11 +91,11 @@ DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, c
   const bool ahead = ahead_bytes > 0;
   const auto place_ahead = [&](int64_t bytes) { return place(ahead ? bytes : 0); };
   layout.ahead.matrices = place_ahead(ahead_bytes);
-  layout.ahead.tasks = place_ahead(counts.blocks * static_cast<int64_t>(sizeof(RootTask)));
-  layout.ahead.divisors = place_ahead(counts.blocks * static_cast<int64_t>(sizeof(double)));
-  layout.ahead.flags = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(int32_t)));
-  layout.ahead.flag_addresses = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(void*)));
-  layout.ahead.statuses = place_ahead(layout.root_count * static_cast<int64_t>(sizeof(RootStatus)));
+  layout.ahead.tasks = place_ahead(TableBytes<RootTask>(counts.blocks));
+  layout.ahead.divisors = place_ahead(TableBytes<double>(counts.blocks));
+  layout.ahead.flags = place_ahead(TableBytes<int32_t>(layout.root_count));
+  layout.ahead.flag_addresses = place_ahead(TableBytes<void*>(layout.root_count));
+  layout.ahead.statuses = place_ahead(TableBytes<RootStatus>(layout.root_count));
   layout.ahead.active = place_ahead(sizeof(int32_t));
   layout.ahead.blas = place_ahead(layout.blas_bytes);
   layout.ahead.root_workspace = place_ahead(layout.root_workspace_bytes);

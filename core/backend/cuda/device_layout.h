@@ -44,14 +44,14 @@ struct PlanCounts {
 };
 
 // Whether roots of some of its blocks are computed while steps go on.
-bool HasAhead(const Wave& wave, const GroupNumbers* groups);
+bool HasAhead(const Wave& wave, const DeviceSettings* groups);
 
 // The handles of cuBLAS and cuSOLVER that a step has use for: one for each shape, up to one for each stream.
 size_t HandleCount(const std::vector<Wave>& waves);
 
 // waves: of the blocks that this rank steps. gathered_bytes: of the exchange between replicas, 0 with one.
 // least_root_bytes: of memory for the roots, where more is known of it than its bound.
-DeviceLayout LayOutDevice(std::vector<Wave> waves, const GroupNumbers* groups, const PlanCounts& counts,
+DeviceLayout LayOutDevice(std::vector<Wave> waves, const DeviceSettings* groups, const PlanCounts& counts,
                           int64_t gathered_bytes, int64_t least_root_bytes);
 
 }  // namespace shampoo::cuda

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/backend/buffers.h"
 #include "core/base/dtype.h"
@@ -11,14 +12,14 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 #include "core/roots/root.h"
-#include "core/rules/step_program.h"
+#include "core/rules/schedule.h"
 
 // What libshampoo.so and libshampoo_cuda.so know of each other: one table of C functions over plain structs. The two
 // are built from one source; a plugin with another interface number, or structs of another size, is refused.
 namespace shampoo::cuda {
 
 // Raised whenever anything in this file, or in the structs of the plan that it hands over, changes.
-inline constexpr int32_t kInterface = 4;
+inline constexpr int32_t kInterface = 5;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // What a call of the plugin ends with. text lives until the thread's next call; nullptr where code is kOk.
@@ -29,30 +30,15 @@ struct Result {
 
 // A number of a group, or where in memory of the device a step reads it from.
 struct DeviceScalar {
-  const void* value;  // nullptr: the number of GroupNumbers counts
-  Dtype dtype;        // kF32 or kF64
+  const void* value = nullptr;  // nullptr: the number in the settings counts
+  Dtype dtype = Dtype::kF32;    // or kF64
 };
 
-// The settings of a group that a step needs, as they are in force.
-struct GroupNumbers {
-  double lr, beta1, beta2, epsilon, momentum, weight_decay, grafting_beta2, grafting_epsilon, gradient_scale;
-  double exponent_multiplier, root_tolerance, root_rank_rtol, root_rank_atol, root_relative_epsilon, refresh_growth;
-  int64_t start_preconditioning_step, precondition_frequency, root_async, root_order, root_max_iterations;
+// The settings of a group as they are in force, and what of them a step reads from memory of the device.
+struct DeviceSettings : GroupSettings {
   DeviceScalar bound_lr, bound_gradient_scale;
-  Grafting grafting;
-  WeightDecayType weight_decay_type;
-  InitialInverse initial_inverse;
-  RootMethod root_method;
-  RankHandling root_rank_handling;
-  OnNonFinite on_nonfinite;
-  Output output;
-  int32_t use_bias_correction, use_nesterov, root_spread;
 };
-
-constexpr RefreshKeys RefreshKeysOf(const GroupNumbers& numbers) {
-  return {numbers.start_preconditioning_step, numbers.precondition_frequency, numbers.root_async,
-          numbers.refresh_growth, numbers.root_spread != 0};
-}
+static_assert(std::is_trivially_copyable_v<DeviceSettings>);
 
 struct ParamOfPlan {
   int64_t elements;
@@ -68,7 +54,7 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const GroupNumbers* groups;  // as planned
+  const DeviceSettings* groups;  // as planned
   int64_t state_bytes;
   // With several replicas: bytes of each exchange's segments. None with one.
   const int64_t* bucket_segment_bytes;
@@ -96,7 +82,7 @@ struct DeviceGather {
 
 struct StepArgs {
   void* stream;
-  const GroupNumbers* groups;
+  const DeviceSettings* groups;
   const Buffers* buffers;   // by parameter: addresses of the device
   int32_t buffers_changed;  // since the last step
   const void* state_in;
@@ -186,7 +172,7 @@ struct Description {
 
 struct Table {
   int32_t interface_number;
-  int32_t block_bytes, numbers_bytes, args_bytes, report_bytes;  // sizeof of the structs
+  int32_t block_bytes, settings_bytes, args_bytes, report_bytes;  // sizeof of the structs
 
   void (*describe)(Description* out);
   Result (*create)(const EngineDesc* desc, Engine** out);

@@ -57,7 +57,7 @@ Status CheckTable(const Table& table, const std::string& path) {
     int32_t theirs;
     size_t ours;
   } sizes[] = {{"Block", table.block_bytes, sizeof(Block)},
-               {"GroupNumbers", table.numbers_bytes, sizeof(GroupNumbers)},
+               {"DeviceSettings", table.settings_bytes, sizeof(DeviceSettings)},
                {"StepArgs", table.args_bytes, sizeof(StepArgs)},
                {"StepReport", table.report_bytes, sizeof(StepReport)}};
   for (const auto& size : sizes) {

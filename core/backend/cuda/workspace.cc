@@ -8,8 +8,8 @@
 namespace shampoo::cuda {
 
 int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks) {
-  std::vector<GroupNumbers> groups;
-  for (const Settings& settings : plan.groups) groups.push_back(NumbersOf(settings));
+  std::vector<DeviceSettings> groups;
+  for (const Settings& settings : plan.groups) groups.push_back(DeviceSettingsOf(settings));
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
                     static_cast<int64_t>(plan.groups.size()), 0};
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);

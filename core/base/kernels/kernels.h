@@ -4,45 +4,28 @@
 
 #include <cstdint>
 
+#include "core/base/kernels/element.h"
+
 namespace shampoo {
 
 // The inner loops of the elementwise passes, over at most a few hundred elements each. They are compiled once for every
 // instruction set below; which one runs is decided when the process first asks. All give the same bits: no product is
-// contracted with a sum, and sums have a fixed number of lanes.
-
-// One step of the filtered gradient and of the grafting method's second moment.
-template <typename Real>
-struct FilterScalars {
-  Real moment_keep, moment_add;  // V <- keep V + add G G
-  Real filter_keep, filter_add;  // E <- keep E + add G
-  Real filter_correction;        // H = E / correction
-  Real moment_correction;        // D = H / (sqrt(V / correction) + epsilon)
-  Real grafting_epsilon;
-};
-
-template <typename Real>
-struct ApplyScalars {
-  Real down, up;  // the direction is p * down * up
-  Real decay;     // + decay W, where not 0
-  Real momentum;
-  Real lr;
-  bool nesterov;
-};
+// contracted with a sum, and sums have a fixed number of lanes. What they do to an element is in
+// core/base/kernels/element.h.
 
 template <typename Real>
 struct KernelsOf {
   // v, e: nullptr where there is no such state. h: where H goes, nullptr if it is not wanted or is G itself. d: where D
   // goes, nullptr if it is not wanted; without v it is H.
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // m: nullptr without momentum. update: where U = -lr P goes, value: where W + U goes; either may be nullptr, and may
-  // be w.
+  // m: nullptr without momentum. update: where U goes, value: where W + U goes; either may be w.
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
   // target <- scale * gradient + decay * w; w: nullptr without decay.
   void (*load)(Real scale, const Real* gradient, Real decay, const Real* w, Real* target, int64_t n);
-  // row <- keep * row + add * g
-  void (*accumulate)(Real keep, Real* row, Real add, const Real* g, int64_t n);
+  // row <- decay * row + weight * g
+  void (*accumulate)(Real decay, Real* row, Real weight, const Real* g, int64_t n);
 };
 
 // What an inverse square root by shifted inverses of a tridiagonal matrix T computes of them (core/roots/resolvent.h).

@@ -11,24 +11,21 @@
 namespace shampoo {
 namespace {
 
-inline float Root(float x) { return __builtin_sqrtf(x); }
-inline double Root(double x) { return __builtin_sqrt(x); }
-
 template <typename Real, bool kMoment, bool kFiltered>
 void FilterLoop(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     Real filtered = g[i];
     if constexpr (kFiltered) {
-      const Real average = s.filter_keep * e[i] + s.filter_add * g[i];
+      const Real average = NextFiltered(s, e[i], g[i]);
       e[i] = average;
-      filtered = average / s.filter_correction;
+      filtered = FilteredGradient(s, average);
       h[i] = filtered;
     }
     if constexpr (kMoment) {
-      const Real moment = s.moment_keep * v[i] + s.moment_add * (g[i] * g[i]);
+      const Real moment = NextMoment(s, v[i], g[i]);
       v[i] = moment;
-      d[i] = filtered / (Root(moment / s.moment_correction) + s.grafting_epsilon);
+      d[i] = GraftedDirection(s, filtered, moment);
     }
   }
 }
@@ -49,18 +46,11 @@ void ApplyLoop(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* 
                int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const Real parameter = w[i];
-    Real direction = p[i] * s.down * s.up;
-    // Without decay nothing is added: W may be infinite.
-    direction = s.decay != 0 ? direction + s.decay * parameter : direction;
-    if constexpr (kMomentum) {
-      const Real moved = s.momentum * m[i] + direction;
-      m[i] = moved;
-      direction = s.nesterov ? direction + s.momentum * moved : moved;
-    }
-    const Real change = direction * -s.lr;
-    update[i] = change;
-    value[i] = parameter + change;
+    const Real momentum = kMomentum ? m[i] : Real{0};
+    const AppliedElement<Real> applied = ApplyElement<kMomentum>(s, p[i], w[i], momentum);
+    if constexpr (kMomentum) m[i] = applied.moved;
+    update[i] = applied.update;
+    value[i] = applied.value;
   }
 }
 
@@ -100,17 +90,17 @@ template <typename Real>
 void Load(Real scale, const Real* gradient, Real decay, const Real* w, Real* target, int64_t n) {
   if (w == nullptr) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) target[i] = scale * gradient[i];
+    for (int64_t i = 0; i < n; ++i) target[i] = ScaledGradient(scale, gradient[i]);
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) target[i] = scale * gradient[i] + decay * w[i];
+    for (int64_t i = 0; i < n; ++i) target[i] = ScaledGradient(scale, gradient[i], decay, w[i]);
   }
 }
 
 template <typename Real>
-void Accumulate(Real keep, Real* row, Real add, const Real* g, int64_t n) {
+void Accumulate(Real decay, Real* row, Real weight, const Real* g, int64_t n) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) row[i] = keep * row[i] + add * g[i];
+  for (int64_t i = 0; i < n; ++i) row[i] = NextAverage(decay, row[i], weight, g[i]);
 }
 
 inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }

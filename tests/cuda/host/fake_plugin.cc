@@ -322,7 +322,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
   using shampoo::Block;
   static const Table table = {FAKE_INTERFACE,
                               static_cast<int32_t>(FAKE_BLOCK_BYTES),
-                              sizeof(GroupNumbers),
+                              sizeof(DeviceSettings),
                               sizeof(StepArgs),
                               sizeof(StepReport),
                               Describe,

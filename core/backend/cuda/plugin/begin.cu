@@ -60,38 +60,15 @@ SHAMPOO_DEVICE inline double NumberOf(const DeviceScalar& bound, double own) {
   return bound.value == nullptr ? own : ReadAs<double>(bound.value, bound.dtype, 0);
 }
 
-// As MakeProgram (core/step) does.
-SHAMPOO_DEVICE inline GroupScalars ScalarsOf(const GroupNumbers& numbers, int64_t t) {
-  GroupScalars scalars;
-  const double steps = static_cast<double>(t);
-  const bool coupled = numbers.weight_decay_type == WeightDecayType::kCoupled;
-  scalars.t = t;
-  scalars.schedule = MakeGroupSchedule(RefreshKeysOf(numbers), t, numbers.grafting, numbers.initial_inverse);
-  scalars.gradient_scale = NumberOf(numbers.bound_gradient_scale, numbers.gradient_scale);
-  scalars.lr = NumberOf(numbers.bound_lr, numbers.lr);
-  scalars.coupled_decay = coupled ? numbers.weight_decay : 0;
-  scalars.decoupled_decay = coupled ? 0 : numbers.weight_decay;
-  scalars.factor_keep = numbers.beta2;
-  scalars.factor_add = numbers.beta2 == 1 ? 1 : 1 - numbers.beta2;
-  scalars.moment_keep = numbers.grafting_beta2;
-  scalars.moment_add = numbers.grafting_beta2 == 1 ? 1 : 1 - numbers.grafting_beta2;
-  const bool corrects = numbers.use_bias_correction != 0;
-  const bool corrects_factors = corrects && numbers.beta2 < 1;
-  scalars.factor_correction = corrects_factors ? 1 - pow(numbers.beta2, steps) : 1;
-  scalars.corrects_factors = corrects_factors ? 1 : 0;
-  scalars.filter_keep = numbers.beta1;
-  scalars.filter_correction = corrects ? 1 - pow(numbers.beta1, steps) : 1;
-  const bool corrects_moment = numbers.grafting == Grafting::kAdam && numbers.grafting_beta2 < 1;
-  scalars.moment_correction = corrects_moment ? 1 - pow(numbers.grafting_beta2, steps) : 1;
-  scalars.grafting_epsilon = numbers.grafting_epsilon;
-  scalars.norm_guard = NormGuard(numbers.root_relative_epsilon);
-  scalars.momentum = numbers.momentum;
-  scalars.active = 1;
-  scalars.nesterov = numbers.use_nesterov;
-  scalars.grafting = numbers.grafting;
-  scalars.on_nonfinite = numbers.on_nonfinite;
-  scalars.output = numbers.output;
-  return scalars;
+SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
+  DeviceGroup step;
+  step.settings = settings;
+  step.settings.lr = NumberOf(settings.bound_lr, settings.lr);
+  step.settings.gradient_scale = NumberOf(settings.bound_gradient_scale, settings.gradient_scale);
+  static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
+  step.schedule = MakeSchedule(settings, t);
+  step.active = 1;
+  return step;
 }
 
 SHAMPOO_DEVICE inline void Refuse(StepState* state, Refusal refusal, int32_t group, double value) {
@@ -105,7 +82,7 @@ SHAMPOO_DEVICE inline void Refuse(StepState* state, Refusal refusal, int32_t gro
 
 struct TakeGroupsBody {
   Tables tables;
-  GroupNumbers numbers[kGroupsAtOnce];
+  DeviceSettings settings[kGroupsAtOnce];
   int64_t expected[kGroupsAtOnce];
   Dtype narrowest[kGroupsAtOnce];
   int32_t first;
@@ -120,10 +97,10 @@ struct TakeGroupsBody {
 
   SHAMPOO_DEVICE void Take(int32_t i) const {
     const int32_t group = first + i;
-    GroupScalars& scalars = tables.groups[group];
-    scalars.active = 0;
-    scalars.output = numbers[i].output;
-    scalars.on_nonfinite = numbers[i].on_nonfinite;
+    DeviceGroup& step = tables.groups[group];
+    step.active = 0;
+    step.settings = settings[i];
+    step.output = settings[i].output;
     if (expected[i] == 0) return;
     StepState* const state = tables.state;
 
@@ -131,13 +108,10 @@ struct TakeGroupsBody {
     if (counter < 0 || counter >= kStepLimit) {
       return Refuse(state, Refusal::kCounter, group, static_cast<double>(counter));
     }
-    scalars = ScalarsOf(numbers[i], counter + 1);
-    // A learning rate may fade to nothing; a scale of the gradients may not.
-    if (!IsInRange(scalars.lr, narrowest[i]) || scalars.lr < 0) {
-      return Refuse(state, Refusal::kLearningRate, group, scalars.lr);
-    }
-    if (!IsInRange(scalars.gradient_scale, narrowest[i]) || Vanishes(scalars.gradient_scale, narrowest[i])) {
-      return Refuse(state, Refusal::kGradientScale, group, scalars.gradient_scale);
+    step = StepOf(settings[i], counter + 1);
+    if (!IsUsableLr(step.lr, narrowest[i])) return Refuse(state, Refusal::kLearningRate, group, step.lr);
+    if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
+      return Refuse(state, Refusal::kGradientScale, group, step.gradient_scale);
     }
     // The launches that follow are those of another step: those of the host's count, or of the capture.
     if (!IsPreparedFor(i, counter + 1)) {
@@ -145,20 +119,12 @@ struct TakeGroupsBody {
     }
   }
 
-  // As CheckArithmetic does on the host (core/config/values.cc).
-  SHAMPOO_DEVICE static bool IsInRange(double number, Dtype computation) {
-    return fabs(number) <= LargestFinite(computation);
-  }
-  SHAMPOO_DEVICE static bool Vanishes(double number, Dtype computation) {
-    return computation == Dtype::kF32 && number != 0 && static_cast<float>(number) == 0;
-  }
-
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
     if (has_tasks != 0) return false;
-    const RefreshKeys keys = RefreshKeysOf(numbers[i]);
-    if (keys.spread) return false;  // every step may be another
-    const GroupSchedule schedule = MakeGroupSchedule(keys, t, numbers[i].grafting, numbers[i].initial_inverse);
+    const GroupSchedule schedule = MakeSchedule(settings[i], t);
+    const RefreshKeys& keys = schedule.keys;
+    if (keys.spread) return false;  // every step may have other tasks
     // Whether snapshots are waiting is found by block (JudgeBlocks).
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
@@ -267,8 +233,8 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
   return Launch(stream, 1, BeginStepBody{tables, ticket, told, failure});
 }
 
-cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       const Dtype* narrowest, bool has_tasks) {
+cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
+                       const int64_t* expected, const Dtype* narrowest, bool has_tasks) {
   for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
     TakeGroupsBody body{};
     body.tables = tables;
@@ -276,7 +242,7 @@ cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNum
     body.count = tables.group_count - first < kGroupsAtOnce ? tables.group_count - first : kGroupsAtOnce;
     body.has_tasks = has_tasks ? 1 : 0;
     for (int32_t i = 0; i < body.count; ++i) {
-      body.numbers[i] = numbers[first + i];
+      body.settings[i] = settings[first + i];
       body.expected[i] = expected[first + i];
       body.narrowest[i] = narrowest[first + i];
     }

@@ -1,10 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must be known before a step writes anything: as the check phase of the CPU (core/optimizer/check_phase.cc).
+// The checks before a step writes anything; GradientChecker (core/step) makes them on the CPU.
 #include "core/backend/cuda/plugin/kernels.h"
 #include "core/backend/cuda/plugin/parts.h"
 #include "core/backend/cuda/plugin/schedule.h"
+#include "core/rules/growth.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -35,8 +36,27 @@ struct ScanBody {
   }
 };
 
-// A factor that grows by less than this part of the largest number in a step does not reach it in 2^40 steps.
-constexpr double kNegligible = 1.0 / (int64_t{1} << 40);
+// Reads the largest magnitudes in the states of a block, with all threads of a CTA.
+struct LargestOfStates {
+  const Cta* cta;
+  const DeviceBlock* block;
+  const char* state;
+
+  SHAMPOO_DEVICE double LargestMoment() const {
+    const StateSlot& slot = block->grafting;
+    const char* const moment = state + slot.offset;
+    const uint64_t largest = cta->Largest(block->elements, [&](int64_t i) { return PatternOf(moment, slot.dtype, i); });
+    return MagnitudeOf(largest, slot.dtype);
+  }
+  SHAMPOO_DEVICE double LargestDiagonal(int k) const {
+    const StateSlot& slot = block->factor[k];
+    const char* const factor = state + slot.offset;
+    const int64_t d = block->shape[k];
+    const uint64_t largest =
+        cta->Largest(d, [&](int64_t i) { return PatternOf(factor, slot.dtype, KeptAt(slot.form, d, i, i)); });
+    return MagnitudeOf(largest, slot.dtype);
+  }
+};
 
 // One CTA's judgement of one block.
 class Judgement {
@@ -49,9 +69,7 @@ class Judgement {
         block_(tables.blocks[b]),
         group_(tables.groups[block_.group]),
         buffers_(tables.buffers[block_.param]),
-        work_(tables.work[b]),
-        computation_limit_(LargestFinite(block_.computation)),
-        product_limit_(0.5 * computation_limit_) {}
+        work_(tables.work[b]) {}
 
   SHAMPOO_DEVICE void Run() {
     const bool takes_part = buffers_.grad != nullptr && group_.active != 0 && tables_.state->refused == 0;
@@ -62,7 +80,7 @@ class Judgement {
       work_.go = takes_part ? 1 : 0;
       work_.rule = schedule.rule;
       work_.task = prepared;
-      work_.divisor = schedule.task == RootTask::kFromSnapshot ? SnapshotCorrection() : group_.factor_correction;
+      work_.divisor = DivisorFor(schedule.task);
     });
     if (!takes_part) return;
     const RootTask task = schedule.task;
@@ -72,7 +90,7 @@ class Judgement {
     const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
     if (block_.owned != 0 && reads_factors) CheckFactors();
     if (work_.refusal != Refusal::kNone) return;
-    if (!IsHarmless(Bound())) CheckExactly();
+    if (!GrowthBy(block_.owned != 0).CannotOverflow(Bound())) CheckExactly();
   }
 
  private:
@@ -82,10 +100,10 @@ class Judgement {
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
-  // As FactorCorrection (core/step), of the step of the snapshot.
-  SHAMPOO_DEVICE double SnapshotCorrection() const {
-    if (group_.corrects_factors == 0) return 1;
-    return 1 - pow(group_.factor_keep, static_cast<double>(SnapshotStepOf(block_, tables_.state_in)));
+  // What the factor matrices are divided by, from which this step computes roots.
+  SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
+    if (task != RootTask::kFromSnapshot) return group_.factor_correction;
+    return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
   // |G| is nowhere above it; NaN if a gradient, or a parameter that decays into it, is.
@@ -96,52 +114,12 @@ class Judgement {
       }));
     };
     const double of_gradient = part(0);
-    return fabs(group_.gradient_scale) * of_gradient + group_.coupled_decay * part(1);
+    return GradientBound(group_, of_gradient, part(1));
   }
 
-  SHAMPOO_DEVICE double ElementLimit() const {
-    const bool narrow = block_.filtered.present() && LargestFinite(block_.filtered.dtype) < computation_limit_;
-    return narrow ? LargestFinite(block_.filtered.dtype) : computation_limit_;
-  }
-  SHAMPOO_DEVICE double StateLimit(Dtype state) const {
-    const double of_state = 0.99 * LargestFinite(state);
-    return of_state < product_limit_ ? of_state : product_limit_;
-  }
-
-  // by_state: whether the state as it is counts; it does not where another rank has it.
-  SHAMPOO_DEVICE bool MomentFits(double square, bool by_state) const {
-    const StateSlot& slot = block_.grafting;
-    if (!slot.present()) return true;
-    const double limit = StateLimit(slot.dtype);
-    const double added = group_.moment_add * square;
-    if (!by_state) return added < limit;
-    if (added < kNegligible * limit) return true;
-    const char* const moment = tables_.state_in + slot.offset;
-    const uint64_t largest = cta_.Largest(block_.elements, [&](int64_t i) { return PatternOf(moment, slot.dtype, i); });
-    return group_.moment_keep * MagnitudeOf(largest, slot.dtype) + added < limit;
-  }
-  SHAMPOO_DEVICE bool FactorFits(int k, double slice_square, bool by_state) const {
-    const StateSlot& slot = block_.factor[k];
-    const double limit = StateLimit(slot.dtype);
-    const double added = group_.factor_add * slice_square;
-    if (!by_state) return added < limit;
-    if (added < kNegligible * limit) return true;
-    const char* const factor = tables_.state_in + slot.offset;
-    const int64_t d = block_.dims[k];
-    const uint64_t largest =
-        cta_.Largest(d, [&](int64_t i) { return PatternOf(factor, slot.dtype, KeptAt(slot.form, d, i, i)); });
-    return group_.factor_keep * MagnitudeOf(largest, slot.dtype) + added < limit;
-  }
-
-  SHAMPOO_DEVICE bool IsHarmless(double largest) const {
-    const bool by_state = block_.owned != 0;
-    if (!(largest < ElementLimit() && MomentFits(largest * largest, by_state))) return false;
-    for (int k = 0; k < block_.factors; ++k) {
-      const double in_slice = static_cast<double>(block_.elements / block_.dims[k]);
-      const double slice_square = largest * largest * in_slice;
-      if (!(slice_square < product_limit_ && FactorFits(k, slice_square, by_state))) return false;
-    }
-    return true;
+  // by_state: whether the states count. They do not if another rank has them.
+  SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
+    return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }
 
   SHAMPOO_DEVICE double GradientAt(int64_t place) const {
@@ -185,21 +163,17 @@ class Judgement {
       const uint64_t decay = MagnitudeBits(group_.coupled_decay * ParamAt(place));
       return term > decay ? term : decay;
     }));
-    if (!(largest < ElementLimit() && largest_term < ElementLimit())) {
+    if (!GradientFits(block_, largest, largest_term)) {
       return Refuse(Refusal::kElementTooLarge, 0, element, value, false);
     }
-    // Terms that cancel leave their rounding in the computation dtype, which may be more than their sum.
-    const double epsilon = block_.computation == Dtype::kF64 ? 0x1p-52 : 0x1p-23;
-    const double rounding = group_.coupled_decay != 0 ? 4 * epsilon * largest_term : 0;
+    const double rounding = GradientRounding(group_, block_.computation, largest_term);
     for (int by_state = 0; by_state <= block_.owned; ++by_state) {
-      if (!MomentFits((largest + rounding) * (largest + rounding), by_state != 0)) {
-        return Refuse(Refusal::kMomentTooLarge, 0, element, value, by_state != 0);
-      }
-      for (int k = 0; k < block_.factors; ++k) {
-        const double slice_square = LargestSliceSquare(k, rounding);
-        if (slice_square < product_limit_ && FactorFits(k, slice_square, by_state != 0)) continue;
-        return Refuse(Refusal::kFactorTooLarge, k, element, value, by_state != 0);
-      }
+      const GrowthFault fault =
+          GrowthBy(by_state != 0).FindFault(largest, rounding, [&](int k) { return LargestSliceSquare(k); });
+      if (fault.state == GrowthFault::State::kNone) continue;
+      const bool is_moment = fault.state == GrowthFault::State::kMoment;
+      return Refuse(is_moment ? Refusal::kMomentTooLarge : Refusal::kFactorTooLarge, fault.dim, element, value,
+                    by_state != 0);
     }
   }
 
@@ -212,11 +186,11 @@ class Judgement {
     Refuse(Refusal::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // The largest element on the diagonal of C_k. rounding: what it may add to an element of G.
-  SHAMPOO_DEVICE double LargestSliceSquare(int k, double rounding) const {
+  // The largest element on the diagonal of C_k.
+  SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
     int64_t after = 1;
-    for (int i = k + 1; i < block_.order; ++i) after *= block_.dims[i];
-    const int64_t d = block_.dims[k];
+    for (int i = k + 1; i < block_.order; ++i) after *= block_.shape[i];
+    const int64_t d = block_.shape[k];
     double largest = 0;
     for (int64_t slice = 0; slice < d; ++slice) {
       const double square = cta_.Sum(block_.elements / d, [&](int64_t i) {
@@ -225,9 +199,7 @@ class Judgement {
       });
       largest = square > largest ? square : largest;
     }
-    if (rounding == 0) return largest;
-    const double norm = sqrt(largest) + sqrt(static_cast<double>(block_.elements / d)) * rounding;
-    return norm * norm;
+    return largest;
   }
 
   // What the gradients made is finite; what the host wrote may not be.
@@ -235,7 +207,7 @@ class Judgement {
     for (int k = 0; k < block_.factors; ++k) {
       const StateSlot& slot = block_.factor[k];
       const char* const factor = tables_.state_in + slot.offset;
-      const int64_t d = block_.dims[k];
+      const int64_t d = block_.shape[k];
       const uint64_t pattern = cta_.Largest(d * d, [&](int64_t i) {
         const int64_t row = i / d;
         const int64_t column = i % d;
@@ -251,11 +223,9 @@ class Judgement {
   const int64_t index_;
   const bool has_tasks_;
   const DeviceBlock& block_;
-  const GroupScalars& group_;
+  const DeviceGroup& group_;
   const Buffers& buffers_;
   BlockWork& work_;
-  double computation_limit_;
-  double product_limit_;
 };
 
 struct JudgeBlockBody {
@@ -268,7 +238,9 @@ struct JudgeBlockBody {
 struct DecideBody {
   Tables tables;
 
-  SHAMPOO_DEVICE OnNonFinite ChoiceFor(int64_t b) const { return tables.groups[tables.blocks[b].group].on_nonfinite; }
+  SHAMPOO_DEVICE OnNonFinite ChoiceFor(int64_t b) const {
+    return tables.groups[tables.blocks[b].group].settings.on_nonfinite;
+  }
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (tables.state->refused != 0) return;
     const BlockWork* const work = tables.work;

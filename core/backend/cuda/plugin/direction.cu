@@ -11,7 +11,7 @@ template <typename Real>
 struct Part {
   const DeviceTile& tile;
   const DeviceBlock& block;
-  const GroupScalars& group;
+  const DeviceGroup& group;
   BlockWork& work;
   int64_t begin;
   int64_t size;
@@ -41,18 +41,12 @@ struct FilterBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const Part<Real> part(tables, wave, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
-    const GroupScalars& group = part.group;
-    const StateSlot& e = part.block.filtered;
+    const DeviceGroup& group = part.group;
+    const StateSlot& e = part.block.filtered_grad;
     const StateSlot& v = part.block.grafting;
-    const bool filtered = e.present() && group.filter_keep != 0;
+    const bool filtered = e.present() && group.filter_decay != 0;
     const bool has_moment = v.present();
-    const Real filter_keep = static_cast<Real>(group.filter_keep);
-    const Real filter_add = static_cast<Real>(1 - group.filter_keep);
-    const Real filter_correction = static_cast<Real>(group.filter_correction);
-    const Real moment_keep = static_cast<Real>(group.moment_keep);
-    const Real moment_add = static_cast<Real>(group.moment_add);
-    const Real moment_correction = static_cast<Real>(group.moment_correction);
-    const Real epsilon = static_cast<Real>(group.grafting_epsilon);
+    const FilterScalars<Real> scalars = MakeFilterScalars<Real>(group);
     const DirectionRule rule = part.work.rule;
     Real* const h = part.In(wave.first);
     const double square = cta.Sum(part.size, [&](int64_t i) {
@@ -60,16 +54,16 @@ struct FilterBody {
       Real direction = g;
       if (filtered) {
         char* const average = tables.state_out + e.offset;
-        const Real next = filter_keep * ReadAs<Real>(average, e.dtype, part.begin + i) + filter_add * g;
+        const Real next = NextFiltered(scalars, ReadAs<Real>(average, e.dtype, part.begin + i), g);
         WriteAs(average, e.dtype, part.begin + i, next);
-        direction = next / filter_correction;
+        direction = FilteredGradient(scalars, next);
       }
       Real grafted = direction;
       if (has_moment) {
         char* const moment = tables.state_out + v.offset;
-        const Real next = moment_keep * ReadAs<Real>(moment, v.dtype, part.begin + i) + moment_add * (g * g);
+        const Real next = NextMoment(scalars, ReadAs<Real>(moment, v.dtype, part.begin + i), g);
         WriteAs(moment, v.dtype, part.begin + i, next);
-        grafted = direction / (sqrt(next / moment_correction) + epsilon);
+        grafted = GraftedDirection(scalars, direction, next);
       }
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
       return static_cast<double>(grafted) * static_cast<double>(grafted);
@@ -95,31 +89,21 @@ struct NormBody {
   }
 };
 
-SHAMPOO_DEVICE inline double Smaller(double a, double b) { return b < a ? b : a; }
-
-// Far below half a unit in the last place of the limit, so that a parameter at the limit stays there.
-SHAMPOO_DEVICE inline double SmallFor(Dtype computation) {
-  return LargestFinite(computation) * (computation == Dtype::kF64 ? 0x1p-58 : 0x1p-29);
+SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const DeviceBlock& block) {
+  const DeviceParam& param = tables.params[block.param];
+  const DeviceGroup& group = tables.groups[block.group];
+  return {.computation = block.computation,
+          .param = param.param_dtype,
+          .out = param.out_dtype,
+          .output = group.output,
+          .has_momentum = block.momentum.present() && group.momentum != 0,
+          .momentum = block.momentum.dtype,
+          .has_copy = tables.buffers[block.param].copy != nullptr,
+          .copy = param.copy_dtype,
+          .is_exchanged = block.exchange_at >= 0,
+          .exchanges_params = tables.exchange_params != 0,
+          .exchange = block.exchange_dtype};
 }
-
-// The largest magnitudes that a block may write: WriteLimits of the CPU (core/backend/cpu/fit_check.cc).
-struct WriteLimits {
-  double momentum, update, value;
-  bool narrow;
-
-  SHAMPOO_DEVICE WriteLimits(const Tables& tables, const DeviceBlock& block) {
-    const DeviceParam& param = tables.params[block.param];
-    const GroupScalars& group = tables.groups[block.group];
-    const double limit = LargestFinite(block.computation);
-    momentum = update = value = limit;
-    const auto lower = [](double* to, Dtype dtype) { *to = Smaller(*to, LargestFinite(dtype)); };
-    if (block.momentum.present() && group.momentum != 0) lower(&momentum, block.momentum.dtype);
-    lower(group.output == Output::kUpdates ? &update : &value, param.out_dtype);
-    if (tables.buffers[block.param].copy != nullptr) lower(&value, param.copy_dtype);
-    if (block.exchange_at >= 0) lower(tables.exchange_params != 0 ? &value : &update, block.exchange_dtype);
-    narrow = Smaller(momentum, Smaller(update, value)) < limit;
-  }
-};
 
 // One CTA for a block: the scale of its direction.
 template <typename Real>
@@ -132,56 +116,41 @@ struct ScaleBody {
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
     if (tables.state->go == 0 || work.go == 0) return;
-    const GroupScalars& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const auto norm_of = [&](int64_t which) {
       return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return wave.sums[2 * (block.first_tile + i) + which]; }));
     };
     const double of_graft = norm_of(0);
     const double norm = norm_of(1);
-    const bool grafts = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
+    const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
-      work.down = grafts ? 1 / (norm + group.norm_guard) : 1;
-      work.up = grafts ? of_graft : 1;
-      // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
-      const double size = grafts && IsFinite(norm) ? of_graft : norm;
-      const double limit = LargestFinite(block.computation);
-      const double moved = fabs(group.lr) * size;
-      work.stands = !(size < limit && moved < limit);
-      work.check = work.stands != 0 ? FitCheck::kNone : CheckFor(block, group, size > moved ? size : moved);
+      work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
+      work.stands = DirectionFits(group, block.computation, work.scale.size) ? 0 : 1;
+      work.check = work.stands != 0 ? FitCheck::kNone : CheckFor(TargetsOf(tables, block), group, work.scale.size);
     });
   }
 
-  // size: a bound on the direction, and on the update without decay and momentum.
-  SHAMPOO_DEVICE FitCheck CheckFor(const DeviceBlock& block, const GroupScalars& group, double size) const {
-    const bool wide_param = LargestFinite(tables.params[block.param].param_dtype) > LargestFinite(block.computation);
-    if (WriteLimits(tables, block).narrow || wide_param || !(size < SmallFor(block.computation))) {
+  SHAMPOO_DEVICE FitCheck CheckFor(const UpdateTargets& targets, const DeviceGroup& group, double size) const {
+    const bool has_momentum = targets.has_momentum;
+    if (!BoundsSuffice(LimitsOf(targets), targets) ||
+        !StaysSmall(group, targets.computation, has_momentum, size, 0, 0)) {
       return FitCheck::kExact;
     }
-    const bool has_momentum = block.momentum.present() && group.momentum != 0;
     return has_momentum || group.decoupled_decay != 0 ? FitCheck::kByBound : FitCheck::kNone;
   }
 };
 
 // The arithmetic of the last pass.
 template <typename Real>
-struct Applied {
-  Real moved, update, value;
+SHAMPOO_DEVICE AppliedElement<Real> Applied(const Part<Real>& part, const ApplyScalars<Real>& scalars, Real p, Real w,
+                                            Real m) {
+  return part.has_momentum() ? ApplyElement<true>(scalars, p, w, m) : ApplyElement<false>(scalars, p, w, m);
+}
 
-  SHAMPOO_DEVICE Applied(const Part<Real>& part, Real p, Real w, Real m) {
-    const GroupScalars& group = part.group;
-    Real direction = p * static_cast<Real>(part.work.down) * static_cast<Real>(part.work.up);
-    // Without decay nothing is added: W may be infinite.
-    if (group.decoupled_decay != 0) direction += static_cast<Real>(group.decoupled_decay) * w;
-    moved = 0;
-    if (part.has_momentum()) {
-      const Real momentum = static_cast<Real>(group.momentum);
-      moved = momentum * m + direction;
-      direction = group.nesterov != 0 ? direction + momentum * moved : moved;
-    }
-    update = direction * -static_cast<Real>(group.lr);
-    value = w + update;
-  }
-};
+template <typename Real>
+SHAMPOO_DEVICE ApplyScalars<Real> ScalarsOf(const Part<Real>& part) {
+  return MakeApplyScalars<Real>(part.group, part.work.scale.down, part.work.scale.up);
+}
 
 template <typename Real>
 struct FitBody {
@@ -191,7 +160,7 @@ struct FitBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const Part<Real> part(tables, wave, cta.index());
     if (tables.state->go == 0 || part.work.go == 0 || part.work.check == FitCheck::kNone) return;
-    const bool fits = (part.work.check == FitCheck::kByBound && StaysSmall(cta, part)) || ResultFits(cta, part);
+    const bool fits = (part.work.check == FitCheck::kByBound && IsSmall(cta, part)) || ResultFits(cta, part);
     cta.Once([&] { wave.fits[cta.index()] = fits ? 1 : 0; });
   }
 
@@ -202,23 +171,24 @@ struct FitBody {
     return part.has_momentum() ? ReadAs<Real>(tables.state_out + m.offset, m.dtype, part.begin + i) : Real{0};
   }
 
-  // Direction and update are small; with what decay and momentum add none is more than twice the sum. NaN is not small.
-  SHAMPOO_DEVICE bool StaysSmall(const Cta& cta, const Part<Real>& part) const {
-    const GroupScalars& group = part.group;
+  SHAMPOO_DEVICE bool IsSmall(const Cta& cta, const Part<Real>& part) const {
     const Dtype dtype = tables.params[part.block.param].param_dtype;
-    const double added = BitsAs<double>(cta.Largest(part.size, [&](int64_t i) {
-      double sum = part.has_momentum() ? group.momentum * fabs(static_cast<double>(MomentumAt(part, i))) : 0;
-      if (group.decoupled_decay != 0) {
-        sum += group.decoupled_decay * fabs(ReadAs<double>(ParamOf(part), dtype, PlaceOf(part.block, part.begin + i)));
-      }
-      return MagnitudeBits(sum);
-    }));
-    const double small = SmallFor(part.block.computation);
-    return added < small && fabs(group.lr) * added < small;
+    const auto largest = [&](bool is_read, const auto& value_at) {
+      const int64_t count = is_read ? part.size : 0;
+      return BitsAs<double>(cta.Largest(count, [&](int64_t i) { return MagnitudeBits(value_at(i)); }));
+    };
+    const double largest_w = largest(part.group.decoupled_decay != 0, [&](int64_t i) {
+      return ReadAs<double>(ParamOf(part), dtype, PlaceOf(part.block, part.begin + i));
+    });
+    const double largest_m =
+        largest(part.has_momentum(), [&](int64_t i) { return static_cast<double>(MomentumAt(part, i)); });
+    return StaysSmall(part.group, part.block.computation, part.has_momentum(), part.work.scale.size, largest_w,
+                      largest_m);
   }
 
   SHAMPOO_DEVICE bool ResultFits(const Cta& cta, const Part<Real>& part) const {
-    const WriteLimits limits(tables, part.block);
+    const UpdateLimits limits = LimitsOf(TargetsOf(tables, part.block));
+    const ApplyScalars<Real> scalars = ScalarsOf(part);
     const Dtype dtype = tables.params[part.block.param].param_dtype;
     const Dtype exchange_dtype = part.block.exchange_dtype;
     const bool sends_updates = part.block.exchange_at >= 0 && tables.exchange_params == 0;
@@ -226,14 +196,10 @@ struct FitBody {
     const int64_t first = cta.First(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(ParamOf(part), dtype, place);
-      const Applied<Real> applied(part, p[i], w, MomentumAt(part, i));
+      const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, MomentumAt(part, i));
       // Each rank adds the update as it was rounded for the exchange.
       const Real value = sends_updates ? w + RoundedTo(exchange_dtype, applied.update) : applied.value;
-      if (!(fabs(static_cast<double>(applied.moved)) <= limits.momentum)) return true;
-      if (!(fabs(static_cast<double>(applied.update)) <= limits.update)) return true;
-      // A parameter that is not finite stays so: that is not this step's doing.
-      return !(fabs(static_cast<double>(value)) <= limits.value) &&
-             IsFinite(ReadAs<double>(ParamOf(part), dtype, place));
+      return !ElementFits(limits, applied, value, IsFinite(ReadAs<double>(ParamOf(part), dtype, place)));
     });
     return first == part.size;
   }
@@ -267,7 +233,7 @@ struct ApplyBody {
     if (part.begin > 0) return;
     char* const sent = tables.gathered + part.block.exchange_at;
     cta.ForEach(static_cast<int64_t>(SizeOf(part.block.exchange_dtype)),
-                [&](int64_t i) { sent[i] = static_cast<char>(kStandsByte); });
+                [&](int64_t i) { sent[i] = static_cast<char>(kSkippedMark); });
   }
 
   SHAMPOO_DEVICE void Move(const Cta& cta, const Part<Real>& part) const {
@@ -275,6 +241,7 @@ struct ApplyBody {
     const DeviceParam& param = tables.params[part.block.param];
     const Real* const p = part.Direction(wave);
     const StateSlot& m = part.block.momentum;
+    const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
     char* const sent = exchanged ? tables.gathered + part.block.exchange_at : nullptr;
@@ -283,7 +250,7 @@ struct ApplyBody {
       const Real w = ReadAs<Real>(buffers.param, param.param_dtype, place);
       char* const moment = tables.state_out + m.offset;
       const Real old = part.has_momentum() ? ReadAs<Real>(moment, m.dtype, part.begin + i) : Real{0};
-      const Applied<Real> applied(part, p[i], w, old);
+      const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, old);
       if (part.has_momentum()) WriteAs(moment, m.dtype, part.begin + i, applied.moved);
       if (exchanged) {
         WriteAs(sent, part.block.exchange_dtype, part.begin + i,

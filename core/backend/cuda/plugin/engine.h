@@ -74,7 +74,7 @@ struct Engine {
   int device_;
   HostAllocator allocator_;
   bool tf32_;
-  std::vector<GroupNumbers> planned_;
+  std::vector<DeviceSettings> planned_;
   std::vector<Dtype> narrowest_;  // by group, of the computation dtypes of its blocks, whoever owns them
   DeviceLayout layout_;
   DeviceMemory workspace_;

@@ -13,7 +13,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// As RuleFor on the device, for the launches.
+// Whether the step of the launches preconditions a block. The device decides the same by DirectionRuleOf.
 bool Preconditions(const StepArgs& args, const Block& block) {
   const int64_t t = args.expected_step[block.group];
   const int64_t first = FirstRefreshOf(RefreshKeysOf(args.groups[block.group]), block.phase);

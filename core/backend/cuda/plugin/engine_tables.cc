@@ -23,7 +23,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   const Block& block = plan.blocks[index];
   DeviceBlock made{};
   made.elements = block.elements;
-  std::copy(block.shape.dims.begin(), block.shape.dims.end(), made.dims);
+  std::copy(block.shape.dims.begin(), block.shape.dims.end(), made.shape);
   std::copy(block.stride.begin(), block.stride.end(), made.stride);
   made.offset = block.offset;
   made.order = block.order();
@@ -41,7 +41,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   }
   made.snapshot_step = block.snapshot_step;
   made.diagonal = block.diagonal;
-  made.filtered = block.filtered_grad;
+  made.filtered_grad = block.filtered_grad;
   made.grafting = block.grafting;
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
@@ -95,7 +95,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     const ParamOfPlan& param = plan_.params[p];
     host.params.push_back({param.param_dtype, param.grad_dtype, param.out_dtype, param.copy_dtype});
   }
-  for (const GroupNumbers& group : planned_) host.initial.push_back(group.initial_inverse);
+  for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 
   char* const base = workspace_.data();
   int64_t ahead_bytes = 0;
@@ -134,7 +134,7 @@ Status Engine::FillTables(cudaStream_t stream) {
         for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
           block.root_at[k] = of_shape.first_root + k * count + i;
-          AppendMatrixTiles(b, k, block.dims[k], &host.matrix_tiles);
+          AppendMatrixTiles(b, k, block.shape[k], &host.matrix_tiles);
         }
       }
     }
@@ -168,10 +168,10 @@ Status Engine::FillTables(cudaStream_t stream) {
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.ahead.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.ahead.flag_addresses, host.ahead_flags));
     }
-    SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, plan_.block_count * kBlockWorkBytes));
-    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, plan_.group_count * kGroupScalarsBytes));
-    SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, kStepStateBytes));
-    return clear(layout_.roots, layout_.root_count * static_cast<int64_t>(sizeof(RootStatus)));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
+    SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
+    return clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count));
   };
   Status status = all();
   // The tables of the host must not go before they are copied.

@@ -49,7 +49,7 @@ struct WriteHeaderBody {
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
-        const GroupScalars& group = tables.groups[g];
+        const DeviceGroup& group = tables.groups[g];
         header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
         header.inputs = Mixed(header.inputs, group.active != 0 ? static_cast<uint64_t>(group.t) : 0);
         if (group.active == 0) continue;
@@ -119,7 +119,7 @@ struct ApplyExchangedBody {
     const char* const sent = tables.gathered + block.exchange_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
     const bool stands =
-        cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kStandsByte; }) == bytes;
+        cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kSkippedMark; }) == bytes;
     if (stands) {
       PassThrough(cta, tables, block, begin, size);
       if (begin == 0) cta.Once([&] { work.stands = 1; });

@@ -24,7 +24,7 @@ struct LoadGradientBody {
     Real* const to = static_cast<Real*>(wave.first) + block.at + begin;
     // Products are made of whole classes: those of a block that is not stepped are of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
-    const GroupScalars& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const DeviceParam& param = tables.params[block.param];
     const Buffers& buffers = tables.buffers[block.param];
     const Real scale = static_cast<Real>(group.gradient_scale);
@@ -33,10 +33,13 @@ struct LoadGradientBody {
     const bool wide = param.grad_dtype == Dtype::kF64;
     cta.ForEach(size, [&](int64_t i) {
       const int64_t place = PlaceOf(block, begin + i);
-      Real value = wide ? static_cast<Real>(group.gradient_scale * ReadAs<double>(buffers.grad, Dtype::kF64, place))
-                        : scale * ReadAs<Real>(buffers.grad, param.grad_dtype, place);
-      if (decay != 0) value += decay * ReadAs<Real>(buffers.param, param.param_dtype, place);
-      to[i] = value;
+      const Real gradient =
+          wide ? static_cast<Real>(group.gradient_scale * ReadAs<double>(buffers.grad, Dtype::kF64, place))
+               : ReadAs<Real>(buffers.grad, param.grad_dtype, place);
+      const Real own_scale = wide ? Real{1} : scale;
+      to[i] = decay == 0
+                  ? ScaledGradient(own_scale, gradient)
+                  : ScaledGradient(own_scale, gradient, decay, ReadAs<Real>(buffers.param, param.param_dtype, place));
     });
   }
 };
@@ -110,7 +113,7 @@ struct UpdateFactorBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const MatrixPart part(tile, block.dims[tile.dim]);
+    const MatrixPart part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
     // So that what the solver sees of a block that is not stepped is finite.
@@ -118,10 +121,10 @@ struct UpdateFactorBody {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
       return part.Mirror(cta, matrix);
     }
-    const GroupScalars& group = tables.groups[block.group];
+    const DeviceGroup& group = tables.groups[block.group];
     const StateSlot& slot = block.factor[tile.dim];
-    const Real keep = static_cast<Real>(group.factor_keep);
-    const Real add = static_cast<Real>(group.factor_add);
+    const Real decay = static_cast<Real>(group.factor_decay);
+    const Real weight = static_cast<Real>(group.factor_weight);
     char* const factor = tables.state_out + slot.offset;
     const RootTask task = tables.work[tile.block].task;
     const bool wanted = tables.work[tile.block].rule == DirectionRule::kPrecondition;
@@ -135,7 +138,7 @@ struct UpdateFactorBody {
     }
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
-      const Real value = keep * ReadAs<Real>(factor, slot.dtype, kept) + add * matrix[r * d + c];
+      const Real value = NextAverage(decay, ReadAs<Real>(factor, slot.dtype, kept), weight, matrix[r * d + c]);
       WriteAs(factor, slot.dtype, kept, value);
       if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
       if (task == RootTask::kTakeSnapshot) {
@@ -166,7 +169,7 @@ struct StoreRootBody {
     const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
-    const MatrixPart part(tile, block.dims[tile.dim]);
+    const MatrixPart part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
@@ -199,7 +202,7 @@ SHAMPOO_DEVICE inline void NoteTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// A block that is not stepped has its numbers too, as others are computed with them.
+// A block that is not stepped gets its divisor, too, because others are computed with it.
 struct NoteSnapshotsBody {
   Tables tables;
   WaveTables wave;
@@ -208,7 +211,7 @@ struct NoteSnapshotsBody {
     cta.ForEach(wave.block_count, [&](int64_t i) {
       const int32_t b = wave.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
-      const GroupScalars& group = tables.groups[block.group];
+      const DeviceGroup& group = tables.groups[block.group];
       if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
       tables.ahead_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;

@@ -21,7 +21,7 @@ struct InitializeFactorsBody {
     const bool identity = initial_by_group[block.group] == InitialInverse::kIdentity;
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.inverse[k];
-      const int64_t d = block.dims[k];
+      const int64_t d = block.shape[k];
       cta.ForEach(identity ? d : 0,
                   [&](int64_t i) { WriteAs(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i), 1.0F); });
     }

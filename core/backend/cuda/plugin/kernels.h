@@ -16,8 +16,8 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure);
 // The scalars of the groups; refuses counters and bound numbers that are out of range. narrowest: by group, of the
 // computation dtypes of its blocks.
-cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const GroupNumbers* numbers, const int64_t* expected,
-                       const Dtype* narrowest, bool has_tasks);
+cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
+                       const int64_t* expected, const Dtype* narrowest, bool has_tasks);
 // Counters, the report, and what became of roots that were refreshed. has_tasks: of blocks of this rank.
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
 // The states snapshot_step of an arena, to the host.

@@ -33,10 +33,6 @@ SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, con
   });
 }
 
-// Every byte of the first element of a block that stands still, in an exchange: in each dtype a NaN that no arithmetic
-// makes. As on the CPU (core/backend/cpu/apply_pass.cc).
-inline constexpr unsigned char kStandsByte = 0xff;
-
 // A body over parts of a wave, in the arithmetic of its blocks.
 template <template <typename> typename Body>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const WaveTables& wave,

@@ -85,7 +85,7 @@ void DestroyEngine(Engine* engine) {
 const Table kTable = {
     .interface_number = kInterface,
     .block_bytes = sizeof(Block),
-    .numbers_bytes = sizeof(GroupNumbers),
+    .settings_bytes = sizeof(DeviceSettings),
     .args_bytes = sizeof(StepArgs),
     .report_bytes = sizeof(StepReport),
     .describe = Describe,

@@ -16,24 +16,6 @@ constexpr cusolverEigMode_t kVectors = CUSOLVER_EIG_MODE_VECTOR;
 // Both triangles are there, and what is the lower one of a row-major matrix is the upper one here.
 constexpr cublasFillMode_t kTriangle = CUBLAS_FILL_MODE_UPPER;
 
-// As MakeRootSpec (core/roots).
-RootSpec SpecOf(const RootBatch& batch, const GroupNumbers& group) {
-  RootSpec spec;
-  spec.method = group.root_method;
-  spec.numerator = batch.root;
-  spec.exponent = -group.exponent_multiplier / static_cast<double>(batch.root);
-  spec.epsilon = group.epsilon;
-  spec.relative_epsilon = group.root_relative_epsilon;
-  spec.tolerance = group.root_tolerance;
-  spec.max_iterations = group.root_max_iterations;
-  spec.order = group.root_order;
-  spec.pseudo_inverse = group.root_rank_handling == RankHandling::kPseudoInverse;
-  spec.rank_rtol = group.root_rank_rtol >= 0 ? group.root_rank_rtol
-                                             : static_cast<double>(batch.n) * MachineEpsilon(batch.root_dtype);
-  spec.rank_atol = group.root_rank_atol;
-  return spec;
-}
-
 RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, int64_t count) {
   RootChunk chunk{};
   chunk.spec = spec;
@@ -145,9 +127,10 @@ const RootSolver::Kind* RootSolver::Find(RootMethod method, int64_t n, Dtype roo
   return found;
 }
 
-Status RootSolver::Compute(const RootBatch& batch, const GroupNumbers& group, const Handles& handles, void* workspace) {
+Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles,
+                           void* workspace) {
   if (batch.count == 0) return Status();
-  const RootSpec spec = SpecOf(batch, group);
+  const RootSpec spec = MakeRootSpec(group, batch.root, 1, batch.n, batch.root_dtype);
   const Kind* const kind = Find(spec.method, batch.n, batch.root_dtype);
   if (kind == nullptr) return Internal("roots of order ", batch.n, " were not foreseen");
   const RootLayout layout = MakeRootLayout(kind->method, kind->n, kind->chunk, kind->root_dtype, kind->solver_bytes);

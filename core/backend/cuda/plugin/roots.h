@@ -60,7 +60,7 @@ class RootSolver {
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
   // Enqueues the work; nothing is allocated and nothing waited for. A batch is worked off in chunks that the workspace
   // has room for; how many calls a chunk takes depends on the method and the order alone.
-  Status Compute(const RootBatch& batch, const GroupNumbers& group, const Handles& handles, void* workspace);
+  Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
 
  private:
   // What is known of batches of one kind.

@@ -6,18 +6,12 @@
 
 #include "core/backend/cuda/plugin/call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
+#include "core/rules/coupled.h"
 
-// As NewtonRoot and HigherOrderRoot (core/roots/coupled.cc). All members go through the same calls. Those that have
-// stopped are multiplied by I from then on, which changes nothing.
+// All members go through the same calls. Those that have stopped are multiplied by I from then on, which changes
+// nothing.
 namespace shampoo::cuda {
 namespace {
-
-// b_i of the series of (I - (I - Y))^(-1/p).
-double SeriesCoefficient(int64_t i, int64_t p) {
-  double b = 1;
-  for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
-  return b;
-}
 
 class CoupledIteration {
  public:
@@ -41,7 +35,7 @@ class CoupledIteration {
       SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
     }
     SHAMPOO_CUDA_TRY(SettleRoot(handles_.stream, chunk_, nullptr, x_));
-    // The matrix anew, as the iteration has destroyed it.
+    // The matrix again, because the iteration has destroyed it.
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     SHAMPOO_RETURN_IF_ERROR(higher ? JudgeProduct() : JudgeProbe());
     SHAMPOO_CUDA_TRY(DeliverRoots(handles_.stream, chunk_, nullptr, x_));
@@ -65,8 +59,8 @@ class CoupledIteration {
 
   // T <- ((p + 1) I - Y) / p
   Status NewtonFactor() {
-    const auto p = static_cast<double>(p_);
-    SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, 1, p, (p + 1) / p));
+    const double diagonal = NewtonDiagonal(p_);
+    SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, 1, static_cast<double>(p_), diagonal));
     return Status();
   }
 

@@ -1,13 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
+#include "core/rules/coupled.h"
 
-// As Iteration, NewtonRoot and HigherOrderRoot (core/roots/coupled.cc), for many matrices at once.
+// The coupled iterations, for many matrices at once.
 namespace shampoo::cuda {
 namespace {
-
-// An error that falls no more below this is at the level of rounding.
-constexpr double kNearlyConverged = 0.01;
 
 int64_t Strips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
 
@@ -67,35 +65,27 @@ struct StartBody {
     double sum = 0;
     double bound = 0;
     if (higher) {
-      // min(||A||, ||A^4||^(1/4)), a bound on the largest eigenvalue.
       bound = LargestOfPieces(cta, chunk, strips);
       const uint64_t fourth = cta.Largest(strips, [&](int64_t i) { return partials[i].second; });
-      bound = fmin(bound, pow(BitsAs<double>(fourth), 0.25));
+      bound = EigenvalueBound(bound, BitsAs<double>(fourth));
     } else {
       sum = cta.Sum(chunk.pieces, [&](int64_t i) { return partials[i].sum; });
     }
     cta.Once([&] {
       RootMember& member = chunk.members[cta.index()];
-      const double p = static_cast<double>(chunk.spec.numerator);
+      const int64_t p = chunk.spec.numerator;
       if (higher) {
-        StartHigherOrder(bound, p, &member);
+        RootSpec spec = chunk.spec;
+        if (spec.relative_epsilon > 0) spec.epsilon = member.epsilon;
+        const CoupledStart start = StartHigherOrder(spec, member.scale, bound);
+        member.shift = start.shift;
+        member.z = start.z;
       } else {
-        member.z = (p + 1) / (2 * sqrt(sum));
+        member.z = NewtonMultiple(p, sqrt(sum));
       }
-      member.start = pow(member.z, 1 / p);
+      member.start = RootOfMultiple(member.z, p);
       member.running = 1;
     });
-  }
-
-  SHAMPOO_DEVICE void StartHigherOrder(double largest, double p, RootMember* member) const {
-    const double epsilon = chunk.spec.relative_epsilon > 0
-                               ? member->shift
-                               : fmax(chunk.spec.epsilon * largest, ldexp(1e-16, -member->scale));
-    member->shift = epsilon;
-    largest += epsilon;
-    const double k = pow(largest / epsilon, 1 / p);
-    const double c = k == 1 ? 1.001 : fmax(1.001, (k * largest - epsilon) / (k * largest - largest));
-    member->z = (p + 1) / (c * largest);
   }
 };
 
@@ -221,24 +211,12 @@ struct GoOnBody {
   }
 
   SHAMPOO_DEVICE void Decide(double error, RootMember* member) const {
-    const RootSpec& spec = chunk.spec;
-    const double before = member->error;
+    const CoupledState state = StateAfter(chunk.spec, number, member->error, error);
     member->error = error;
     member->iterations = static_cast<int32_t>(number);
-    const bool higher = spec.method == RootMethod::kHigherOrder;
-    // The first step of higher_order is the one that is always made: there is nothing to compare with.
-    if (number > (higher ? 1 : 0)) {
-      const bool stalls = higher ? error > 1.2 * before || error == before
-                                 : error >= before && before <= kNearlyConverged && error > spec.tolerance;
-      if (stalls) return Stop(-1, member);
-    }
-    if (error <= spec.tolerance) return Stop(1, member);
-    if (number >= spec.max_iterations || IsNan(error)) Stop(0, member);
-  }
-
-  SHAMPOO_DEVICE static void Stop(int32_t converged, RootMember* member) {
+    if (state == CoupledState::kRunning) return;
     member->running = 0;
-    member->converged = converged;
+    member->converged = static_cast<int32_t>(state);
   }
 };
 

@@ -52,14 +52,14 @@ struct TransformBody {
     if (member.failure == RootFailure::kNone) member.failure = failure;
   }
 
-  // As EigenProbe (core/roots/probe.cc): Q^T diag(l) Q v = A v and Q^T Q v = v, both to rounding.
   SHAMPOO_DEVICE bool Fits(const Cta& cta) const {
     const int64_t n = chunk.n;
     const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
     const Root* const av = VectorOf<Root>(chunk, product, cta.index());
     const Root* const back = static_cast<const Root*>(returned) + cta.index() * n * 2;
+    const Root* const signs = static_cast<const Root*>(chunk.signs);
     const double lost = cta.Sum(n, [&](int64_t i) {
-      const double difference = SignAt(i) - static_cast<double>(back[2 * i]);
+      const double difference = static_cast<double>(signs[i]) - static_cast<double>(back[2 * i]);
       return difference * difference;
     });
     const double wrong = cta.Sum(n, [&](int64_t i) {
@@ -70,10 +70,7 @@ struct TransformBody {
         BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(static_cast<double>(l[i])); }));
     const bool rising = cta.First(n, [&](int64_t i) { return i > 0 && !(l[i - 1] <= l[i]); }) == n;
     const double size = static_cast<double>(n);
-    const double tolerance = 30 * sqrt(size) * static_cast<double>(std::numeric_limits<Root>::epsilon());
-    // Of order one by scaling, or all below it; what is smaller than the smallest normal number is lost by right.
-    const double floor = static_cast<double>(std::numeric_limits<Root>::min());
-    return rising && sqrt(lost / size) <= tolerance && sqrt(wrong / size) <= tolerance * largest + floor;
+    return rising && PassesProbe(n, chunk.root_dtype, sqrt(lost / size), sqrt(wrong / size), largest);
   }
 
   SHAMPOO_DEVICE bool FromEigenvalues(const Cta& cta) const {
@@ -82,14 +79,14 @@ struct TransformBody {
     Root* const to = static_cast<Root*>(roots) + cta.index() * n;
     // X = B^T B with row i of B = l_i^(exponent / 2) q_i.
     const RootMember& member = chunk.members[cta.index()];
-    const EigenvalueRule root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
-                                 static_cast<double>(l[0]), static_cast<double>(l[n - 1]));
+    const RootOfEigenvalue root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
+                                   static_cast<double>(l[0]), static_cast<double>(l[n - 1]), 0);
     const int64_t without = cta.First(n, [&](int64_t i) { return !IsFinite(root_of(static_cast<double>(l[i]))); });
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(root_of(static_cast<double>(l[i]))); });
     return without == n;
   }
 
-  // As DiagonalRoot (core/roots/eigen.cc): without the clamp, and with it if that has no result.
+  // Without the clamp, and with it if that has no result.
   template <typename Real>
   SHAMPOO_DEVICE void FromDiagonal(const Cta& cta) const {
     const int64_t n = chunk.n;
@@ -103,8 +100,8 @@ struct TransformBody {
     const double largest =
         BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmax(element(i), 0)); }));
     const double least = -BitsAs<double>(cta.Largest(n, [&](int64_t i) { return MagnitudeBits(fmin(element(i), 0)); }));
-    const EigenvalueRule plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest);
-    const EigenvalueRule clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest);
+    const RootOfEigenvalue plain(chunk.spec, member.epsilon, chunk.spec.exponent, scale, 0, largest, 0);
+    const RootOfEigenvalue clamped(chunk.spec, member.epsilon, chunk.spec.exponent, scale, least, largest, 0);
     const bool clamp = cta.First(n, [&](int64_t i) { return !IsFinite(plain(element(i))); }) < n;
     const int64_t without = clamp ? cta.First(n, [&](int64_t i) { return !IsFinite(clamped(element(i))); }) : n;
     cta.ForEach(n, [&](int64_t i) { to[i] = static_cast<Root>(clamp ? clamped(element(i)) : plain(element(i))); });

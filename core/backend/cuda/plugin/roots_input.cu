@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <cfloat>
-
 #include "core/backend/cuda/plugin/roots_rules.h"
+#include "core/rules/coupled.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -58,14 +57,11 @@ struct BeginMemberBody {
     }
     const bool finite = member.failure == RootFailure::kNone;
     const bool is_relative = spec.relative_epsilon > 0;
-    // As WithEpsilonOf (core/roots/ladder.cc).
-    member.epsilon = spec.epsilon;
-    if (is_relative) member.epsilon = finite ? spec.relative_epsilon * fmax(trace / *chunk.divisor, 0) : 0;
-    // As MatrixFacts::negligible (core/roots/matrix.h).
-    const double least = chunk.computation == Dtype::kF64 ? DBL_MIN : static_cast<double>(FLT_MIN);
-    member.zero = is_relative && finite && magnitude < least;
-    double shift = member.epsilon;
-    double of_matrix = finite ? largest : 1;
+    // The spec of this matrix.
+    RootSpec resolved = spec;
+    resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / *chunk.divisor) : 0;
+    member.epsilon = resolved.epsilon;
+    member.zero = is_relative && finite && IsNegligible(magnitude, chunk.computation);
     if (spec.method == RootMethod::kEigen) {
       member.kind = RootKind::kEigen;
       member.shortcut =
@@ -75,16 +71,13 @@ struct BeginMemberBody {
       const bool higher = spec.method == RootMethod::kHigherOrder;
       member.kind = higher ? RootKind::kHigherOrder : RootKind::kNewton;
       if (member.zero) member.kind = chunk.n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
-      shift = higher && !is_relative ? 1e-16 : member.epsilon;
-      of_matrix = member.zero ? 1 : fmax(of_matrix, shift);
     }
     member.replaced = !finite || member.shortcut != 0 || member.zero != 0;
-    member.scale = member.zero ? 0 : RootScale(of_matrix, shift);
-    if (is_relative) member.scale = WholeRootScale(member.scale, spec.exponent);
-    if (spec.method != RootMethod::kEigen) member.shift = ldexp(member.epsilon, -member.scale);
-    if (spec.method != RootMethod::kEigen || is_relative) {
-      member.factor = exp2(static_cast<double>(member.scale) * spec.exponent);
-    }
+    member.scale = RootScale(resolved, finite && member.zero == 0 ? largest : 1);
+    if (member.zero != 0) member.scale = 0;
+    const bool is_coupled = spec.method != RootMethod::kEigen;
+    if (is_coupled) member.shift = NewtonShift(resolved, member.scale);
+    if (is_coupled || is_relative) member.factor = RootFactor(member.scale, spec.exponent);
     return member;
   }
 };
@@ -95,7 +88,7 @@ struct SignsBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     Root* const signs = static_cast<Root*>(chunk.signs);
-    cta.ForEach(chunk.n, [&](int64_t i) { signs[i] = static_cast<Root>(SignAt(i)); });
+    cta.ForEach(chunk.n, [&](int64_t i) { signs[i] = static_cast<Root>(ProbeSigns::At(i)); });
   }
 };
 
@@ -112,15 +105,11 @@ struct LoadBody {
     const Real* const from = static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
     Root* const target = MatrixOf<Root>(chunk, to, piece.member) + piece.first * n;
     const Root shift = with_shift ? static_cast<Root>(member.shift) : Root{0};
-    // As LoadLower (core/roots/matrix.h): neither factor leaves the range where the product is in it.
-    const int k = member.scale;
-    const double half = ldexp(1.0, -k / 2);
-    const double rest = ldexp(1.0, -(k - k / 2));
-    const Root divisor = static_cast<Root>(*chunk.divisor);
+    const ElementScaling<Root> scaled(member.scale, *chunk.divisor);
     cta.ForEach(piece.rows * n, [&](int64_t i) {
       const bool on_diagonal = PlaceAt(piece, n, i).on_diagonal();
       Root value = on_diagonal ? Root{1} : Root{0};
-      if (member.replaced == 0) value = static_cast<Root>(static_cast<double>(from[i]) * half * rest) / divisor;
+      if (member.replaced == 0) value = scaled(from[i]);
       target[i] = on_diagonal ? value + shift : value;
     });
   }

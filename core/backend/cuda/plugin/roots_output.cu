@@ -5,9 +5,6 @@
 namespace shampoo::cuda {
 namespace {
 
-// Of |A X^p - I|: above it a result is no root (core/roots/ladder.cc).
-constexpr double kLargestResidual = 0.1;
-
 template <typename Root>
 struct SettleRootBody {
   RootChunk chunk;
@@ -62,8 +59,9 @@ struct JudgeByVectorBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const Root* const of_signs = VectorOf<Root>(chunk, vector, cta.index());
+    const Root* const signs = static_cast<const Root*>(chunk.signs);
     const double sum = cta.Sum(chunk.n, [&](int64_t i) {
-      const double difference = static_cast<double>(of_signs[i]) - SignAt(i);
+      const double difference = static_cast<double>(of_signs[i]) - static_cast<double>(signs[i]);
       return difference * difference;
     });
     cta.Once([&] { JudgeResidual(sqrt(sum / static_cast<double>(chunk.n)), chunk.members + cta.index()); });

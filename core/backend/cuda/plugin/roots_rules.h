@@ -2,80 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cfloat>
-#include <cmath>
-#include <limits>
-
 #include "core/backend/cuda/plugin/bits.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
+#include "core/rules/eigenvalue.h"
 
-// The rules of core/roots, for one matrix, row or element on the device.
+// What the kernels of roots share: pieces of matrices, and the members of a chunk.
 namespace shampoo::cuda {
-
-// As ScaleExponent (core/roots/matrix.h).
-SHAMPOO_DEVICE inline int RootScale(double largest, double shift) {
-  constexpr int kMost = 900;
-  const int of_shift = shift > 0 ? ilogb(shift) + 1 : -2000;
-  const int of_matrix = largest > 0 ? ilogb(largest) + 1 : of_shift;
-  const int k = of_matrix > of_shift - kMost ? of_matrix : of_shift - kMost;
-  return k > -2000 ? k : 0;
-}
-
-// As WholeRootScale (core/roots/matrix.h).
-SHAMPOO_DEVICE inline int WholeRootScale(int scale, double exponent) {
-  const double root = fabs(1 / exponent);
-  if (!(root >= 1 && root <= 64 && root == floor(root))) return scale;
-  const int step = static_cast<int>(root);
-  const int above = scale % step;
-  return scale - (above < 0 ? above + step : above);
-}
-
-// As RootOfEigenvalue (core/roots/eigen.cc).
-class EigenvalueRule {
- public:
-  // epsilon: of the matrix itself; least and largest eigenvalue: of the scaled one.
-  SHAMPOO_DEVICE EigenvalueRule(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
-                                double largest)
-      : pseudo_inverse_(spec.pseudo_inverse),
-        exponent_(exponent),
-        least_(fmin(least, 0.0)),
-        epsilon_(ldexp(epsilon, -scale)),
-        cutoff_(fmax(spec.rank_rtol * fmax(largest, 0.0), ldexp(spec.rank_atol, -scale))),
-        scale_(scale),
-        is_scaled_(spec.relative_epsilon > 0),
-        unscale_(exp2(static_cast<double>(scale) * exponent / 2)) {}
-
-  // NaN: there is no such root.
-  SHAMPOO_DEVICE double operator()(double l) const {
-    if (pseudo_inverse_ && !(l > cutoff_)) return 0;
-    // In this order: next to a large negative eigenvalue epsilon would be lost.
-    const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
-    if (!(shifted > 0 || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
-    if (is_scaled_) return pow(shifted, exponent_);
-    const double original = ldexp(shifted, scale_);
-    if (IsFinite(original) && fabs(original) >= DBL_MIN) return pow(original, exponent_);
-    // In two factors, as one may be out of range where the root is not.
-    return pow(shifted, exponent_) * unscale_ * unscale_;
-  }
-
- private:
-  bool pseudo_inverse_;
-  double exponent_;
-  double least_;
-  double epsilon_;
-  double cutoff_;
-  int scale_;
-  bool is_scaled_;
-  double unscale_;
-};
-
-// A sign that looks random, the same on every call.
-SHAMPOO_DEVICE inline double SignAt(int64_t i) {
-  uint64_t x = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return ((x ^ (x >> 31)) & 1) != 0 ? 1.0 : -1.0;
-}
 
 // Some rows of one matrix, a CTA's work.
 struct RootPiece {

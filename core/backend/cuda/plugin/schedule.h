@@ -12,8 +12,8 @@ SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const cha
   return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);
 }
 
-// As Optimizer::ScheduleOf (core/optimizer). arena: the state before the step.
-SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const GroupScalars& group, const DeviceBlock& block, const char* arena) {
+// Returns what a step does for the roots of a block. arena: the state before the step.
+SHAMPOO_DEVICE inline RootSchedule ScheduleFor(const DeviceGroup& group, const DeviceBlock& block, const char* arena) {
   return ScheduleOf(group.schedule, block.phase, block.factors > 0, SnapshotStepOf(block, arena));
 }
 

@@ -1,0 +1,23 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Functions of headers that libshampoo.so, the CUDA plugin and the host fake of its tests each compile (core/rules).
+// They use only <cmath> of the standard library, and neither throw nor allocate.
+//
+//   SHAMPOO_HD           a function that host code and kernels call. A constexpr function needs no mark, because nvcc
+//   is
+//                        called with --expt-relaxed-constexpr.
+//   SHAMPOO_CALLS_BACK   in front of such a function: it calls what it is given, which may be for kernels only
+//   SHAMPOO_HD_ELEMENT   the same for a function that is called for every element. It is always inlined: the loops of
+//                        core/base/kernels are compiled for several instruction sets, and the linker must not merge
+//                        functions of two of them.
+#if defined(__CUDACC__)
+#define SHAMPOO_HD __host__ __device__
+#define SHAMPOO_CALLS_BACK _Pragma("nv_exec_check_disable")
+#define SHAMPOO_HD_ELEMENT __host__ __device__ __forceinline__
+#else
+#define SHAMPOO_HD
+#define SHAMPOO_CALLS_BACK
+#define SHAMPOO_HD_ELEMENT [[gnu::always_inline]] inline
+#endif

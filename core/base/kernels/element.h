@@ -1,0 +1,114 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/host_device.h"
+
+#if defined(__CUDACC__)
+#include <cmath>
+#endif
+
+// What a step does to one element, in the dtype of the computation (Real). The loops of core/base/kernels and the
+// kernels of the CUDA plugin are made of these functions. Nothing of the standard library is included on the host, and
+// every operation is rounded on its own, so that all loops give the same bits.
+namespace shampoo {
+
+// The scalars of a step that turn G into H and D, rounded to the computation dtype.
+template <typename Real>
+struct FilterScalars {
+  Real moment_decay, moment_weight;  // V <- decay V + weight G G
+  Real filter_decay, filter_weight;  // E <- decay E + weight G
+  Real filter_correction;            // H = E / correction
+  Real moment_correction;            // D = H / (sqrt(V / correction) + epsilon)
+  Real grafting_epsilon;
+};
+
+// The scalars of a step that turn P into an update, rounded to the computation dtype.
+template <typename Real>
+struct ApplyScalars {
+  Real down, up;  // the direction is p * down * up
+  Real decay;     // + decay W, if not 0
+  Real momentum;
+  Real lr;
+  bool nesterov;
+};
+
+template <typename Real>
+struct AppliedElement {
+  Real moved;   // the new M; 0 without momentum
+  Real update;  // U
+  Real value;   // W + U
+};
+
+SHAMPOO_HD_ELEMENT float SquareRootOf(float x) {
+#if defined(__CUDACC__)
+  return sqrtf(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
+SHAMPOO_HD_ELEMENT double SquareRootOf(double x) {
+#if defined(__CUDACC__)
+  return sqrt(x);
+#else
+  return __builtin_sqrt(x);
+#endif
+}
+
+// Returns a term of G: scale * gradient, or, with coupled decay, that plus decay * W.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real ScaledGradient(Real scale, Real gradient) {
+  return scale * gradient;
+}
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real ScaledGradient(Real scale, Real gradient, Real decay, Real w) {
+  return scale * gradient + decay * w;
+}
+
+// Returns the new element of a moving average or sum.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real NextAverage(Real decay, Real average, Real weight, Real term) {
+  return decay * average + weight * term;
+}
+
+// Returns the new E.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real NextFiltered(const FilterScalars<Real>& s, Real e, Real g) {
+  return NextAverage(s.filter_decay, e, s.filter_weight, g);
+}
+
+// Returns H of the new E.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e) {
+  return e / s.filter_correction;
+}
+
+// Returns the new V.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g) {
+  return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
+}
+
+// Returns D, the direction of the grafting method, of H and the new V.
+template <typename Real>
+SHAMPOO_HD_ELEMENT Real GraftedDirection(const FilterScalars<Real>& s, Real h, Real v) {
+  return h / (SquareRootOf(v / s.moment_correction) + s.grafting_epsilon);
+}
+
+// Returns what becomes of an element of P, of the parameter W and of the momentum M.
+template <bool kMomentum, typename Real>
+SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
+  Real direction = p * s.down * s.up;
+  // Without decay nothing is added: W may be infinite.
+  direction = s.decay != 0 ? direction + s.decay * w : direction;
+  Real moved = 0;
+  if constexpr (kMomentum) {
+    moved = s.momentum * m + direction;
+    direction = s.nesterov ? direction + s.momentum * moved : moved;
+  }
+  const Real update = direction * -s.lr;
+  return {moved, update, w + update};
+}
+
+}  // namespace shampoo

@@ -1,0 +1,83 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/base/host_device.h"
+#include "core/rules/root_spec.h"
+
+// The scalars of the coupled iterations for X = B^(-1/p), B = A + shift I, where A is scaled by 2^-scale:
+//   X <- X T, Y <- T^p Y, which goes to I, from X = z^(1/p) I and Y = z B.
+// Source: Higham, Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
+namespace shampoo {
+
+struct CoupledStart {
+  double shift = 0;
+  double z = 0;  // the first Y is this multiple of B
+};
+
+// Returns what is added to the diagonal before a Newton iteration.
+SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return std::ldexp(spec.epsilon, -scale); }
+
+// norm: the Frobenius norm of B. p is numerator / denominator, a whole number.
+constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<double>(p + 1) / (2 * norm); }
+
+// largest: a bound on the largest eigenvalue of A * 2^-scale, see EigenvalueBound. p is the numerator alone.
+SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
+  CoupledStart start;
+  // A relative epsilon is one of the mean eigenvalue. Otherwise epsilon is relative to the bound.
+  start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
+  const double of_bound = spec.epsilon * largest;
+  if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;
+  largest += start.shift;
+  const auto p = static_cast<double>(spec.numerator);
+  const double k = std::pow(largest / start.shift, 1 / p);
+  const double ratio = k == 1 ? 0 : (k * largest - start.shift) / (k * largest - largest);
+  const double c = 1.001 < ratio ? ratio : 1.001;
+  start.z = (p + 1) / (c * largest);
+  return start;
+}
+
+// Returns min(|A|, |A^4|^(1/4)) of the largest row sums of magnitudes, a bound on the largest eigenvalue.
+SHAMPOO_HD inline double EigenvalueBound(double row_sum, double row_sum_of_fourth) {
+  const double of_fourth = std::pow(row_sum_of_fourth, 0.25);
+  return of_fourth < row_sum ? of_fourth : row_sum;
+}
+
+// Returns z^(1/p), the first X as a multiple of I.
+SHAMPOO_HD inline double RootOfMultiple(double z, int64_t p) { return std::pow(z, 1 / static_cast<double>(p)); }
+
+// Returns the multiple of I in Newton's T = ((p + 1) I - Y) / p.
+constexpr double NewtonDiagonal(int64_t p) { return static_cast<double>(p + 1) / static_cast<double>(p); }
+
+// Returns b_i of the series of (I - (I - Y))^(-1/p). T of an iteration of a higher order is the sum of b_i (I - Y)^i
+// for i < order.
+constexpr double SeriesCoefficient(int64_t i, int64_t p) {
+  double b = 1;
+  for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
+  return b;
+}
+
+// The values are those of RootOutcome::converged.
+enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 1, kRunning = 2 };
+
+// Returns how an iteration goes on. iterations: how many were made. error: max |Y - I|; before: that of one iteration
+// earlier.
+constexpr CoupledState StateAfter(const RootSpec& spec, int64_t iterations, double before, double error) {
+  // An error that falls no more below this is at the level of rounding.
+  constexpr double kNearlyConverged = 0.01;
+  const bool is_higher_order = spec.method == RootMethod::kHigherOrder;
+  // The first step of higher_order is always made: there is nothing to compare with.
+  if (iterations > (is_higher_order ? 1 : 0)) {
+    const bool stalls = is_higher_order ? error > 1.2 * before || error == before
+                                        : error >= before && before <= kNearlyConverged && error > spec.tolerance;
+    if (stalls) return CoupledState::kStalled;
+  }
+  if (error <= spec.tolerance) return CoupledState::kConverged;
+  const bool is_nan = !(error <= 0) && !(error > 0);
+  return iterations >= spec.max_iterations || is_nan ? CoupledState::kAtMaximum : CoupledState::kRunning;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,132 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/base/host_device.h"
+#include "core/rules/step_scalars.h"
+
+// Whether the states of a block stay finite in a step. Block is the plan's Block, or the CUDA plugin's DeviceBlock.
+namespace shampoo {
+
+// A state that grows in a step by less than this part of its limit does not reach it in 2^40 steps, so that it need not
+// be read.
+inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
+
+// Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
+constexpr double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
+
+// Returns the limit of a state's elements, with a margin for rounding to its dtype.
+constexpr double StateLimit(Dtype computation, Dtype state) {
+  const double of_state = 0.99 * LargestFinite(state);
+  const double of_products = ProductLimit(computation);
+  return of_state < of_products ? of_state : of_products;
+}
+
+// Returns the dtype that |G| itself must fit: that of the filtered gradient, an average of gradients, if it is narrow.
+template <typename Block>
+constexpr Dtype ElementDtype(const Block& block) {
+  const bool is_narrow =
+      block.filtered_grad.present() && LargestFinite(block.filtered_grad.dtype) < LargestFinite(block.computation);
+  return is_narrow ? block.filtered_grad.dtype : block.computation;
+}
+
+// Returns a bound on |G|; NaN if an argument is. largest_param counts with coupled decay only.
+constexpr double GradientBound(const StepScalars& step, double largest_gradient, double largest_param) {
+  const double scale = step.gradient_scale < 0 ? -step.gradient_scale : step.gradient_scale;
+  return scale * largest_gradient + step.coupled_decay * largest_param;
+}
+
+// Whether an element of G can be computed. largest_term: the largest magnitude of the terms that it is the sum of.
+template <typename Block>
+constexpr bool GradientFits(const Block& block, double largest, double largest_term) {
+  const double limit = LargestFinite(ElementDtype(block));
+  return largest < limit && largest_term < limit;
+}
+
+// Returns by how much rounding in the computation dtype may change an element of G. Terms that cancel leave their
+// rounding, which may be more than their sum.
+constexpr double GradientRounding(const StepScalars& step, Dtype computation, double largest_term) {
+  return step.coupled_decay != 0 ? 4 * MachineEpsilon(computation) * largest_term : 0;
+}
+
+// Returns a bound on the sum of squares of this many elements, each of which rounding may have changed.
+SHAMPOO_HD inline double SquareWithRounding(double square, int64_t elements, double rounding) {
+  if (rounding == 0) return square;
+  const double norm = std::sqrt(square) + std::sqrt(static_cast<double>(elements)) * rounding;
+  return norm * norm;
+}
+
+// What would overflow in a step.
+struct GrowthFault {
+  enum class State { kNone, kMoment, kFactor };
+  State state = State::kNone;
+  int dim = 0;                // kFactor
+  bool product_fits = false;  // kFactor: C_k alone fits, and the factor matrix in its dtype would overflow
+};
+
+// Whether decay * state + weight * square stays within the dtype of each state.
+//
+// Largest: callable members LargestMoment() and LargestDiagonal(k), which return the largest magnitudes in the states.
+// They are called only if the sum may come near the limit.
+template <typename Block, typename Largest>
+class Growth {
+ public:
+  // by_state: whether the states count. A rank that does not own a block checks the gradient alone: the states are not
+  // here, and all ranks must come to the same result for gradients.
+  SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool by_state)
+      : step_(step), block_(block), largest_(largest), by_state_(by_state) {}
+
+  SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
+
+  SHAMPOO_CALLS_BACK SHAMPOO_HD bool MomentFits(double element_square) const {
+    if (!block_.grafting.present()) return true;
+    const double added = step_.moment_weight * element_square;
+    const double limit = StateLimit(block_.computation, block_.grafting.dtype);
+    if (!by_state_) return added < limit;
+    return added < kNegligibleGrowth * limit || step_.moment_decay * largest_.LargestMoment() + added < limit;
+  }
+
+  SHAMPOO_CALLS_BACK SHAMPOO_HD bool FactorFits(int k, double slice_square) const {
+    const double added = step_.factor_weight * slice_square;
+    const double limit = StateLimit(block_.computation, block_.factor[static_cast<size_t>(k)].dtype);
+    if (!by_state_) return added < limit;
+    return added < kNegligibleGrowth * limit || step_.factor_decay * largest_.LargestDiagonal(k) + added < limit;
+  }
+
+  // Whether no state can overflow if no element of G is larger than `largest`, which may be NaN or infinite.
+  SHAMPOO_CALLS_BACK SHAMPOO_HD bool CannotOverflow(double largest) const {
+    if (!(largest < LargestFinite(ElementDtype(block_)) && MomentFits(largest * largest))) return false;
+    for (int k = 0; k < block_.factor_count(); ++k) {
+      const double slice_square = largest * largest * static_cast<double>(block_.elements / block_.shape[k]);
+      if (!(ProductFits(slice_square) && FactorFits(k, slice_square))) return false;
+    }
+    return true;
+  }
+
+  // Finds the first state that would overflow. largest: the largest |G|. slice_square(k): the largest element on the
+  // diagonal of C_k. rounding: see GradientRounding.
+  SHAMPOO_CALLS_BACK template <typename SliceSquare>
+  SHAMPOO_HD GrowthFault FindFault(double largest, double rounding, const SliceSquare& slice_square) const {
+    const double with_rounding = largest + rounding;
+    if (!MomentFits(with_rounding * with_rounding)) return {GrowthFault::State::kMoment, 0, false};
+    for (int k = 0; k < block_.factor_count(); ++k) {
+      const double square = SquareWithRounding(slice_square(k), block_.elements / block_.shape[k], rounding);
+      const bool product_fits = ProductFits(square);
+      if (!(product_fits && FactorFits(k, square))) return {GrowthFault::State::kFactor, k, product_fits};
+    }
+    return {};
+  }
+
+ private:
+  const StepScalars& step_;
+  const Block& block_;
+  Largest largest_;
+  bool by_state_;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,109 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/base/host_device.h"
+#include "core/config/settings.h"
+
+namespace shampoo {
+
+// The scalars of one step of one group, in the order in which a step uses them. Source: Distributed Shampoo
+// (arXiv 2309.06497), algorithm 2 with the options of its release.
+struct StepScalars {
+  int64_t t = 0;  // the group's step, counted from 1
+
+  // G <- gradient_scale * gradient + coupled_decay * W
+  double gradient_scale = 1;
+  double coupled_decay = 0;
+
+  // F_k <- factor_decay * F_k + factor_weight * C_k
+  double factor_decay = 0;
+  double factor_weight = 0;
+
+  // V <- moment_decay * V + moment_weight * G * G, if there is a V
+  double moment_decay = 0;
+  double moment_weight = 0;
+
+  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), when the block's schedule says so
+  double factor_correction = 1;  // of step t; a snapshot has that of its own step
+
+  // E <- filter_decay * E + (1 - filter_decay) * G and H = E / filter_correction; H = G if filter_decay is 0
+  double filter_decay = 0;
+  double filter_correction = 1;
+
+  // P by the rule of the block's schedule; with kPrecondition and grafting P <- P * |D| / (|P| + norm_guard), D = H or
+  // H / (sqrt(V / moment_correction) + eps)
+  double moment_correction = 1;
+  double grafting_epsilon = 0;
+  double norm_guard = 0;
+
+  // P <- P + decoupled_decay * W
+  double decoupled_decay = 0;
+
+  // M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M
+  double momentum = 0;
+
+  // U = -lr P; out = W + U, or U
+  double lr = 0;
+
+  Grafting grafting = Grafting::kNone;
+  Output output = Output::kParameters;
+  bool nesterov = false;
+};
+
+// Returns what a moving average with this decay is divided by after t steps, to undo its start from zero.
+SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
+
+// Returns what the factor matrices of step t are divided by: 1 without a bias correction.
+SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t t) {
+  return settings.use_bias_correction && settings.beta2 < 1 ? BiasCorrection(settings.beta2, t) : 1;
+}
+
+// Returns the weight of the new term in a recurrence with this decay. A decay of 1 means a plain sum, and any other
+// decay an average. Adagrad's second moment is a plain sum.
+constexpr double WeightFor(double decay) { return decay == 1 ? 1 : 1 - decay; }
+
+// Returns what is added to |P| before it divides. The reference adds 1e-16. With a relative epsilon the scale of the
+// gradients must have no influence, and |P| falls as they grow: then only a norm of zero is kept from dividing.
+constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
+
+SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
+  StepScalars scalars;
+  scalars.t = t;
+  const bool is_coupled = settings.weight_decay_type == WeightDecayType::kCoupled;
+  scalars.gradient_scale = settings.gradient_scale;
+  scalars.coupled_decay = is_coupled ? settings.weight_decay : 0;
+  scalars.factor_decay = settings.beta2;
+  scalars.factor_weight = WeightFor(settings.beta2);
+  scalars.moment_decay = settings.grafting_beta2;
+  scalars.moment_weight = WeightFor(settings.grafting_beta2);
+  scalars.factor_correction = FactorCorrection(settings, t);
+  scalars.filter_decay = settings.beta1;
+  if (settings.use_bias_correction) scalars.filter_correction = BiasCorrection(settings.beta1, t);
+  if (settings.grafting == Grafting::kAdam && settings.grafting_beta2 < 1) {
+    scalars.moment_correction = BiasCorrection(settings.grafting_beta2, t);
+  }
+  scalars.grafting_epsilon = settings.grafting_epsilon;
+  scalars.norm_guard = NormGuard(settings.root_relative_epsilon);
+  scalars.decoupled_decay = is_coupled ? 0 : settings.weight_decay;
+  scalars.momentum = settings.momentum;
+  scalars.lr = settings.lr;
+  scalars.grafting = settings.grafting;
+  scalars.output = settings.output;
+  scalars.nesterov = settings.use_nesterov;
+  return scalars;
+}
+
+// Whether a step can use this value of the key lr or gradient_scale, which a caller may bind to memory that changes.
+constexpr bool IsUsableLr(double lr, Dtype narrowest) {
+  return lr >= 0 && FitOfScalar(lr, narrowest, true) == ScalarFit::kFits;
+}
+constexpr bool IsUsableGradientScale(double scale, Dtype narrowest) {
+  return FitOfScalar(scale, narrowest, false) == ScalarFit::kFits;
+}
+
+}  // namespace shampoo

@@ -1,0 +1,378 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <limits>
+
+#include "core/rules/coupled.h"
+#include "core/rules/eigenvalue.h"
+#include "core/rules/growth.h"
+#include "core/rules/update.h"
+
+// Cases of the rules in core/rules, with what they must give. tests/core runs them on the host, and tests/cuda in a
+// kernel. Each type of case has Run(), which calls the rule.
+namespace shampoo {
+
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
+inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kMostOfF32 = LargestFinite(Dtype::kF32);
+inline constexpr double kMostOfF64 = LargestFinite(Dtype::kF64);
+
+// A scalar of a step. The expected numbers are worked out by hand.
+struct ScalarCase {
+  double GroupSettings::*key;
+  double value;
+  int64_t t;
+  double StepScalars::*scalar;
+  double expected;
+  WeightDecayType decay = WeightDecayType::kDecoupled;
+  bool corrects = true;
+
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.beta1 = 0.5;
+    settings.beta2 = 0.75;
+    settings.grafting_beta2 = 0.5;
+    settings.grafting = Grafting::kAdam;
+    settings.use_bias_correction = corrects;
+    settings.weight_decay_type = decay;
+    settings.*key = value;
+    return MakeStepScalars(settings, t).*scalar;
+  }
+};
+
+inline constexpr ScalarCase kScalarCases[] = {
+    {&GroupSettings::beta1, 0.5, 2, &StepScalars::filter_decay, 0.5},
+    {&GroupSettings::beta1, 0.5, 2, &StepScalars::filter_correction, 0.75},
+    {&GroupSettings::beta1, 0, 2, &StepScalars::filter_correction, 1},
+    {&GroupSettings::beta1, 0.5, 2, &StepScalars::filter_correction, 1, WeightDecayType::kDecoupled, false},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::factor_weight, 0.25},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::factor_correction, 0.4375},
+    {&GroupSettings::beta2, 0.75, 2, &StepScalars::factor_correction, 1, WeightDecayType::kDecoupled, false},
+    {&GroupSettings::beta2, 1, 2, &StepScalars::factor_weight, 1},
+    {&GroupSettings::beta2, 1, 2, &StepScalars::factor_correction, 1},
+    {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_weight, 0.5},
+    {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875},
+    // The moment is corrected without use_bias_correction, too.
+    {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875, WeightDecayType::kDecoupled,
+     false},
+    {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
+    {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_correction, 1},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0.125},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::decoupled_decay, 0, WeightDecayType::kCoupled},
+    {&GroupSettings::weight_decay, 0.125, 1, &StepScalars::coupled_decay, 0.125, WeightDecayType::kCoupled},
+    {&GroupSettings::root_relative_epsilon, 0, 1, &StepScalars::norm_guard, 1e-16},
+    {&GroupSettings::root_relative_epsilon, 1e-6, 1, &StepScalars::norm_guard, 1e-37},
+    {&GroupSettings::lr, 0.25, 1, &StepScalars::lr, 0.25},
+    {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum, 0.25},
+};
+
+// A number that a caller has bound: whether a step can use it.
+struct BoundCase {
+  bool is_lr;  // otherwise gradient_scale
+  Dtype narrowest;
+  double value;
+  double expected;  // 1: usable
+
+  SHAMPOO_HD double Run() const {
+    return (is_lr ? IsUsableLr(value, narrowest) : IsUsableGradientScale(value, narrowest)) ? 1 : 0;
+  }
+};
+
+inline constexpr BoundCase kBoundCases[] = {
+    {true, Dtype::kF32, 3e38, 1},    {true, Dtype::kF32, 1e39, 0},         {true, Dtype::kF64, 1e39, 1},
+    {true, Dtype::kF64, 1e300, 1},   {true, Dtype::kF64, kInfinite, 0},    {true, Dtype::kF64, kNotANumber, 0},
+    {true, Dtype::kF64, -1e-300, 0}, {true, Dtype::kF32, 1e-50, 1},        {true, Dtype::kF32, 0, 1},
+    {false, Dtype::kF32, -1e39, 0},  {false, Dtype::kF64, -1e39, 1},       {false, Dtype::kF32, 1e-50, 0},
+    {false, Dtype::kF32, -1e-50, 0}, {false, Dtype::kF32, 1e-40, 1},       {false, Dtype::kF64, 1e-50, 1},
+    {false, Dtype::kF32, 0, 1},      {false, Dtype::kF64, kNotANumber, 0}, {false, Dtype::kF64, -kInfinite, 0},
+};
+
+// A block of one factor matrix and a moment whose states have known largest elements.
+struct GrowthCase {
+  enum class Ask { kCannotOverflow, kFault, kDim };
+  Ask ask;
+  Dtype computation;
+  Dtype state;
+  bool by_state;
+  double in_state;  // the largest element of each state
+  double largest;   // |G|
+  double rounding;
+  double expected;  // kCannotOverflow: 1 or 0; kFault: GrowthFault::State
+
+  struct Slot {
+    Dtype dtype = Dtype::kF32;
+    bool is_present = true;
+    constexpr bool present() const { return is_present; }
+  };
+  struct Block {
+    Dtype computation;
+    Slot filtered_grad;
+    Slot grafting;
+    Slot factor[2];
+    int64_t shape[2] = {4, 8};
+    int64_t elements = 32;
+    constexpr int factor_count() const { return 2; }
+  };
+  struct Largest {
+    double value;
+    constexpr double LargestMoment() const { return value; }
+    constexpr double LargestDiagonal(int) const { return value; }
+  };
+
+  SHAMPOO_HD double Run() const {
+    StepScalars step;
+    step.factor_decay = 0.5;
+    step.factor_weight = 0.5;
+    step.moment_decay = 0.5;
+    step.moment_weight = 0.5;
+    const Slot slot{state, true};
+    const Block block{computation, {state, false}, slot, {slot, slot}};
+    const Growth<Block, Largest> growth(step, block, {in_state}, by_state);
+    if (ask == Ask::kCannotOverflow) return growth.CannotOverflow(largest) ? 1 : 0;
+    const double square = largest * largest;
+    const GrowthFault fault =
+        growth.FindFault(largest, rounding, [square](int k) { return k == 0 ? square : 4 * square; });
+    return ask == Ask::kDim ? fault.dim : static_cast<double>(fault.state);
+  }
+};
+
+inline constexpr auto kCannot = GrowthCase::Ask::kCannotOverflow;
+inline constexpr auto kFault = GrowthCase::Ask::kFault;
+inline constexpr GrowthCase kGrowthCases[] = {
+    {kCannot, Dtype::kF32, Dtype::kF32, true, 1, 1, 0, 1},
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMostOfF32, 1e10, 0, 1},  // negligible: the state is not read
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMostOfF32, 1e18, 0, 0},
+    {kCannot, Dtype::kF32, Dtype::kF32, false, kMostOfF32, 1e18, 0, 1},  // only the gradient counts
+    {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
+    {kCannot, Dtype::kF64, Dtype::kF32, true, 0, 1e19, 0, 0},  // the state is narrower
+    {kCannot, Dtype::kF64, Dtype::kF64, true, 0, 1e19, 0, 1},
+    {kCannot, Dtype::kF32, Dtype::kF16, true, 0, 200, 0, 0},
+    {kCannot, Dtype::kF32, Dtype::kF16, true, 0, 10, 0, 1},
+    {kCannot, Dtype::kF32, Dtype::kF32, true, 0, kNotANumber, 0, 0},
+    {kCannot, Dtype::kF32, Dtype::kF32, true, 0, kInfinite, 0, 0},
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kNotANumber, 1e18, 0, 0},
+    {kFault, Dtype::kF32, Dtype::kF16, true, 0, 1, 0, 0},
+    {kFault, Dtype::kF32, Dtype::kF16, false, 0, 400, 0, 1},  // 0.5 * 400^2 > 65504
+    {kFault, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 2},  // 0.5 * 4 * 200^2 > 65504
+    {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 1},
+    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, and 59500 more do not
+    {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 1},
+    {kFault, Dtype::kF32, Dtype::kF16, false, 119000, 100, 0, 0},
+    {kFault, Dtype::kF32, Dtype::kF16, true, 120000, 110, 0, 1},
+    {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 0, 0},
+    {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
+};
+
+// What becomes of an element. Numbers are exact in both dtypes.
+struct ElementCase {
+  enum class Part { kMoved, kUpdate, kValue };
+  Part part;
+  bool has_momentum;
+  bool nesterov;
+  double decay;
+  double p, w, m;
+  double expected;
+
+  template <typename Real>
+  SHAMPOO_HD double RunAs() const {
+    const ApplyScalars<Real> scalars{Real{2}, Real{0.5}, static_cast<Real>(decay), Real{0.5}, Real{0.25}, nesterov};
+    const auto real = [](double value) { return static_cast<Real>(value); };
+    const AppliedElement<Real> applied = has_momentum ? ApplyElement<true>(scalars, real(p), real(w), real(m))
+                                                      : ApplyElement<false>(scalars, real(p), real(w), real(m));
+    return static_cast<double>(part == Part::kMoved    ? applied.moved
+                               : part == Part::kUpdate ? applied.update
+                                                       : applied.value);
+  }
+  // 0 if the two dtypes differ.
+  SHAMPOO_HD double Run() const {
+    const double wide = RunAs<double>();
+    const double narrow = RunAs<float>();
+    const bool both_nan = wide != wide && narrow != narrow;
+    return wide == narrow || both_nan ? wide : 0;
+  }
+};
+
+inline constexpr auto kMoved = ElementCase::Part::kMoved;
+inline constexpr auto kUpdate = ElementCase::Part::kUpdate;
+inline constexpr auto kValue = ElementCase::Part::kValue;
+inline constexpr ElementCase kElementCases[] = {
+    {kMoved, false, false, 0, 4, 1, 8, 0},
+    {kUpdate, false, false, 0, 4, 1, 8, -1},
+    {kValue, false, false, 0, 4, 1.5, 8, 0.5},
+    {kUpdate, false, false, 0.5, 4, 8, 0, -2},
+    {kMoved, true, false, 0, 4, 1, 8, 8},
+    {kUpdate, true, false, 0, 4, 1, 8, -2},
+    {kUpdate, true, true, 0, 4, 1, 8, -2},  // 4 + 0.5 * 8
+    {kUpdate, true, true, 0.5, 4, 8, 16, -4},
+    // Without decay an infinite W adds nothing to P or M.
+    {kMoved, true, false, 0, 4, kInfinite, 8, 8},
+    {kUpdate, false, false, 0, 4, kInfinite, 0, -1},
+    {kUpdate, true, true, 0, 4, kNotANumber, 8, -2},
+    {kValue, false, false, 0, 4, kInfinite, 0, kInfinite},
+    {kUpdate, false, false, 0.5, 4, kInfinite, 0, -kInfinite},
+    {kUpdate, false, false, 0, kNotANumber, 1, 0, kNotANumber},
+};
+
+// Whether an element is written.
+struct FitCase {
+  Dtype computation;
+  Dtype param;
+  Dtype out;
+  Dtype momentum;
+  double moved, update, value;
+  bool param_is_finite;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    const UpdateTargets targets{computation, param, out,   Output::kParameters, true, momentum, false,
+                                Dtype::kF32, false, false, Dtype::kF32};
+    return ElementFits(LimitsOf(targets), AppliedElement<double>{moved, update, value}, value, param_is_finite) ? 1 : 0;
+  }
+};
+
+inline constexpr FitCase kFitCases[] = {
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, 1, true, 1},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kMostOfF64, true, 1},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, -kInfinite, true, 0},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kInfinite, false, 1},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, 1, kNotANumber, false, 1},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, kNotANumber, 1, 1, false, 0},
+    {Dtype::kF64, Dtype::kF64, Dtype::kF64, Dtype::kF64, 1, -kInfinite, 1, false, 0},
+    {Dtype::kF32, Dtype::kF16, Dtype::kF16, Dtype::kF32, 1e6, 1e6, 65504, true, 1},
+    {Dtype::kF32, Dtype::kF16, Dtype::kF16, Dtype::kF32, 1e6, 1e6, 65505, true, 0},
+    {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65505, 1, 1, true, 0},
+    {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65504, 1e6, 1e6, true, 1},
+};
+
+// Whether bounds show that an update fits.
+struct SmallCase {
+  Dtype computation;
+  double decay;
+  double momentum;  // 0: there is none
+  double size, largest_w, largest_m;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    StepScalars step;
+    step.decoupled_decay = decay;
+    step.momentum = momentum;
+    step.lr = 1;
+    return StaysSmall(step, computation, momentum != 0, size, largest_w, largest_m) ? 1 : 0;
+  }
+};
+
+inline constexpr SmallCase kSmallCases[] = {
+    {Dtype::kF32, 0, 0, 1, 0, 0, 1},
+    {Dtype::kF32, 0, 0, kMostOfF32 * 0x1p-27, 0, 0, 1},
+    {Dtype::kF32, 0, 0, kMostOfF32 * 0x1p-26, 0, 0, 0},
+    {Dtype::kF64, 0, 0, kMostOfF32, 0, 0, 1},
+    {Dtype::kF64, 0, 0, kMostOfF64 * 0x1p-55, 0, 0, 0},
+    {Dtype::kF32, 0, 0, kNotANumber, 0, 0, 0},
+    {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay W does not count
+    {Dtype::kF32, 0.5, 0, 1, kInfinite, 0, 0},
+    {Dtype::kF32, 0, 0.5, 1, 0, kInfinite, 0},
+    {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum M does not count
+    {Dtype::kF32, 0.5, 0.5, 1, kMostOfF32 * 0x1p-25, 1, 0},
+};
+
+// An eigenvalue of a root, or the scale of a matrix.
+struct EigenvalueCase {
+  enum class Ask { kRoot, kScale };
+  Ask ask;
+  RootMethod method;
+  double relative_epsilon;
+  double epsilon;
+  bool pseudo_inverse;
+  int scale;
+  double least;
+  double value;  // kRoot: the eigenvalue of the scaled matrix; kScale: the largest element
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    RootSpec spec;
+    spec.method = method;
+    spec.exponent = -0.5;
+    spec.epsilon = epsilon;
+    spec.relative_epsilon = relative_epsilon;
+    spec.pseudo_inverse = pseudo_inverse;
+    spec.rank_rtol = 0.25;
+    if (ask == Ask::kScale) return RootScale(spec, value);
+    return RootOfEigenvalue(spec, epsilon, spec.exponent, scale, least, 4, 0)(value);
+  }
+};
+
+inline constexpr auto kRoot = EigenvalueCase::Ask::kRoot;
+inline constexpr auto kScale = EigenvalueCase::Ask::kScale;
+inline constexpr EigenvalueCase kEigenvalueCases[] = {
+    {kRoot, RootMethod::kEigen, 0, 0, false, 0, 1, 4, 0.5},
+    {kRoot, RootMethod::kEigen, 0, 12, false, 0, 1, 4, 0.25},
+    {kRoot, RootMethod::kEigen, 0, 4, false, 2, 1, 3, 0.25},  // 4 (3 + 4 / 4) = 16
+    {kRoot, RootMethod::kEigen, 1, 4, false, 2, 1, 3, 0.5},   // of the scaled matrix
+    {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // the clamp raises all by 3
+    {kRoot, RootMethod::kEigen, 0, 0, false, 0, 0, 0, kNotANumber},
+    {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // at the cutoff of 0.25 * 4
+    {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 4, 0.5},
+    {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1, 0x1p+536},  // the original is subnormal
+    {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 1, 1},
+    {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 7, 3},
+    {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 0, 0},
+    {kScale, RootMethod::kEigen, 0, 1, false, 0, 0, 1e-300, -899},
+    {kScale, RootMethod::kEigen, 1, 0, false, 0, 0, 7, 2},  // whole roots of the scale
+    {kScale, RootMethod::kNewton, 0, 16, false, 0, 0, 1, 5},
+    {kScale, RootMethod::kHigherOrder, 0, 16, false, 0, 0, 1, 1},
+    {kScale, RootMethod::kHigherOrder, 1, 16, false, 0, 0, 1, 4},
+};
+
+// How a coupled iteration goes on.
+struct CoupledCase {
+  RootMethod method;
+  int64_t iterations;
+  double before;
+  double error;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    RootSpec spec;
+    spec.method = method;
+    spec.tolerance = 1e-6;
+    spec.max_iterations = 10;
+    return static_cast<double>(StateAfter(spec, iterations, before, error));
+  }
+};
+
+inline constexpr double kRunning = static_cast<double>(CoupledState::kRunning);
+inline constexpr CoupledCase kCoupledCases[] = {
+    {RootMethod::kNewton, 0, 0, 0.5, kRunning},      {RootMethod::kNewton, 0, 0, 1e-6, 1},
+    {RootMethod::kNewton, 3, 0.5, 0.6, kRunning},    {RootMethod::kNewton, 3, 0.01, 0.01, -1},
+    {RootMethod::kNewton, 3, 0.01, 1e-7, 1},         {RootMethod::kNewton, 3, 1e-7, 1e-6, 1},
+    {RootMethod::kNewton, 10, 0.5, 0.4, 0},          {RootMethod::kNewton, 3, 0.5, kNotANumber, 0},
+    {RootMethod::kHigherOrder, 1, 0, 0.5, kRunning}, {RootMethod::kHigherOrder, 2, 0.5, 0.59, kRunning},
+    {RootMethod::kHigherOrder, 2, 0.5, 0.61, -1},    {RootMethod::kHigherOrder, 2, 0.5, 0.5, -1},
+    {RootMethod::kHigherOrder, 2, 1e-8, 1e-7, -1},   {RootMethod::kHigherOrder, 2, 1e-7, 1e-8, 1},
+    {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
+};
+
+// work(name, cases, count) for every table.
+template <typename Work>
+void ForEachTable(const Work& work) {
+  const auto each = [&work](const char* name, const auto& cases) { work(name, cases, std::size(cases)); };
+  each("scalars", kScalarCases);
+  each("bound numbers", kBoundCases);
+  each("growth", kGrowthCases);
+  each("elements", kElementCases);
+  each("fits", kFitCases);
+  each("small updates", kSmallCases);
+  each("eigenvalues", kEigenvalueCases);
+  each("coupled iterations", kCoupledCases);
+}
+
+// Whether a rule gave what is expected, where NaN is as good as any other NaN.
+constexpr bool IsAsExpected(double result, double expected) {
+  return result == expected || (result != result && expected != expected);
+}
+
+}  // namespace shampoo

@@ -1,0 +1,155 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/base/kernels/kernels.h"
+#include "tests/core/rules_cases.h"
+
+namespace shampoo {
+namespace {
+
+TEST_CASE("the rules give the numbers of the table on the host") {
+  ForEachTable([](const char* name, const auto* cases, size_t count) {
+    CAPTURE(std::string(name));
+    for (size_t i = 0; i < count; ++i) {
+      CAPTURE(i);
+      const double result = cases[i].Run();
+      CHECK_MESSAGE(IsAsExpected(result, cases[i].expected), result, " instead of ", cases[i].expected);
+    }
+  });
+}
+
+TEST_CASE("the sign of an element is that of the sequence") {
+  ProbeSigns signs;
+  int64_t positive = 0;
+  for (int64_t i = 0; i < 5000; ++i) {
+    const double sign = signs.Next();
+    CHECK(ProbeSigns::At(i) == sign);
+    positive += sign > 0 ? 1 : 0;
+  }
+  CHECK(positive > 2300);
+  CHECK(positive < 2700);
+}
+
+// Numbers at which formulas that are equal on paper differ.
+template <typename Real>
+std::vector<Real> HardNumbers() {
+  using Limits = std::numeric_limits<Real>;
+  return {Real{0},
+          -Real{0},
+          Real{1},
+          Real(-0.3),
+          Real(1.1e-5),
+          Limits::max(),
+          -Limits::max(),
+          Limits::min(),
+          Limits::denorm_min(),
+          Limits::infinity(),
+          -Limits::infinity(),
+          Limits::quiet_NaN(),
+          Limits::epsilon(),
+          Real(3e19),
+          Real(7.7),
+          -Limits::denorm_min()};
+}
+
+template <typename Real>
+bool SameNumber(Real a, Real b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
+
+// The first position where the two differ; their size if nowhere.
+template <typename Real>
+size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!SameNumber(a[i], b[i])) return i;
+  }
+  return a.size();
+}
+
+// Every combination of hard numbers as P or G, W or E, and M or V.
+template <typename Real>
+struct Combinations {
+  std::vector<Real> a, b, c;
+
+  Combinations() {
+    const std::vector<Real> numbers = HardNumbers<Real>();
+    for (const Real x : numbers) {
+      for (const Real y : numbers) {
+        for (const Real z : numbers) {
+          a.push_back(x);
+          b.push_back(y);
+          c.push_back(z);
+        }
+      }
+    }
+  }
+};
+
+template <typename Real>
+void CheckApply(const KernelsOf<Real>& kernels, const ApplyScalars<Real>& scalars, bool has_momentum) {
+  const Combinations<Real> given;
+  const size_t count = given.a.size();
+  std::vector<Real> m = given.c, update(count), value(count), moved = given.c, expected_update(count),
+                    expected_value(count);
+  kernels.apply(scalars, given.a.data(), given.b.data(), has_momentum ? m.data() : nullptr, update.data(), value.data(),
+                static_cast<int64_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    const AppliedElement<Real> applied = has_momentum
+                                             ? ApplyElement<true>(scalars, given.a[i], given.b[i], given.c[i])
+                                             : ApplyElement<false>(scalars, given.a[i], given.b[i], given.c[i]);
+    if (has_momentum) moved[i] = applied.moved;
+    expected_update[i] = applied.update;
+    expected_value[i] = applied.value;
+  }
+  CHECK(FirstDifference(m, moved) == count);
+  CHECK(FirstDifference(update, expected_update) == count);
+  CHECK(FirstDifference(value, expected_value) == count);
+}
+
+template <typename Real>
+void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scalars) {
+  const Combinations<Real> given;
+  const size_t count = given.a.size();
+  std::vector<Real> v = given.c, e = given.b, h(count), d(count), next_v(count), next_e(count), next_h(count),
+                    next_d(count);
+  kernels.filter(scalars, given.a.data(), v.data(), e.data(), h.data(), d.data(), static_cast<int64_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    next_e[i] = NextFiltered(scalars, given.b[i], given.a[i]);
+    next_h[i] = FilteredGradient(scalars, next_e[i]);
+    next_v[i] = NextMoment(scalars, given.c[i], given.a[i]);
+    next_d[i] = GraftedDirection(scalars, next_h[i], next_v[i]);
+  }
+  CHECK(FirstDifference(v, next_v) == count);
+  CHECK(FirstDifference(e, next_e) == count);
+  CHECK(FirstDifference(h, next_h) == count);
+  CHECK(FirstDifference(d, next_d) == count);
+}
+
+template <typename Real>
+void CheckKernels(const KernelsOf<Real>& kernels) {
+  for (const double decay : {0.0, 0.01}) {
+    for (const bool nesterov : {false, true}) {
+      for (const bool has_momentum : {false, true}) {
+        CheckApply<Real>(kernels, {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.1), nesterov}, has_momentum);
+      }
+    }
+  }
+  CheckFilter<Real>(kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)});
+}
+
+TEST_CASE("the loops of every instruction set give the bits of the rules, at infinities and NaN, too") {
+  for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
+    CAPTURE(std::string((*kernels)->name));
+    CheckKernels<float>((*kernels)->f32);
+    CheckKernels<double>((*kernels)->f64);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

@@ -1,0 +1,63 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of tests/core/rules_cases.h in a kernel: the rules are compiled for the device once more.
+#include "core/backend/cuda/plugin/cta.h"
+#include "tests/core/rules_cases.h"
+#include "tests/cuda/roots_on_device.h"
+
+namespace shampoo::cuda_test {
+namespace {
+
+template <typename Case>
+struct RunCasesBody {
+  const Case* cases;
+  double* results;
+  int64_t count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(count, [&](int64_t i) { results[i] = cases[i].Run(); });
+  }
+};
+
+struct SignsBody {
+  double* signs;
+  int64_t count;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    cta.ForEach(count, [&](int64_t i) { signs[i] = ProbeSigns::At(i); });
+  }
+};
+
+template <typename Case>
+std::vector<double> RunOnDevice(const Case* cases, size_t count) {
+  const OnDevice<Case> given(std::vector<Case>(cases, cases + count));
+  const OnDevice<double> results(std::vector<double>(count, 0.0));
+  Check(Launch(nullptr, 1, RunCasesBody<Case>{given.data(), results.data(), static_cast<int64_t>(count)}));
+  Check(cudaDeviceSynchronize());
+  return results.Read();
+}
+
+TEST_CASE("the rules give the numbers of the table in a kernel, with the bits of the host") {
+  ForEachTable([](const char* name, const auto* cases, size_t count) {
+    CAPTURE(std::string(name));
+    const std::vector<double> results = RunOnDevice(cases, count);
+    for (size_t i = 0; i < count; ++i) {
+      CAPTURE(i);
+      CHECK(IsAsExpected(results[i], cases[i].expected));
+      CHECK(IsAsExpected(results[i], cases[i].Run()));
+    }
+  });
+}
+
+TEST_CASE("the probe vector of the device is that of the host") {
+  constexpr int64_t kCount = 1000;
+  const OnDevice<double> made(std::vector<double>(kCount, 0.0));
+  Check(Launch(nullptr, 1, SignsBody{made.data(), kCount}));
+  Check(cudaDeviceSynchronize());
+  ProbeSigns signs;
+  for (const double sign : made.Read()) CHECK(sign == signs.Next());
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_test
