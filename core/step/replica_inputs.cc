@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/amount.h"
+#include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
