@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"

@@ -211,7 +211,7 @@ void DeviceStep::RecordAsyncRoots(bool enqueued) {
 
 void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   inputs_.state.MarkWritten();
-  if (captured) return counters_.MarkReplayed();
+  if (captured) return counters_.MarkCaptured();
   buffers_changed_ = false;
   pending_.ticket = ticket;
   pending_.state_in = inputs_.state.in();

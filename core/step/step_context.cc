@@ -124,8 +124,8 @@ void StepContext::BeginWithExcluded() {
 }
 
 void StepContext::BeginWriting() {
+  inputs_.state.MarkWritten();
   CopyState();
-  inputs_.state.MarkStepped(inputs_.state.in(), inputs_.state.out());
   inputs_.state.hyper_parameters().StoreBoundScalars();
   std::fill(refreshed_.begin(), refreshed_.end(), char{0});
   std::fill(update_skipped_.begin(), update_skipped_.end(), char{0});
