@@ -32,11 +32,6 @@ Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communic
   return {};
 }
 
-Status SeveralDevices::PriorFailure() const {
-  const Communicator* const comm = rounds_.comm();
-  return comm->failed() ? comm->FailedBefore() : Status();
-}
-
 int32_t SeveralDevices::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
   auto* const replicas = static_cast<SeveralDevices*>(self);
   replicas->lost_ = replicas->rounds_.comm()->GatherInStream(buffer, segment_bytes, stream);

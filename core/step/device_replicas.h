@@ -52,7 +52,7 @@ class SeveralDevices final : public DeviceReplicas {
                        std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
                        std::unique_ptr<DeviceReplicas>* out);
 
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   bool AreSeveral() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;

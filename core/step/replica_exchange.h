@@ -68,7 +68,7 @@ class ReplicaExchange final : public ReplicaSharing {
   // Where the update of a block lies, in its bucket.
   char* UpdateOf(const Block& block) const { return SegmentOf(block.bucket, block.owner) + block.exchange_offset; }
 
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context, ShardAgreement* shards) override;
   void Report(int64_t bucket, const Status& failure) override;
   void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) override;

@@ -58,7 +58,7 @@ class ShardRounds final : public ShardAgreement {
   ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
 
   Communicator* comm() const { return rounds_.comm(); }
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepVerdict* verdict, StepContext* context) override;
   Status AgreeAgain(Status own) override;
   void Report(const Status& failure) override;
