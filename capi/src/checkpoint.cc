@@ -16,7 +16,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   std::vector<OptimizerState*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
-  call.given = Caught([&]() -> Status {
+  call.caller_status = Caught([&]() -> Status {
     if (count < 0) return Invalid("count is ", count, ": expected at least 0");
     if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
     for (int32_t i = 0; i < count; ++i) {

@@ -27,7 +27,7 @@ Status WorldStaging::Create(const CheckpointCall& call) {
 }
 
 Status CheckCall(const CheckpointCall& call) {
-  if (!call.given.ok()) return call.given.Copy();
+  if (!call.caller_status.ok()) return call.caller_status.Copy();
   const auto check_stream = [&](const OptimizerState* optimizer) {
     return optimizer->memory().CheckStream(call.stream);
   };

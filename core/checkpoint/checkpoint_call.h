@@ -19,8 +19,8 @@ struct CheckpointCall {
   Communicator* world = nullptr;                // nullptr: one rank
   void* stream = nullptr;                       // of optimizers on a device
   std::string directory;
-  std::string library;  // its version
-  Status given;         // what the caller of this rank has done wrong already, of which the others are to know
+  std::string library;   // its version
+  Status caller_status;  // an error in the arguments of this rank's caller, which the other ranks must know
 };
 
 // While it lives, exchanges over `world` go through memory of a device if `world` takes no other.

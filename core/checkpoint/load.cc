@@ -47,7 +47,7 @@ class Before {
     return {};
   }
 
-  // Whether to look at all files before anything is written, as it could not be taken back.
+  // Whether all files must be checked before anything is written, because Restore() may not bring the state back.
   bool ChecksFirst() const { return std::find(initial_.begin(), initial_.end(), false) != initial_.end(); }
 
   void Restore(const std::string& why) {
@@ -101,7 +101,8 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return before->Keep();
     })));
-    // One rank that has stepped is enough: what another finds while it reads would be too late for that.
+    // If one rank has a state to lose, every rank checks its files first: an error that a rank finds while it reads
+    // would come too late for the other one.
     const int64_t own_needs = before->ChecksFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers({&own_needs, 1}, &needs));
@@ -117,7 +118,7 @@ class Load {
       return status;
     }
     for (OptimizerState* optimizer : call_.optimizers) optimizer->MarkReplaced();
-    Tell();
+    LogResult();
     return {};
   }
 
@@ -222,7 +223,7 @@ class Load {
     return {};
   }
 
-  // Those of now, where the checkpoint has none.
+  // Clears the snapshots of blocks for which the checkpoint has none.
   Status ForgetSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
@@ -257,7 +258,7 @@ class Load {
     return {};
   }
 
-  void Tell() const {
+  void LogResult() const {
     const int64_t reset = matching_->reset_blocks();
     if (reset > 0) {
       LogText(LogLevel::kWarning, [&] {

@@ -40,6 +40,8 @@ class Rounds {
 
   Communicator* comm() const { return comm_.get(); }
   int32_t optimizer() const { return optimizer_; }
+  // Returns an error if a collective of these ranks has failed before.
+  Status PriorFailure() const { return comm_->failed() ? comm_->FailedBefore() : Status(); }
   // This rank's header for a round.
   RoundHeader HeaderFor(int64_t round, const Status& own, uint32_t flags) const;
 

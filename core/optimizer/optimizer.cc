@@ -32,17 +32,16 @@ Status Optimizer::Set(int group, const char* name, double value) {
 }
 
 Status Optimizer::Stat(std::string_view name, double* value) const {
-  std::string phases;
   for (const auto& [phase_name, phase] : kSecondsOf) {
-    if (name == phase_name) {
-      *value = step_->Seconds(phase);
-      return {};
-    }
-    phases += Cat(phase_name, ", ");
+    if (name != phase_name) continue;
+    *value = step_->Seconds(phase);
+    return {};
   }
   constexpr std::string_view kStepOfGroup = "step.";
   if (name.starts_with(kStepOfGroup)) return StatOfGroup(name.substr(kStepOfGroup.size()), value);
   if (history_.Stat(name, value)) return {};
+  std::string phases;
+  for (const auto& [phase_name, phase] : kSecondsOf) phases += Cat(phase_name, ", ");
   return Invalid("there is no statistic \"", name, "\": expected steps, step.<group>, ", phases,
                  StepHistory::StatNames());
 }

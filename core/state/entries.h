@@ -29,37 +29,38 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Without it nothing is waiting, and no roots are known to be in use: zeros.
+  // Whether it is a state of root_async. A checkpoint may lack it: zeros mean that no inverse root is pending.
   bool of_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
-  // From its first to its last in the arena; a factor matrix and its root may share them.
+  // The bytes from its first to its last element in the arena. A factor matrix and its root may share them.
   int64_t span_bytes() const;
-  // "momentum": its name among those of its block.
+  // Its name within its block, such as "momentum".
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
 };
 
-// All entries that this rank keeps, in the order of its arena.
+// Returns all entries of this rank, in the order of its arena.
 std::vector<StateEntry> ListEntries(const PlanData& plan);
 
-// Whether elements [first, first + count) are within the entry, and so many bytes enough for them; which: "dst", "src".
+// Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: the name of the
+// caller's buffer in errors, "dst" or "src".
 Status CheckElements(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes);
 
-// In what follows `memory` is where the entry lies, of span_bytes.
+// Below, `memory` is the address of the entry, span_bytes() long.
 
-// Elements [first, first + count) in the entry's own dtype; of the full matrix where the entry is symmetric. Writing
-// one takes its lower triangle and ignores what is above.
+// Copy elements [first, first + count) in the entry's own dtype. A symmetric entry is copied as a full matrix; writing
+// one uses its lower triangle and ignores the elements above.
 Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int64_t count, void* to, size_t to_bytes);
 Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);
 
-// What is kept of an entry, dense, as files have it: all elements, of a symmetric matrix the lower triangle, row after
-// row. It is counted in rows: of a symmetric entry of order n, n rows of 1 to n elements; else each element is one.
+// The packed form of an entry, as files store it: all elements, or the lower triangle of a symmetric matrix, row after
+// row. A symmetric entry of order n has n rows of 1 to n elements; in other entries each element is a row.
 int64_t PackedRows(const StateEntry& entry);
 int64_t PackedBytes(const StateEntry& entry);
-int64_t PackedBefore(const StateEntry& entry, int64_t row);  // elements before a row; of all rows: of the entry
-// The end of the rows from `first` on that have no more than so many elements together; one row at least.
+int64_t PackedBefore(const StateEntry& entry, int64_t row);  // elements before a row
+// Returns the end of the rows from `first` on that have at most `elements` elements together, but at least one row.
 int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements);
-// Rows [first, last) out of and into its memory. The range must lie within the entry.
+// Copy rows [first, last) out of and into the memory of the entry. The range must lie within the entry.
 void PackRows(const StateEntry& entry, const char* memory, int64_t first, int64_t last, char* to);
 void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* memory);
 

@@ -16,7 +16,7 @@
 
 namespace shampoo {
 
-// Learns what happens to the state outside of steps.
+// Is notified of what happens to the state outside of steps.
 class StateObserver {
  public:
   virtual ~StateObserver() = default;
@@ -101,7 +101,7 @@ class OptimizerState {
   const char* in_;
   char* out_;
   bool is_initial_ = false;
-  std::string lost_;  // why there is no state in lost_arena_; empty: all arenas have one
+  std::string lost_;  // why lost_arena_ holds no usable state; empty: every arena does
   const char* lost_arena_ = nullptr;
 };
 

@@ -15,22 +15,21 @@ namespace shampoo {
 
 SeveralDevices::SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                                const cuda::DeviceMemory* memory)
-    : inputs_(inputs), rounds_(std::move(comm), optimizer), memory_(memory), compared_inputs_(inputs.plan) {}
+    : inputs_(inputs),
+      rounds_(std::move(comm), optimizer),
+      memory_(memory),
+      step_inputs_(inputs.plan),
+      captured_inputs_(inputs.plan) {}
 
 Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                               std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
                               std::unique_ptr<DeviceReplicas>* out) {
   std::unique_ptr<SeveralDevices> made(new SeveralDevices(inputs, std::move(comm), optimizer, memory));
-  const int64_t segment = std::max(static_cast<int64_t>(kTextBytes), made->compared_inputs_.bytes());
+  const int64_t segment = std::max(static_cast<int64_t>(kTextBytes), made->step_inputs_.bytes());
   void* unused = nullptr;
   SHAMPOO_RETURN_IF_ERROR(engine->Staging(segment * inputs.plan.placement.replica_world, &unused));
   *out = std::move(made);
   return {};
-}
-
-Status SeveralDevices::PriorFailure() const {
-  const Communicator* const comm = rounds_.comm();
-  return comm->failed() ? comm->FailedBefore() : Status();
 }
 
 int32_t SeveralDevices::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
@@ -40,10 +39,12 @@ int32_t SeveralDevices::Gather(void* self, void* buffer, int64_t segment_bytes, 
 }
 
 void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {
-  own_failure_ = own.Copy();
-  compared_inputs_.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
+  const bool captured = args->captured != 0;
+  if (!captured) own_failure_ = own.Copy();
+  ReplicaInputs& compared = captured ? captured_inputs_ : step_inputs_;
+  compared.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
   args->gather = {this, Gather};
-  args->inputs_hash = compared_inputs_.Hash();
+  args->inputs_hash = compared.Hash();
   args->scalars_hash = inputs_.state.hyper_parameters().Hash(false);
   args->place = PlaceOfRound(rounds_.optimizer(), 0);
 }
@@ -51,11 +52,11 @@ void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::S
 Status SeveralDevices::TakeFailure() { return std::exchange(lost_, Status()); }
 
 // Collective: all ranks come here in the same call.
-Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64_t step) {
+Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   Communicator* const comm = rounds_.comm();
   const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
   const StagingScope staged(comm, staging.get());
-  if (!own_failure_.ok()) own = own_failure_.Copy();
+  if (!was_replayed && !own_failure_.ok()) own = own_failure_.Copy();
   switch (report.difference) {
     case cuda::RankDifference::kPlace:
       // Which ranks wait is not known: they may be in a later exchange of the step that this rank has ended.
@@ -73,7 +74,7 @@ Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64
     case cuda::RankDifference::kScalars:
       return HyperParametersDiffer(report.rank);
     case cuda::RankDifference::kInputs:
-      SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(comm));
+      SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm));
       // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
       return Numeric("rank ", report.rank, " finds other blocks than rank 0 with a gradient that is not finite",
                      kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
 
 #include "core/backend/cuda/device_engine.h"
 #include "core/backend/cuda/device_state_memory.h"
@@ -24,12 +22,13 @@ class DeviceReplicas {
   // Whether every rank must make the same calls, with the same results.
   virtual bool AreSeveral() const = 0;
   // Fills in what the device compares with other ranks, and how it reaches them. own: why this rank cannot make the
-  // step. counters: by group.
+  // step. counters: by group. args->captured must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // After a step was enqueued: the failure of a collective in it. Returned once.
   virtual Status TakeFailure() = 0;
-  // Returns the error of a rejected step. own: what this rank's device found; step: of the last call, on this rank.
-  virtual Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step) = 0;
+  // Returns the error of a rejected step. own: what this rank's device found; step: of the last call, on this rank;
+  // was_replayed: it is the replay of a captured step.
+  virtual Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 
 // One copy.
@@ -39,7 +38,9 @@ class SingleDevice final : public DeviceReplicas {
   bool AreSeveral() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
-  Status ErrorOf(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/) override { return own; }
+  Status ErrorOf(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/, bool /*was_replayed*/) override {
+    return own;
+  }
 };
 
 // Several copies, over a communicator that takes memory of the device. The devices exchange headers and updates in the
@@ -51,11 +52,11 @@ class SeveralDevices final : public DeviceReplicas {
                        std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
                        std::unique_ptr<DeviceReplicas>* out);
 
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   bool AreSeveral() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
-  Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step) override;
+  Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:
   SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
@@ -65,9 +66,11 @@ class SeveralDevices final : public DeviceReplicas {
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceMemory* memory_;
-  ReplicaInputs compared_inputs_;
-  Status own_failure_;  // why this rank's host could not make the last step
-  Status lost_;         // the failure of a collective of the step that is being enqueued
+  // A step may be captured before the error of the step before it was reported, so that both are kept.
+  ReplicaInputs step_inputs_;      // of the last step that was not captured
+  ReplicaInputs captured_inputs_;  // of the last captured step
+  Status own_failure_;             // why this rank's host could not make the last step that was not captured
+  Status lost_;                    // the failure of a collective of the step that is being enqueued
 };
 
 }  // namespace shampoo

@@ -164,6 +164,7 @@ void DeviceStep::ListTasks() {
 
 Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   cuda::StepArgs args{};
+  args.captured = captured ? 1 : 0;
   replicas_->Prepare(counters_.steps.data(), checked, &args);
   if (!checked.ok()) {
     std::fill(next_.steps.begin(), next_.steps.end(), 0);
@@ -182,7 +183,6 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.snapshot_steps = next_.snapshot_steps_before.data();
   args.any_task = next_.first_task >= 0 ? 1 : 0;
   args.any_refresh = next_.any_refresh ? 1 : 0;
-  args.captured = captured ? 1 : 0;
   args.told = raised_rejections_;
   args.failure = checked.code();
   int64_t ticket = 0;
@@ -191,6 +191,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   if (captured) {
     if (inputs_.state.in() != inputs_.state.out()) async_roots_.DisableAfterCapture();
   } else {
+    last_ticket_ = ticket;
     RecordAsyncRoots(enqueued.ok() && checked.ok());
   }
   SHAMPOO_RETURN_IF_ERROR(replicas_->TakeFailure());
@@ -210,9 +211,9 @@ void DeviceStep::RecordAsyncRoots(bool enqueued) {
 
 void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   inputs_.state.MarkWritten();
-  if (captured) return counters_.MarkReplayed();
+  if (captured) return counters_.MarkCaptured();
   buffers_changed_ = false;
-  pending_.ticket = last_ticket_ = ticket;
+  pending_.ticket = ticket;
   pending_.state_in = inputs_.state.in();
   pending_.state_out = inputs_.state.out();
   pending_.steps = next_.steps;
@@ -272,7 +273,8 @@ Status DeviceStep::RaiseRejection(const char* when) {
   // The state was written by something other than a step, or the step was a replay.
   if (report_.refusal == cuda::Refusal::kSchedule) OnWrite(true);
   const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
-  Status rejected = replicas_->ErrorOf(report_, std::move(own), step);
+  const bool was_replayed = report_.refused_ticket != last_ticket_;
+  Status rejected = replicas_->ErrorOf(report_, std::move(own), step, was_replayed);
   return when == nullptr ? std::move(rejected) : std::move(rejected).Within(when);
 }
 

@@ -38,8 +38,8 @@ class DeviceCounters {
   void Forget() { arena_ = nullptr; }
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
-  // A step was captured: from now on the values may be old at any time.
-  void MarkReplayed() { may_be_replayed_ = true; }
+  // A step was captured: from now on unseen replays may change the values in the arena at any time.
+  void MarkCaptured() { may_be_replayed_ = true; }
 
  private:
   const char* arena_ = nullptr;  // nullptr: of none

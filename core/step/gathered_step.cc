@@ -57,9 +57,8 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
 // The checks that this rank can make of its own shards. What only an owner's state rejects is found when the blocks are
 // whole.
 void GatheredStep::CheckShards(StepVerdict* verdict) {
-  if (!verdict->status.ok()) return;
   verdict->status = Caught([&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(&verdict->is_forwarded));
+    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
     // A parameter of which this rank holds nothing may have a gradient on others.
     for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
       const Param& param = inputs_.plan.params[p];

@@ -46,19 +46,19 @@ Status HostStep::ReportSteps(bool /*wait*/, int64_t* failed_call) {
   return {};
 }
 
-Status HostStep::CheckBeforeListing(bool* is_forwarded) const {
+Status HostStep::CheckBeforeListing(Status caller_status, bool* is_forwarded) const {
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseOverdueRoots(is_forwarded));
+  SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
   SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
-  SHAMPOO_RETURN_IF_ERROR(inputs_.state.hyper_parameters().CheckBoundScalars());
-  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
-  return inputs_.history.RaiseOverdueRoots(is_forwarded);
+  return inputs_.state.hyper_parameters().CheckBoundScalars();
 }
 
 void HostStep::CheckOwnGradients(StepVerdict* verdict) {
-  if (!verdict->status.ok()) return;
   CheckResult result;
   verdict->status = Caught([&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(&verdict->is_forwarded));
+    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
     context_.TakeOwnGradients();
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));

@@ -34,8 +34,10 @@ class HostStep : public StepStrategy {
   HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::vector<BlockTarget> targets,
            bool defers_state_errors);
 
-  // Checks the state, the buffers and the scalars, and returns errors that earlier steps deferred.
-  Status CheckBeforeListing(bool* is_forwarded) const;
+  // The checks that need no gradient: errors that earlier steps deferred, then the caller's arguments, the state, the
+  // buffers and the scalars. Deferred errors come first: several ranks have the same ones and must return them from the
+  // same call, also if one of them fails for a reason of its own.
+  Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
   // The checks of a step whose blocks are whole on this rank.
   void CheckOwnGradients(StepVerdict* verdict);
 

@@ -56,11 +56,6 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
   return {};
 }
 
-Status ReplicaExchange::PriorFailure() const {
-  const Communicator* const comm = rounds_.comm();
-  return comm->failed() ? comm->FailedBefore() : Status();
-}
-
 Status ReplicaExchange::Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
                               ShardAgreement* shards) {
   Status shared = ShareUpdates(bucket, verdict, context);

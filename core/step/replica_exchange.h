@@ -17,14 +17,14 @@
 
 namespace shampoo {
 
-// How the updates of a bucket of blocks come to the copies of the parameters.
+// Brings the updates of a bucket of blocks to all copies of the parameters.
 class ReplicaSharing {
  public:
   virtual ~ReplicaSharing() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Brings the updates of a bucket to all copies. With the first bucket the ranks compare their steps and agree on
-  // their verdicts, together with those that hold the other shards; an error of any is that of all.
+  // Exchanges the updates of a bucket. With the first bucket the ranks compare their steps and agree on their verdicts,
+  // together with the ranks that hold the other shards: if one rank fails, all return its error.
   virtual Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
                        ShardAgreement* shards) = 0;
   // Takes part in the exchange of a bucket only to report a failure.
@@ -68,7 +68,7 @@ class ReplicaExchange final : public ReplicaSharing {
   // Where the update of a block lies, in its bucket.
   char* UpdateOf(const Block& block) const { return SegmentOf(block.bucket, block.owner) + block.exchange_offset; }
 
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context, ShardAgreement* shards) override;
   void Report(int64_t bucket, const Status& failure) override;
   void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) override;

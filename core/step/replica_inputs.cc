@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/backend/cpu/cpu_backend.h"
 #include "core/base/amount.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"

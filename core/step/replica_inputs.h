@@ -6,12 +6,14 @@
 #include <span>
 #include <vector>
 
-#include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/step_item.h"
 #include "core/comm/communicator.h"
+#include "core/plan/plan.h"
 #include "core/step/bound_buffers.h"
-#include "core/step/step_context.h"
 
 namespace shampoo {
+
+class CpuBackend;
 
 // What must be the same on all replicas besides hyper-parameters: which parameters take part, which blocks are
 // excluded, the groups' step counters, and whether the step is skipped. Ranks compare a hash; only when it differs do

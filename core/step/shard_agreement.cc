@@ -29,8 +29,6 @@ ShardRounds::Header ShardRounds::HeaderOf(int rank) {
   return header;
 }
 
-Status ShardRounds::PriorFailure() const { return comm()->failed() ? comm()->FailedBefore() : Status(); }
-
 void ShardRounds::Report(const Status& failure) {
   rounds_.Report([&] {
     std::fill(steps_.begin(), steps_.end(), 0);

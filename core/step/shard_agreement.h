@@ -32,7 +32,8 @@ class ShardAgreement {
   virtual Status PriorFailure() const = 0;
   // Replaces this rank's verdict by that of all, and makes the groups active that other ranks step.
   virtual void Agree(StepVerdict* verdict, StepContext* context) = 0;
-  // The same for a verdict that copies of the shards have found meanwhile.
+  // Agrees once more, on the result of the first exchange between replicas. Returns this rank's own error if it has
+  // one, otherwise that of another rank.
   virtual Status AgreeAgain(Status own) = 0;
   // Takes part in an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
@@ -57,7 +58,7 @@ class ShardRounds final : public ShardAgreement {
   ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
 
   Communicator* comm() const { return rounds_.comm(); }
-  Status PriorFailure() const override;
+  Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepVerdict* verdict, StepContext* context) override;
   Status AgreeAgain(Status own) override;
   void Report(const Status& failure) override;

@@ -122,8 +122,8 @@ void StepContext::BeginWithExcluded() {
 }
 
 void StepContext::BeginWriting() {
+  inputs_.state.MarkWritten();
   CopyState();
-  inputs_.state.MarkStepped(inputs_.state.in(), inputs_.state.out());
   inputs_.state.hyper_parameters().StoreBoundScalars();
   std::fill(refreshed_.begin(), refreshed_.end(), char{0});
   std::fill(update_skipped_.begin(), update_skipped_.end(), char{0});
@@ -170,17 +170,19 @@ void StepContext::Finish(bool logs_all) {
   for (const StepItem& item : passed_through_) {
     backend_->PassThrough(*item.param, item.block, *item.buffers, item.program->output);
   }
-  PassThroughUntouched();
+  PassThroughParams(false);
   ++counts.steps;
   RecordSkippedUpdates(logs_all);
 }
 
-// Outputs are complete after every step: those of parameters that took no part hold the parameter as it was.
-void StepContext::PassThroughUntouched() {
+// Outputs are complete after every step: those of parameters that took no part, or of all parameters if the step is
+// skipped, hold the parameter as it was.
+void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < takes_part_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     const Buffers& buffers = inputs_.buffers.all()[p];
-    if (TakesPart(param) || param.elements == 0 || buffers.param == nullptr) continue;
+    const bool is_stepped = TakesPart(param) && !step_is_skipped;
+    if (is_stepped || param.elements == 0 || buffers.param == nullptr) continue;
     backend_->PassThrough(param, nullptr, buffers, inputs_.plan.groups[static_cast<size_t>(param.desc.group)].output);
   }
 }
@@ -205,12 +207,7 @@ void StepContext::FinishSkipped() {
   StepHistory::Counts& counts = inputs_.history.counts();
   counts.nonfinite_blocks += static_cast<int64_t>(excluded_.size());
   ++counts.skipped_steps;
-  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
-    const Param& param = inputs_.plan.params[p];
-    const Buffers& buffers = inputs_.buffers.all()[p];
-    if (param.elements == 0 || buffers.param == nullptr) continue;
-    backend_->PassThrough(param, nullptr, buffers, inputs_.plan.groups[static_cast<size_t>(param.desc.group)].output);
-  }
+  PassThroughParams(true);
 }
 
 }  // namespace shampoo

@@ -78,7 +78,7 @@ class StepContext {
   void BeginWriting();
   void CopyState();
   RootSchedule ScheduleOf(const Block& block) const;
-  void PassThroughUntouched();
+  void PassThroughParams(bool step_is_skipped);
   void RecordSkippedUpdates(bool logs_all);
 
   StepInputs inputs_;

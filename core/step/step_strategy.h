@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// What steps work with. The optimizer owns all of it.
+// The parts of an optimizer that its steps read and write. The optimizer owns all of them.
 struct StepInputs {
   const PlanData& plan;
   OptimizerState& state;
@@ -34,9 +34,9 @@ class StepStrategy : public StateObserver {
   // Thread time of a phase in all steps so far, with track_times.
   virtual double Seconds(StepPhase phase) const = 0;
 
-  // Other buffers were bound.
+  // Call after other buffers were bound.
   virtual void OnBindBuffers() = 0;
-  // A hyper-parameter on which inverse roots depend was changed.
+  // Call after a hyper-parameter on which inverse roots depend was changed.
   virtual void OnChangeRootSettings() = 0;
 };
 

@@ -316,6 +316,29 @@ TEST_CASE("a block whose new value would not be finite does not move on any rank
   }
 }
 
+// Otherwise the rank that failed for a reason of its own would return the error one call later than the others, which
+// would have begun that step.
+TEST_CASE("an error about the step before is returned by all ranks in one call, also if a rank fails otherwise") {
+  const OverflowCase one = OverflowCases(FLT_MAX).front();
+  for (const Kind kind : kKinds) {
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    RankSpec spec;
+    spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
+    spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
+    Pair pair(spec, kind);
+    for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
+    pair.FillGradients(5);
+    pair.grid.Step();
+    CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+    pair.grid[0].stream = &pair;
+    CheckRaised(&pair.grid, "the direction of block bad/0 was not finite");
+    pair.grid.Step();
+    CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_INVALID), pair.grid.Errors());
+    CHECK_MESSAGE(Has(pair.grid[0].error, "stream is not NULL"), pair.grid[0].error);
+  }
+}
+
 TEST_CASE("an update that only its rounding to the communication dtype takes beyond the limit of the parameter") {
   // As bfloat16 the update is 0x1.02p+120.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {

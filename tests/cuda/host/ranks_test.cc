@@ -169,6 +169,43 @@ TEST_CASE("what the host of one rank refuses all ranks tell, with status_lag 0 b
   }
 }
 
+// The capture makes no step, so that the earlier one is still to be reported.
+TEST_CASE("an error of one host is reported by all ranks, also if a step is captured before") {
+  Ranks ranks(Keys{{"precondition_frequency", "10"}});
+  for (int rank = 0; rank < kRanks; ++rank) ranks.Bind(rank, 0);
+  ranks.Bind(0, 1);
+  ranks.Bind(2, 1);
+  ranks.Step();
+  ranks.CheckAll(SHAMPOO_OK);
+  ranks.Bind(1, 1);
+  TheFake().capturing = true;
+  ranks.Step();
+  TheFake().capturing = false;
+  ranks.CheckAll(SHAMPOO_OK);
+  const auto report = [](shampoo_optimizer* optimizer) { return shampoo_optimizer_status(optimizer, 1, nullptr); };
+  ranks.Run(report);
+  ranks.CheckAll(SHAMPOO_E_STATE, {"rank 1: parameter \"v\" (index 1) has no buffers"});
+  ranks.Run(report);
+  ranks.CheckAll(SHAMPOO_OK);
+  ranks.Step();
+  ranks.CheckAll(SHAMPOO_OK);
+}
+
+TEST_CASE("a difference between ranks is named also if a step is captured before it is reported") {
+  Ranks ranks(Keys{{"precondition_frequency", "10"}});
+  ranks.BindAll();
+  ranks.Bind(2, 1, false);
+  ranks.Step();
+  ranks.CheckAll(SHAMPOO_OK);
+  ranks.BindAll();
+  TheFake().capturing = true;
+  ranks.Step();
+  TheFake().capturing = false;
+  ranks.CheckAll(SHAMPOO_OK);
+  ranks.Run([](shampoo_optimizer* optimizer) { return shampoo_optimizer_status(optimizer, 1, nullptr); });
+  ranks.CheckAll(SHAMPOO_E_INVALID, {"rank 2 has no gradient for parameter \"v\" and rank 0 has a gradient"});
+}
+
 TEST_CASE("inputs and numbers that differ are named") {
   Ranks ranks(Keys{{"status_lag", "0"}});
   ranks.BindAll();
