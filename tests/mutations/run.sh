@@ -100,7 +100,7 @@ stop() {
 [ $# -gt 0 ] || set -- tests/mutations/*/
 patches=()
 for item in "$@"; do
-  [ -e "$item" ] || item=tests/mutations/$item
+  [ ! -d "tests/mutations/$item" ] || item=tests/mutations/$item
   if [ -d "$item" ]; then
     patches+=("${item%/}"/*.patch)
   else
