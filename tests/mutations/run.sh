@@ -2,69 +2,170 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Applies one wrong change of the library after another to a copy of the tree, and expects a test to fail.
+# Applies wrong changes to a copy of the sources, one at a time, and checks that a test fails with each of them.
 #
-#   bash tests/mutations/run.sh [NAME.patch...]   default: all in this folder
+#   bash tests/mutations/run.sh [AREA|PATCH...]    default: all areas
 #
-# The first lines of a patch say what it changes, and which test has to notice it. The copy and its build stay in
-# build/mutations, so that a second run compiles little. The last line is "N noticed, N not noticed"; the exit status is
-# 0 if all were noticed.
+# An area is a folder beside this file; it decides what is configured and built. The first lines of a patch are
+#
+#   change: what is wrong then
+#   test: regular expression for the names of the ctest tests of which at least one must fail
+#   case: (optional) the test case that fails; for Python a -k expression of pytest, which selects it
+#
+# CMAKE_ARGS has more options for CMake, such as -DPython_EXECUTABLE=... for a Python with PyTorch. The copy and its
+# builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. A patch
+# whose tests are skipped here, because a package is missing, is reported and counts as neither.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-patches=("$@")
-[ ${#patches[@]} -gt 0 ] || patches=(tests/mutations/*.patch)
-targets=(shampoo_core_tests shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests)
-tree=$PWD/build/mutations/tree
-log=$PWD/build/mutations/log
-applied=$PWD/build/mutations/applied.patch
-mkdir -p "$tree"
+readonly time_limit=300 # seconds for a test without a limit of its own
+work=$PWD/build/mutations
+tree=$work/tree
+log=$work/log
+applied=$work/applied.patch
+read -r -a cmake_args <<<"${CMAKE_ARGS:-}"
+
+# Sets build (a folder), options (of CMake) and targets of an area.
+use_area() {
+  build=$tree/build/$1
+  options=()
+  case $1 in
+    core | cuda)
+      build=$tree/build/core
+      options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0) # optimization would take most of the time
+      targets=(shampoo_core_tests shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests)
+      ;;
+    python)
+      options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # for the wrapper that SWIG makes
+      targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_double)
+      ;;
+    java)
+      options=(-DSHAMPOO_JAVA=ON)
+      targets=(shampoo_jar shampoo_java_tests shampoo_java_foreign shampoo_replay)
+      ;;
+    rust)
+      options=(-DSHAMPOO_RUST=ON)
+      targets=(all)
+      ;;
+    bindings) # tests that read sources only
+      build=$tree/build/core
+      targets=(build.ninja)
+      ;;
+    docs)
+      options=(-DSHAMPOO_PYTHON=ON)
+      targets=(all)
+      ;;
+    *) targets=(all) ;;
+  esac
+}
+
+# Lists the files of the working tree.
+sources() {
+  git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
+}
+
+field() { sed -n "s/^$1: //p" "$2"; }
+area_of() { basename "$(dirname "$1")"; }
+
 undo() {
   [ -e "$applied" ] || return 0
   patch -d "$tree" -p1 --reverse --silent <"$applied"
   rm "$applied"
 }
-undo # what a run that was interrupted has left
-# What has not changed since keeps its time, so that it is not compiled anew.
-git ls-files -z --cached --others --exclude-standard | xargs -0 cp -u --parents -t "$tree"
-comm -13 <(git ls-files --cached --others --exclude-standard | sort) \
-  <(cd "$tree" && find . -type f -not -path './build/*' -printf '%P\n' | sort) | (cd "$tree" && xargs -r -d '\n' rm)
 
-build() { ninja -C "$tree/build/ci" "${targets[@]}" >"$log" 2>&1; }
-passes() { ctest --test-dir "$tree/build/ci" -R "^$1\$" >>"$log" 2>&1; }
+compile() { ninja -C "$build" "${targets[@]}" >"$log" 2>&1; }
 
-# Without optimization, which would take most of the time.
-(cd "$tree" && cmake --preset ci -DSHAMPOO_PYTHON=OFF -DSHAMPOO_JAVA=OFF -DSHAMPOO_RUST=OFF \
-  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 >"$log" 2>&1) && build || {
+# Runs the tests of a patch, and sets result to passed, failed, skipped, or why a test could not run.
+run_tests() {
+  local names
+  names="^($(field test "$1"))\$"
+  result=passed
+  PYTEST_ADDOPTS=$(field case "$1" | sed "s/.*/-k '&'/") \
+    ctest --test-dir "$build" -R "$names" --timeout "$time_limit" --no-tests=error >"$log" 2>&1 || result=failed
+  if grep -q 'No tests were found' "$log"; then
+    result="no test of this name"
+  elif grep -q '(Not Run)' "$log"; then
+    result="could not run: $(grep -m 1 '(Not Run)' "$log")"
+  elif [ "$result" = passed ] && grep -q '\*\*\*Skipped' "$log"; then
+    result=skipped
+  fi
+}
+
+stop() {
+  printf '%s\n' "$1"
   tail -n 20 "$log"
   exit 1
 }
-for test in $(sed -n 's/^test: //p' "${patches[@]}" | sort -u); do
-  passes "$test" || { printf '%s fails without any change; %s says why\n' "$test" "$log"; exit 1; }
+
+[ $# -gt 0 ] || set -- tests/mutations/*/
+patches=()
+for item in "$@"; do
+  [ ! -d "tests/mutations/$item" ] || item=tests/mutations/$item
+  if [ -d "$item" ]; then
+    patches+=("${item%/}"/*.patch)
+  else
+    patches+=("$item")
+  fi
+done
+mapfile -t areas < <(for file in "${patches[@]}"; do area_of "$file"; done | sort -u)
+
+mkdir -p "$tree"
+git init -q "$tree" # some tests list the files with git
+undo # what a run that was interrupted has left
+# What has not changed since keeps its time, so that it is not compiled anew.
+sources | tr '\n' '\0' | xargs -0 cp -u --parents -t "$tree"
+comm -13 <(sources) <(cd "$tree" && find . -type f -not -path './build/*' -not -path './.git/*' -printf '%P\n' | sort) |
+  (cd "$tree" && xargs -r -d '\n' rm)
+for area in "${areas[@]}"; do
+  use_area "$area"
+  cmake -S "$tree" --preset ci -B "$build" "${options[@]}" "${cmake_args[@]}" >"$log" 2>&1 || stop "cannot configure"
+  compile || stop "cannot build the tests of $area"
+done
+
+# What the tests do without any change.
+declare -A baseline
+for file in "${patches[@]}"; do
+  use_area "$(area_of "$file")"
+  tests="$(field test "$file") $(field case "$file")"
+  [ -z "${baseline[$tests]:-}" ] || continue
+  run_tests "$file"
+  baseline[$tests]=$result
 done
 
 noticed=0
 missed=0
 for file in "${patches[@]}"; do
-  test=$(sed -n 's/^test: //p' "$file")
-  result="not noticed by $test"
-  if ! patch -d "$tree" -p1 --dry-run --silent <"$file"; then
-    printf '%s does not apply\n' "$file"
-    exit 1
-  fi
+  use_area "$(area_of "$file")"
+  name=$(area_of "$file")/$(basename "$file" .patch)
+  tests="$(field test "$file") $(field case "$file")"
+  case ${baseline[$tests]} in
+    passed) ;;
+    skipped)
+      printf '%s: %s is skipped here\n' "$name" "$tests"
+      continue
+      ;;
+    *)
+      missed=$((missed + 1))
+      printf '%s: NOT noticed, because without any change %s: %s\n' "$name" "$tests" "${baseline[$tests]}"
+      continue
+      ;;
+  esac
+  patch -d "$tree" -p1 --dry-run --silent <"$file" || stop "$name does not apply"
   cp "$file" "$applied"
   patch -d "$tree" -p1 --no-backup-if-mismatch --silent <"$file"
-  if ! build; then
+  if compile; then
+    run_tests "$file"
+  else
     result="does not compile: $(grep -m 1 'error' "$log")"
-  elif ! passes "$test"; then
-    result="noticed by $test"
   fi
   undo
-  case $result in
-    "noticed"*) noticed=$((noticed + 1)) ;;
-    *) missed=$((missed + 1)) ;;
-  esac
-  printf '%s: %s\n' "$(basename "$file" .patch)" "$result"
+  if [ "$result" = failed ]; then
+    noticed=$((noticed + 1))
+    printf '%s: noticed by %s\n' "$name" "$tests"
+  else
+    missed=$((missed + 1))
+    printf '%s: NOT noticed by %s (%s)\n' "$name" "$tests" "$result"
+  fi
 done
 printf '%d noticed, %d not noticed\n' "$noticed" "$missed"
 [ "$missed" -eq 0 ]

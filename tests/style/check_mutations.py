@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_mutations.py ROOT CTEST BUILD: every patch in tests/mutations applies, and names a test that exists.
+
+tests/mutations/run.sh runs the tests with the patches, which takes too long for every day. A test of a language that
+the build does not have is not looked up.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HEADER = re.compile(r"change: \S.*\ntest: (?P<test>\S+)\n(case: \S.*\n)?\n--- a/")
+
+
+def is_test(root, tests, pattern):
+    if any(re.fullmatch(pattern, name) for name in tests):
+        return True
+    kind, _, suite = pattern.partition(".")
+    is_built = any(name.startswith(f"{kind}.") for name in tests)
+    return not is_built or (root / f"tests/{kind}/test_{suite}.py").exists()
+
+
+def problems_of(root, tests, patch):
+    header = HEADER.match(patch.read_text(encoding="utf-8"))
+    if header is None:
+        yield 'expected the lines "change:", "test:" and perhaps "case:", an empty line, and the patch'
+    elif not is_test(root, tests, header["test"]):
+        yield f"there is no test {header['test']}"
+    done = subprocess.run(["git", "-C", root, "apply", "--check", patch], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        yield f"it does not apply; adapt it to the sources: {done.stderr.strip()}"
+
+
+def main():
+    root, ctest, build = Path(sys.argv[1]), *sys.argv[2:]
+    listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
+    tests = re.findall(r"Test +#\d+: (\S+)", listed)
+    patches = sorted(root.glob("tests/mutations/*/*.patch"))
+    found = [f"{path.relative_to(root)}: {problem}" for path in patches for problem in problems_of(root, tests, path)]
+    print(*found, f"{len(patches)} patches, {len(found)} problems", sep="\n")
+    sys.exit(1 if found or not patches else 0)
+
+
+main()
