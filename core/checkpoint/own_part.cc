@@ -10,7 +10,7 @@
 #include "core/base/caught.h"
 #include "core/base/hash.h"
 #include "core/checkpoint/description.h"
-#include "core/checkpoint/told.h"
+#include "core/checkpoint/duplicates.h"
 #include "core/comm/received.h"
 #include "core/config/keys.h"
 
@@ -107,14 +107,14 @@ Status ContentsOf(std::span<const BlockToSave> blocks, int64_t* contents) {
   return {};
 }
 
-Status CheckSame(const Told& told, const std::vector<const BlockToSave*>& first_blocks, int rank) {
-  if (told.differs_from < 0) return {};
-  const BlockToSave* const first = first_blocks[told.differs_in];
+Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSave*>& first_blocks, int rank) {
+  if (duplicates.differs_from < 0) return {};
+  const BlockToSave* const first = first_blocks[duplicates.differs_in];
   if (first == nullptr) {
-    return CommFailed("rank ", rank, " received from rank ", told.differs_from,
+    return CommFailed("rank ", rank, " received from rank ", duplicates.differs_from,
                       " a checksum of blocks for an item that has none; expected 0", kCheckRanks);
   }
-  return Invalid("ranks ", told.differs_from, " and ", rank, " both have parameter \"", first->param,
+  return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
                  "\", or others of its optimizer, with states that differ, and one checkpoint takes a name for one "
                  "parameter: give different parameters different names on all ranks, and to copies the same gradients");
 }
@@ -158,25 +158,25 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
   SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(collect)));
   std::vector<int64_t> keeps;
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
-  Told told;
-  SHAMPOO_RETURN_IF_ERROR(FindTold(ranks, items, &told));
+  Duplicates duplicates;
+  SHAMPOO_RETURN_IF_ERROR(FindDuplicates(ranks, items, &duplicates));
   return ranks.Agree(Caught([&] {
     const auto most = static_cast<int64_t>(FindKey("checkpoint_keep")->most);
     SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("checkpoint_keep", keeps, 1, most));
     part->keep = std::max(part->keep, *std::max_element(keeps.begin(), keeps.end()));
-    SHAMPOO_RETURN_IF_ERROR(CheckSame(told, first_blocks, ranks.rank()));
+    SHAMPOO_RETURN_IF_ERROR(CheckSame(duplicates, first_blocks, ranks.rank()));
     const size_t count = call.optimizers.size();
     for (size_t i = 0; i < count; ++i) {
-      if (!told.is_told[2 * i]) {
+      if (!duplicates.is_duplicate[2 * i]) {
         std::vector<std::string> own;
         SHAMPOO_RETURN_IF_ERROR(DescriptionTexts(*call.optimizers[i], static_cast<int>(i), &own));
         std::move(own.begin(), own.end(), std::back_inserter(part->descriptions));
       }
-      if (told.is_told[2 * i + 1]) continue;
+      if (duplicates.is_duplicate[2 * i + 1]) continue;
       std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(part->blocks));
     }
     for (size_t i = 0; i < shared.size(); ++i) {
-      if (!told.is_told[2 * count + i]) part->blocks.push_back(std::move(shared[i]));
+      if (!duplicates.is_duplicate[2 * count + i]) part->blocks.push_back(std::move(shared[i]));
     }
     return Status();
   }));

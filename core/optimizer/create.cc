@@ -155,13 +155,18 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   std::unique_ptr<Staging> staging;
   std::optional<StagingScope> staged;
   if (desc.device == DeviceType::kCuda && desc.replica_comm) {
-    if (optimizer != nullptr) {
-      staging = optimizer->state().memory().MakeStaging(desc.stream);
-    } else if (CreatePlaceholderEngine(desc, &placeholder).ok()) {
+    const Status made = Caught([&]() -> Status {
+      if (optimizer != nullptr) {
+        staging = optimizer->state().memory().MakeStaging(desc.stream);
+        return {};
+      }
+      SHAMPOO_RETURN_IF_ERROR(CreatePlaceholderEngine(desc, &placeholder));
       staging = std::make_unique<cuda::DeviceStaging>(placeholder.get(), desc.stream);
-    } else {
+      return {};
+    });
+    if (!made.ok()) {
       desc.replica_comm->GiveUp();
-      return status;
+      return status.ok() ? made.Copy() : std::move(status);
     }
     staged.emplace(desc.replica_comm.get(), staging.get());
   }

@@ -228,7 +228,7 @@ TEST_CASE("a call needs a stream that an optimizer takes, unique names, and a co
   call.optimizers = one;
   first.observer.finish = Numeric("a step failed");
   CheckError(CheckCall(call), Code::kNumeric, "a step failed");
-  call.given = Invalid("a caller's mistake");
+  call.caller_status = Invalid("a caller's mistake");
   CheckError(CheckCall(call), Code::kInvalid, "a caller's mistake");
 
   Placement place;

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "core/checkpoint/description.h"
+#include "core/checkpoint/duplicates.h"
 #include "core/checkpoint/ranks.h"
-#include "core/checkpoint/told.h"
 #include "tests/core/comm_test_util.h"
 
 namespace shampoo {
@@ -109,8 +109,8 @@ TEST_CASE("an impossible number of items is refused on all ranks") {
     comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
       if (from == 0 && bytes == sizeof count) Put(segment, 0, count);
     };
-    Told told;
-    CheckSaysWhat(FindTold(Ranks(comm.get()), kItems, &told),
+    Duplicates duplicates;
+    CheckSaysWhat(FindDuplicates(Ranks(comm.get()), kItems, &duplicates),
                   Cat("rank 2 received an impossible number of saved items from rank 0: ", count));
     CHECK(comm.aborts == 0);
   }
@@ -125,9 +125,9 @@ TEST_CASE("another number of items than this rank's, and its own made smaller, s
       comm.change = [&](int64_t, int rank, char* segment, size_t bytes) {
         if (rank == from && bytes == sizeof count) Put<int64_t>(segment, 0, count);
       };
-      Told told;
-      CHECK(FindTold(Ranks(comm.get()), kItems, &told).ok());
-      CHECK(told.is_told.size() == kItems.size());
+      Duplicates duplicates;
+      CHECK(FindDuplicates(Ranks(comm.get()), kItems, &duplicates).ok());
+      CHECK(duplicates.is_duplicate.size() == kItems.size());
     }
   }
 }
@@ -147,8 +147,8 @@ TEST_CASE("whatever bytes come, collecting and looking end, within their memory"
     const Collected collected = Collect(comm, random() % 5);
     failures += collected.status.ok() && collected.own.ok() ? 0 : 1;
     if (comm.get()->failed()) continue;
-    Told told;
-    const Status found = FindTold(Ranks(comm.get()), kItems, &told);
+    Duplicates duplicates;
+    const Status found = FindDuplicates(Ranks(comm.get()), kItems, &duplicates);
     CHECK((found.ok() || found.code() != Code::kInternal));
     failures += found.ok() ? 0 : 1;
   }

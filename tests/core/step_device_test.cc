@@ -35,7 +35,7 @@ TEST_CASE("counters are known of one arena until something else may have written
   CHECK(!counters.Know(arena));
   counters.SetKnown(arena);
   CHECK(counters.Know(arena));
-  counters.MarkReplayed();
+  counters.MarkCaptured();
   CHECK(!counters.Know(arena));
   CHECK(counters.KnowUnlessReplayed(arena));
   counters.MarkUnseenWrite();
@@ -192,7 +192,7 @@ TEST_CASE("a device without other copies makes steps alone") {
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());
   CHECK(!single.AreSeveral());
-  CheckError(single.ErrorOf({}, Numeric("its own"), 0), Code::kNumeric, "its own");
+  CheckError(single.ErrorOf({}, Numeric("its own"), 0, false), Code::kNumeric, "its own");
 }
 
 }  // namespace

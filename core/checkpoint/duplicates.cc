@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/checkpoint/told.h"
+#include "core/checkpoint/duplicates.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// Words of others are looked at as they come, a MiB at a time: there may be many ranks, and many blocks.
-Status FindTold(const Ranks& ranks, const std::vector<Item>& own, Told* told) {
+// Items of other ranks are compared as they arrive, a MiB at a time: there may be many ranks, and many blocks.
+Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicates* duplicates) {
   constexpr size_t kNumbers = (size_t{1} << 20) / sizeof(int64_t);
   constexpr int64_t kMostItems = int64_t{1} << 26;
   const size_t room = std::max(size_t{1}, kNumbers / 2 / static_cast<size_t>(ranks.world()));
@@ -23,7 +23,7 @@ Status FindTold(const Ranks& ranks, const std::vector<Item>& own, Told* told) {
   const auto prepare = [&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("number of saved items", counts, 0, kMostItems));
     most = std::max(own.size(), static_cast<size_t>(*std::max_element(counts.begin(), counts.end())));
-    told->is_told.assign(own.size(), false);
+    duplicates->is_duplicate.assign(own.size(), false);
     for (size_t i = 0; i < own.size(); ++i) own_places.emplace(own[i].what, i);
     part.resize(2 * std::min(room, most));
     return {};
@@ -43,10 +43,10 @@ Status FindTold(const Ranks& ranks, const std::vector<Item>& own, Told* told) {
         const int64_t* const item = &all[from * part.size() + 2 * (i - first)];
         const auto [begin, end] = own_places.equal_range(item[0]);
         for (auto place = begin; place != end; ++place) {
-          told->is_told[place->second] = true;
-          if (item[1] == own[place->second].holds || told->differs_from >= 0) continue;
-          told->differs_from = static_cast<int>(from);
-          told->differs_in = place->second;
+          duplicates->is_duplicate[place->second] = true;
+          if (item[1] == own[place->second].holds || duplicates->differs_from >= 0) continue;
+          duplicates->differs_from = static_cast<int>(from);
+          duplicates->differs_in = place->second;
         }
       }
     }
