@@ -77,7 +77,8 @@ TEST_CASE("the caller's release is called when the last user lets go") {
 }
 
 TEST_CASE("optimizers are numbered in the order in which they are made") {
-  const auto comm = CallerFunctions().Create();
+  const CallerFunctions functions;
+  const auto comm = functions.Create();
   CHECK(comm->TakeNumber() == 0);
   CHECK(comm->TakeNumber() == 1);
   CHECK(comm->numbers_taken() == 2);

@@ -3,7 +3,6 @@
 #include "core/backend/cpu/host_memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/plan/memory_layout.h"
 
@@ -48,7 +47,7 @@ Status HostMemory::InitializeFactors(const Block& block, InitialInverse initial,
 }
 
 Status HostMemory::Download(void* to, const void* from, int64_t bytes) const {
-  if (to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (to != from) std::copy_n(static_cast<const char*>(from), bytes, static_cast<char*>(to));
   return {};
 }
 
