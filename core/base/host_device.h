@@ -5,9 +5,8 @@
 // Functions of headers that libshampoo.so, the CUDA plugin and the host fake of its tests each compile (core/rules).
 // They use only <cmath> of the standard library, and neither throw nor allocate.
 //
-//   SHAMPOO_HD           a function that host code and kernels call. A constexpr function needs no mark, because nvcc
-//   is
-//                        called with --expt-relaxed-constexpr.
+//   SHAMPOO_HD           a function that host code and kernels call. A constexpr function needs no mark, because
+//                        nvcc is called with --expt-relaxed-constexpr.
 //   SHAMPOO_CALLS_BACK   in front of such a function: it calls what it is given, which may be for kernels only
 //   SHAMPOO_HD_ELEMENT   the same for a function that is called for every element. It is always inlined: the loops of
 //                        core/base/kernels are compiled for several instruction sets, and the linker must not merge

@@ -88,15 +88,16 @@ struct BlockWork {
 struct StepState {
   int32_t go;       // blocks are stepped
   int32_t refused;  // nothing is written, outputs neither
-  int32_t counted;  // 1: that it was refused; 2: and that is told, by this step's first exchange or before it
-  Code failure;     // of this rank's host
-  int64_t told;     // refusals that have been raised
-  int64_t endings;  // of steps
+  // 1: the refusal is counted; 2: the other ranks know of it, too, from the first exchange of this step or from before.
+  int32_t counted;
+  Code failure;                   // of this rank's host
+  int64_t acknowledged_refusals;  // see StepArgs
+  int64_t endings;                // of steps
   StepReport report;
 };
 
-// In memory of the host, which may look at it while it is written: whole where the two numbers are equal.
-struct ToldReport {
+// A report in host memory, which the host may read while it is written: it is complete if the two numbers are equal.
+struct HostReport {
   int64_t begun;
   StepReport report;
   int64_t ended;

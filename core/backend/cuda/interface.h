@@ -95,9 +95,9 @@ struct StepArgs {
   int32_t any_task;               // of any rank's blocks
   int32_t any_refresh;            // roots are used from this step on that were not before
   int32_t captured;  // the stream is being captured into a graph: the number of the step is that of the replay
-  // So many refusals have been raised: a step that finds more of them is stale. The largest that any step was given
-  // holds for replays of a captured one, too.
-  int64_t told;
+  // The number of refusals whose errors were returned: a step that finds more of them is stale. The largest number
+  // that any step was given holds for replays of a captured one, too.
+  int64_t acknowledged_refusals;
   // With several ranks.
   DeviceGather gather;
   uint64_t inputs_hash;  // of what must be the same on all ranks
@@ -131,7 +131,8 @@ enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, 
 
 // What the device tells of its steps, in memory of the host. Counts go on from create.
 struct StepReport {
-  int64_t ticket;  // of the last step that is told here: calls are numbered from 1; replays have that of their capture
+  int64_t
+      ticket;  // of the last step in this report: calls are numbered from 1; replays have the number of their capture
   // Steps that were refused, but those that were stale; what follows is of the last of them.
   int64_t refusals;
   Refusal refusal;
@@ -184,7 +185,7 @@ struct Table {
   // Enqueues a step, with its number in *ticket. It waits for nothing and allocates nothing.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
-  // What steps have told; waits for the step with this ticket (0: for none).
+  // Copies the report of the steps so far; waits for the step with this ticket (0: for none).
   Result (*take)(Engine* engine, int64_t ticket, StepReport* out);
   // By factor matrix, in the order of the plan: of steps that take() has waited for.
   const RootStatus* (*roots)(Engine* engine);

@@ -115,7 +115,7 @@ bool Refuse(Engine* engine, Refusal refusal, int32_t group, double value, int64_
 
 bool Check(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
   StepReport& report = engine->written;
-  engine->told_refusals = std::max(engine->told_refusals, args.told);
+  engine->told_refusals = std::max(engine->told_refusals, args.acknowledged_refusals);
   if (report.refusals > engine->told_refusals) return false;  // stale
   const auto* const counters = static_cast<const int64_t*>(args.state_in);
   for (int32_t g = 0; g < engine->desc.plan.group_count; ++g) {

@@ -58,7 +58,7 @@ TEST_CASE("what a step refuses is told by the next call, which makes no step") {
   CHECK(TheFake().steps_given == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
-  CHECK(TheFake().args.told == 1);
+  CHECK(TheFake().args.acknowledged_refusals == 1);
   Must(host.Step());
   CHECK(host.Steps() == 3);
 }

@@ -37,7 +37,7 @@ struct SetTasksBody {
 struct BeginStepBody {
   Tables tables;
   int64_t ticket;
-  int64_t told;
+  int64_t acknowledged_refusals;
   Code failure;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
@@ -45,9 +45,10 @@ struct BeginStepBody {
       StepState& state = *tables.state;
       StepReport& report = state.report;
       report.ticket = ticket;
-      state.told = told > state.told ? told : state.told;
+      int64_t& known = state.acknowledged_refusals;
+      known = acknowledged_refusals > known ? acknowledged_refusals : known;
       // Nothing moves past a refusal that the host does not know of yet.
-      const bool is_stale = report.refusals > state.told;
+      const bool is_stale = report.refusals > known;
       state.counted = is_stale ? 2 : 0;
       state.failure = failure;
       state.refused = is_stale || failure != Code::kOk ? 1 : 0;
@@ -160,12 +161,12 @@ struct EndStepBody {
         report.standing_block = first;
       }
       // In this order, so that the host never takes half of it.
-      volatile int64_t* const begun = &tables.told->begun;
-      volatile int64_t* const ended = &tables.told->ended;
+      volatile int64_t* const begun = &tables.host_report->begun;
+      volatile int64_t* const ended = &tables.host_report->ended;
       const int64_t number = ++tables.state->endings;
       *begun = number;
       Cta::FenceHost();
-      tables.told->report = report;
+      tables.host_report->report = report;
       Cta::FenceHost();
       *ended = number;
     });
@@ -175,7 +176,7 @@ struct EndStepBody {
     cta.ForEach(refreshed != 0 ? tables.block_count : 0, [&](int64_t b) {
       const DeviceBlock& block = tables.blocks[b];
       if (block.owned == 0) return;
-      for (int k = 0; k < block.factors; ++k) tables.told_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
+      for (int k = 0; k < block.factors; ++k) tables.host_roots[block.plan_root + k] = tables.roots[block.root_at[k]];
     });
   }
 };
@@ -229,8 +230,9 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
   return cudaSuccess;
 }
 
-cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure) {
-  return Launch(stream, 1, BeginStepBody{tables, ticket, told, failure});
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_refusals,
+                      Code failure) {
+  return Launch(stream, 1, BeginStepBody{tables, ticket, acknowledged_refusals, failure});
 }
 
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,

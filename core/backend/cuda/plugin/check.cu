@@ -244,7 +244,7 @@ struct DecideBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (tables.state->refused != 0) return;
     const BlockWork* const work = tables.work;
-    // In the order of the plan, so that the first offence is the one that is told.
+    // In the order of the plan, so that the report names the first block at fault.
     const int64_t refusing = cta.First(tables.block_count, [&](int64_t b) {
       const Refusal refusal = work[b].refusal;
       if (refusal == Refusal::kNone) return false;

@@ -77,7 +77,7 @@ Engine::~Engine() {
   ahead_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
-  // Replays are in streams that nobody has told of.
+  // Replays may be in streams that this library does not know.
   if (was_captured_) (void)cudaDeviceSynchronize();
 }
 
@@ -116,10 +116,10 @@ Status Engine::Build(const EngineDesc& desc) {
   int64_t all_roots = 0;
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
   reported_snapshot_steps_at_ = RoundUp(
-      static_cast<int64_t>(sizeof(ToldReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), sizeof(int64_t));
+      static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), sizeof(int64_t));
   const int64_t reported_steps = ahead_ ? plan_.block_count : 0;
   SHAMPOO_RETURN_IF_ERROR(
-      told_.Allocate(reported_snapshot_steps_at_ + reported_steps * static_cast<int64_t>(sizeof(int64_t))));
+      host_memory_.Allocate(reported_snapshot_steps_at_ + reported_steps * static_cast<int64_t>(sizeof(int64_t))));
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
@@ -150,10 +150,10 @@ void Engine::FindTables() {
     at(&tables_.ahead_roots, layout_.ahead.statuses);
   }
   if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
-  tables_.told = reinterpret_cast<ToldReport*>(told_.device());
-  tables_.told_roots = reinterpret_cast<RootStatus*>(told_.device() + sizeof(ToldReport));
+  tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
+  tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
   if (ahead_) {
-    tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(told_.device() + reported_snapshot_steps_at_);
+    tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(host_memory_.device() + reported_snapshot_steps_at_);
   }
   tables_.block_count = plan_.block_count;
   tables_.group_count = plan_.group_count;
@@ -212,13 +212,13 @@ Status Engine::Take(int64_t ticket, StepReport* out) {
 
 // A step may be writing it: replays are waited for by nobody, and a call may ask without a wait.
 Status Engine::ReadReport(StepReport* out) const {
-  const auto* const told = reinterpret_cast<const ToldReport*>(told_.host());
+  const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
   constexpr int kMostTries = 1 << 20;  // it takes the device some microseconds
   for (int i = 0; i < kMostTries; ++i) {
-    const int64_t ended = __atomic_load_n(&told->ended, __ATOMIC_ACQUIRE);
-    std::memcpy(out, &told->report, sizeof *out);
+    const int64_t ended = __atomic_load_n(&report->ended, __ATOMIC_ACQUIRE);
+    std::memcpy(out, &report->report, sizeof *out);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&told->begun, __ATOMIC_RELAXED) == ended) return {};
+    if (__atomic_load_n(&report->begun, __ATOMIC_RELAXED) == ended) return {};
   }
   return Status(Code::kDevice, "the report of a step is written halfway, and the device does not go on");
 }

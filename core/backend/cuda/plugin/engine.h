@@ -34,9 +34,11 @@ struct Engine {
 
   void* state() const { return state_; }
   Status ReadSnapshotSteps(const char* arena, cudaStream_t stream);
-  const RootStatus* roots() const { return reinterpret_cast<const RootStatus*>(told_.host() + sizeof(ToldReport)); }
+  const RootStatus* roots() const {
+    return reinterpret_cast<const RootStatus*>(host_memory_.host() + sizeof(HostReport));
+  }
   const int64_t* snapshot_steps() const {
-    return reinterpret_cast<const int64_t*>(told_.host() + reported_snapshot_steps_at_);
+    return reinterpret_cast<const int64_t*>(host_memory_.host() + reported_snapshot_steps_at_);
   }
 
  private:
@@ -81,7 +83,7 @@ struct Engine {
   DeviceMemory own_state_;
   std::unique_ptr<DeviceMemory> staging_;
   int64_t staging_bytes_ = 0;
-  MappedMemory told_;
+  MappedMemory host_memory_;
   int64_t reported_snapshot_steps_at_ = 0;  // in it
   char* state_ = nullptr;
 

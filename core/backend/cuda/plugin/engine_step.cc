@@ -54,7 +54,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   }
   const bool has_tasks = ahead_ && args.any_task != 0;
   if (has_tasks) SHAMPOO_CUDA_TRY(SetTasks(stream, tables, args.tasks));
-  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.told, args.failure));
+  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args.acknowledged_refusals, args.failure));
   SHAMPOO_CUDA_TRY(TakeGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), args.any_task != 0));
   SHAMPOO_CUDA_TRY(ScanGradients(stream, tables));
   SHAMPOO_CUDA_TRY(JudgeBlocks(stream, tables, has_tasks));

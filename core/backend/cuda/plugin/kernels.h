@@ -12,8 +12,9 @@ namespace shampoo::cuda {
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
 // By block. Only with root_async.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
-// told: refusals that have been raised. failure: why this rank's host cannot make the step.
-cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t told, Code failure);
+// acknowledged_refusals: see StepArgs. failure: why this rank's host cannot make the step.
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_refusals,
+                      Code failure);
 // The scalars of the groups; refuses counters and bound numbers that are out of range. narrowest: by group, of the
 // computation dtypes of its blocks.
 cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,

@@ -21,8 +21,8 @@ struct Tables {
   BlockWork* work;  // by block
   StepState* state;
   RootStatus* roots;
-  ToldReport* told;
-  RootStatus* told_roots;  // in the order of the plan
+  HostReport* host_report;
+  RootStatus* host_roots;  // in the order of the plan
   int64_t block_count;
   int32_t group_count;
   const char* state_in;
