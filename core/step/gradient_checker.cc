@@ -13,6 +13,7 @@
 #include "core/plan/shard_layout.h"
 #include "core/rules/growth.h"
 #include "core/step/rejections.h"
+#include "core/step/scan_spans.h"
 
 namespace shampoo {
 namespace {
@@ -80,9 +81,9 @@ double LargestOfFactor(CpuBackend* backend, const StateSlot& slot, int64_t d, co
   double largest = 0;
   for (int64_t row = 0; row < d && std::isfinite(largest); ++row) {
     const SymmetricRow kept = RowOf(slot.form, d, row);
-    const MemorySpan stretch{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
+    const MemorySpan row_span{ElementAt(state + slot.offset, slot.dtype, kept.first), slot.dtype, kept.count};
     double of_row = 0;
-    backend->LargestMagnitudes({&stretch, 1}, &of_row);
+    backend->LargestMagnitudes({&row_span, 1}, &of_row);
     if (!(of_row <= largest)) largest = of_row;
   }
   return largest;
@@ -144,11 +145,11 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
   return {};
 }
 
-void GradientChecker::AddSpans(size_t owner, const void* data, Dtype dtype, int64_t elements) {
-  for (int64_t first = 0; first < elements; first += kScanElements) {
-    spans_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanElements, elements - first)});
+void GradientChecker::AddSpans(size_t owner, const MemorySpan& array) {
+  ForEachScanSpan(array, [&](const MemorySpan& span) {
+    spans_.push_back(span);
     span_owner_.push_back(static_cast<int>(owner));
-  }
+  });
 }
 
 void GradientChecker::ScanParams(const StepContext& context) {
@@ -175,12 +176,12 @@ void GradientChecker::RunScan() {
   spans_.clear();
   span_owner_.clear();
   for (size_t i = 0; i < scanned_.size(); ++i) {
-    AddSpans(i, scanned_[i].buffers->grad, scanned_[i].desc->grad_dtype, scanned_[i].elements);
+    AddSpans(i, {scanned_[i].buffers->grad, scanned_[i].desc->grad_dtype, scanned_[i].elements});
   }
   const size_t gradients = spans_.size();
   for (size_t i = 0; i < scanned_.size(); ++i) {
     if (scanned_[i].program->coupled_decay == 0) continue;
-    AddSpans(i, scanned_[i].buffers->param, scanned_[i].desc->param_dtype, scanned_[i].elements);
+    AddSpans(i, {scanned_[i].buffers->param, scanned_[i].desc->param_dtype, scanned_[i].elements});
   }
   backend_->LargestMagnitudes(spans_, span_largest_.data());
 

@@ -59,7 +59,7 @@ class GradientChecker {
     double bound = 0;  // of |G|
   };
   void ScanParams(const StepContext& context);
-  void AddSpans(size_t owner, const void* data, Dtype dtype, int64_t elements);
+  void AddSpans(size_t owner, const MemorySpan& array);
   void RunScan();
   Status CheckExactly(StepItem* item, const char* state, StepContext* context, CheckResult* result);
 
@@ -72,11 +72,5 @@ class GradientChecker {
   std::vector<Scanned> scanned_;
   std::vector<size_t> scanned_param_;  // by parameter: its position in scanned_
 };
-
-// Gradients are scanned in spans of at most this many elements, so that one large parameter keeps all threads busy.
-inline constexpr int64_t kScanElements = int64_t{1} << 16;
-
-// Returns the number of spans for this many elements.
-constexpr int64_t ScanSpans(int64_t elements) { return (elements + kScanElements - 1) / kScanElements; }
 
 }  // namespace shampoo

@@ -6,11 +6,10 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/base/amount.h"
-#include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
-#include "core/step/gradient_checker.h"
+#include "core/step/scan_spans.h"
 
 namespace shampoo {
 namespace {
@@ -39,7 +38,7 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
   const size_t params = plan_.params.size();
   if (difference.index == params + plan_.groups.size()) {
     return Invalid("rank ", difference.rank, difference.value != 0 ? " skips" : " does not skip",
-                   " this step, other than rank ", difference.usual_rank, kParametersUnchanged,
+                   " this step, unlike rank ", difference.usual_rank, kParametersUnchanged,
                    "Gradients must be the same on all ranks");
   }
   if (difference.index >= params) {
@@ -75,12 +74,11 @@ void ParameterHashes::Update(const BoundBuffers& buffers) {
   for (size_t p = 0; p < plan_.params.size(); ++p) {
     const Param& param = plan_.params[p];
     const void* const data = buffers.all()[p].param;
-    const Dtype dtype = param.desc.param_dtype;
     if (data == nullptr) continue;
-    for (int64_t first = 0; first < param.elements; first += kScanElements) {
-      spans_.push_back({ElementAt(data, dtype, first), dtype, std::min(kScanElements, param.elements - first)});
+    ForEachScanSpan({data, param.desc.param_dtype, param.elements}, [&](const MemorySpan& span) {
+      spans_.push_back(span);
       span_param_.push_back(p);
-    }
+    });
   }
   backend_->Hash(spans_, span_hash_.data());
   std::fill(hashes_.begin(), hashes_.end(), 0);

@@ -5,6 +5,7 @@
 
 #include "core/step/gradient_checker.h"
 #include "core/step/host_step.h"
+#include "core/step/scan_spans.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
 

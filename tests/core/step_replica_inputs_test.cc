@@ -3,6 +3,7 @@
 //
 // What replicas compare besides hyper-parameters: the inputs of a step, and the parameters themselves.
 #include "core/step/replica_inputs.h"
+#include "core/step/scan_spans.h"
 #include "tests/core/comm_test_util.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
