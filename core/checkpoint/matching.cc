@@ -60,7 +60,7 @@ Matching::Matching(std::span<OptimizerState* const> optimizers) : optimizers_(op
       own_[plan.params[p].desc.name] = {optimizer, static_cast<int>(p), false};
     }
     for (const Block& block : plan.blocks) {
-      if (plan.Owns(block)) own_[plan.params[static_cast<size_t>(block.param)].desc.name].keeps_states = true;
+      if (plan.Owns(block)) own_[plan.param(block).desc.name].keeps_states = true;
     }
   }
 }
@@ -209,8 +209,8 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
   }
   std::vector<std::string> other;  // blocks that the checkpoint does not have
   for (const StatesOfBlock& own : blocks) {
-    const Block& block = plan.blocks[static_cast<size_t>(own.block)];
-    const Param& param = plan.params[static_cast<size_t>(block.param)];
+    const Block& block = plan.block(own.block);
+    const Param& param = plan.param(block);
     const BlockPlace place = BlockPlace::Of(param.desc, block);
     const int stored_param = stored_params_.find(param.desc.name)->second;
     const auto found = stored_blocks_.find({stored_param, place.first()});
@@ -271,9 +271,9 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
 
 Status Matching::AddRecut(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own) {
   const PlanData& plan = optimizer->plan();
-  const Block& block = plan.blocks[static_cast<size_t>(own.block)];
-  const BlockPlace place = BlockPlace::Of(plan.params[static_cast<size_t>(block.param)].desc, block);
-  const int stored_param = stored_params_.find(plan.params[static_cast<size_t>(block.param)].desc.name)->second;
+  const Block& block = plan.block(own.block);
+  const BlockPlace place = BlockPlace::Of(plan.param(block).desc, block);
+  const int stored_param = stored_params_.find(plan.param(block).desc.name)->second;
   if (recut_.empty() || recut_.back().optimizer != optimizer || recut_.back().param != block.param) {
     recut_.push_back({optimizer, block.param, stored_param, {}, {}, {}});
     sources_.clear();

@@ -30,8 +30,7 @@ Others OthersOf(const PlanData& plan, const Block& block) {
 
 // A parameter that is told to be whole on every shard rank is the first one's.
 bool IsFirstOnes(const PlanData& plan, const Block& block) {
-  return OthersOf(plan, block) == Others::kShards &&
-         plan.params[static_cast<size_t>(block.param)].desc.form == ShardForm::kWhole;
+  return OthersOf(plan, block) == Others::kShards && plan.param(block).desc.form == ShardForm::kWhole;
 }
 
 std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others) {
@@ -40,7 +39,7 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others
   int64_t last = -1;
   for (const StateEntry& entry : optimizer.entries()) {
     if (entry.block < 0) continue;
-    const Block& block = plan.blocks[static_cast<size_t>(entry.block)];
+    const Block& block = plan.block(entry.block);
     if (IsFirstOnes(plan, block)) {
       if (plan.placement.shard_rank != 0 || others != Others::kCopies) continue;
     } else if (OthersOf(plan, block) != others) {
@@ -48,7 +47,7 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others
     }
     if (entry.block != last) {
       last = entry.block;
-      const ParamDesc& desc = plan.params[static_cast<size_t>(block.param)].desc;
+      const ParamDesc& desc = plan.param(block).desc;
       BlockToSave& made = blocks.emplace_back();
       made.optimizer = &optimizer;
       made.param = desc.name;

@@ -19,7 +19,7 @@ Status Recutter::Load(const CheckpointIndex& index, const Matching::Recut& recut
     std::vector<Target> targets;
     for (const StateEntry* state : recut.states) {
       if (state->state() != name) continue;
-      const Block& block = plan.blocks[static_cast<size_t>(state->block)];
+      const Block& block = plan.block(state->block);
       targets.push_back({BlockPlace::Of(plan.params[static_cast<size_t>(recut.param)].desc, block), state});
     }
     for (int64_t first = 0; first < elements && !targets.empty(); first += kWindow) {

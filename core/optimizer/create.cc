@@ -66,7 +66,7 @@ std::string TextOfForms(const PlanData& plan) {
     if (param.block_count == 0) {
       ++skipped;
     } else {
-      ++(plan.blocks[static_cast<size_t>(param.first_block)].piece_of_shard ? pieces : whole);
+      ++(plan.block(param.first_block).piece_of_shard ? pieces : whole);
     }
   }
   return Cat("shards: shard_mode ", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "core/base/at.h"
 #include "core/base/text.h"
@@ -13,34 +14,37 @@ namespace shampoo {
 // The states of a block that have its shape, by their names.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
 
-// The state that tells whose factor matrices the roots in use are of, and whether snapshots are waiting.
+// The state that records of which step's factor matrices the roots in use are, and whether snapshots are waiting.
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
-// One state of a block.
+// One state of a block. Slot: StateSlot, or const StateSlot.
+template <typename Slot>
 struct BlockState {
-  std::string name;
-  StateSlot* slot;
+  const char* kind;
+  int dim;  // of a state that a block has once for each dim; otherwise -1
+  Slot* slot;
   Shape shape;
   bool is_elementwise = false;  // it has the block's shape, and lies over elements of the parameter
+
+  std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };
 
 // Calls visit(state) for every state that a block may have, in the order of its arena. This is the one list of states:
 // layout, named entries and checkpoints follow it.
-template <typename Visit>
-void ForEachState(Block* block, Visit&& visit) {
+template <typename AnyBlock, typename Visit>
+void ForEachState(AnyBlock* block, Visit&& visit) {
+  using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;
   const auto square = [&](int k) { return Shape::Of({block->shape[k], block->shape[k]}); };
   for (int k = 0; k < block->factor_count(); ++k) {
-    visit(BlockState{Cat("factor.", k), &At(block->factor, k), square(k)});
-    visit(BlockState{Cat("inverse.", k), &At(block->inverse, k), square(k)});
+    visit(State{"factor", k, &At(block->factor, k), square(k)});
+    visit(State{"inverse", k, &At(block->inverse, k), square(k)});
   }
-  for (int k = 0; k < block->factor_count(); ++k) {
-    visit(BlockState{Cat("snapshot.", k), &At(block->snapshot, k), square(k)});
-  }
-  visit(BlockState{kSnapshotStep, &block->snapshot_step, Shape{}});
-  visit(BlockState{"diagonal", &block->diagonal, Shape::Of({int64_t{block->order()}})});
-  visit(BlockState{kElementwiseStates[0], &block->filtered_grad, block->shape, true});
-  visit(BlockState{kElementwiseStates[1], &block->grafting, block->shape, true});
-  visit(BlockState{kElementwiseStates[2], &block->momentum, block->shape, true});
+  for (int k = 0; k < block->factor_count(); ++k) visit(State{"snapshot", k, &At(block->snapshot, k), square(k)});
+  visit(State{kSnapshotStep, -1, &block->snapshot_step, Shape{}});
+  visit(State{"diagonal", -1, &block->diagonal, Shape::Of({int64_t{block->order()}})});
+  visit(State{kElementwiseStates[0], -1, &block->filtered_grad, block->shape, true});
+  visit(State{kElementwiseStates[1], -1, &block->grafting, block->shape, true});
+  visit(State{kElementwiseStates[2], -1, &block->momentum, block->shape, true});
 }
 
 }  // namespace shampoo

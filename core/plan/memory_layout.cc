@@ -69,7 +69,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
 
 void PlaceBlock(int64_t offset, Block* block) {
   block->state_offset += offset;
-  ForEachState(block, [offset](const BlockState& state) {
+  ForEachState(block, [offset](const auto& state) {
     if (state.slot->present()) state.slot->offset += offset;
   });
 }

@@ -27,10 +27,9 @@ StateEntry EntryOf(std::string key, const Shape& shape, const StateSlot& slot) {
 
 void AppendBlock(const PlanData& plan, const Block& block, std::vector<StateEntry>* entries) {
   const std::string name = BlockName(plan.param(block), block);
-  Block listed = block;
-  ForEachState(&listed, [&](const BlockState& state) {
+  ForEachState(&block, [&](const auto& state) {
     if (!state.slot->present()) return;
-    StateEntry entry = EntryOf(Cat(name, "/", state.name), state.shape, *state.slot);
+    StateEntry entry = EntryOf(Cat(name, "/", state.Name()), state.shape, *state.slot);
     if (state.is_elementwise) entry.flat_offset = block.global_offset;
     entry.piece_of_shard = block.piece_of_shard;
     entry.block = &block - plan.blocks.data();

@@ -32,11 +32,11 @@ int64_t DeliverRound(size_t index) { return CollectRound(index) + 1; }
 BlockGather::BlockGather(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
                          CpuBackend* backend)
     : plan_(plan),
-      agreement_(std::move(comm), optimizer),
+      rounds_(std::move(comm), optimizer),
       backend_(backend),
       replicas_(static_cast<size_t>(plan.placement.replica_world)),
-      rounds_(PlanRounds(plan)),
-      received_at_(static_cast<size_t>(agreement_.comm()->world())) {}
+      gather_rounds_(PlanRounds(plan)),
+      received_at_(static_cast<size_t>(rounds_.comm()->world())) {}
 
 Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
                            const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<BlockGather>* out) {
@@ -50,14 +50,15 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of shards", bytes.held, &made->held_));
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of owned parts", bytes.owned, &made->owned_));
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of whole blocks", bytes.whole, &made->whole_));
-  if (!made->agreement_.comm()->has_all_to_all()) {
+  if (!made->rounds_.comm()->has_all_to_all()) {
     SHAMPOO_RETURN_IF_ERROR(allocate("buffer of the all-gather", bytes.by_all_gather, &made->by_all_gather_));
   }
   size_t parts = 0;
-  for (const GatherRound& round : made->rounds_) parts = std::max({parts, round.held.size(), round.owned.size()});
+  for (const GatherRound& round : made->gather_rounds_)
+    parts = std::max({parts, round.held.size(), round.owned.size()});
   made->copies_.reserve(2 * parts);  // gradient and parameter
   made->buffers_.resize(plan.blocks.size());
-  for (const GatherRound& round : made->rounds_) {
+  for (const GatherRound& round : made->gather_rounds_) {
     for (const WholeBlock& whole : round.whole) {
       char* const gradient = made->GradientOf(whole);
       made->buffers_[static_cast<size_t>(whole.block)] = {made->ParamOf(whole), gradient, gradient, nullptr};
@@ -68,10 +69,10 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
 }
 
 Status BlockGather::Collect(size_t index, std::span<const Buffers> buffers, std::span<const char> takes_part) {
-  const GatherRound& round = rounds_[index];
+  const GatherRound& round = gather_rounds_[index];
   copies_.clear();
   for (const BlockPart& part : round.held) {
-    const Block& block = BlockOf(part);
+    const Block& block = plan_.block(part.block);
     const auto p = static_cast<size_t>(block.param);
     if (!part.collected || takes_part[p] == 0) continue;
     const auto copy = [&](const void* from, int64_t at, Dtype dtype) {
@@ -87,7 +88,7 @@ Status BlockGather::Collect(size_t index, std::span<const Buffers> buffers, std:
 }
 
 Status BlockGather::JoinCollect(size_t round) {
-  return ExchangePairs(rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), {});
+  return ExchangePairs(gather_rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), {});
 }
 
 // visit(part, its block, that block whole) for the parts of owned blocks that take part in the step.
@@ -96,7 +97,7 @@ void BlockGather::ForEachOwned(const GatherRound& round, std::span<const char> t
   auto whole = round.whole.begin();  // in the same order
   for (const BlockPart& part : round.owned) {
     while (whole->block != part.block) ++whole;
-    const Block& block = BlockOf(part);
+    const Block& block = plan_.block(part.block);
     if (takes_part[static_cast<size_t>(block.param)] != 0) visit(part, block, *whole);
   }
 }
@@ -116,7 +117,7 @@ void BlockGather::UnpackCollected(const GatherRound& round, std::span<const char
 
 Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std::span<const char> update_skipped,
                             char* arrived) {
-  const GatherRound& round = rounds_[index];
+  const GatherRound& round = gather_rounds_[index];
   copies_.clear();
   ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
     const bool skipped = update_skipped[static_cast<size_t>(part.block)] != 0;
@@ -130,26 +131,26 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
 // Sends `send` with a header before each rank's part. A failure that a rank reports there is that of all.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
-  const RoundHeader header = agreement_.HeaderFor(round, own, 0);
+  const RoundHeader header = rounds_.HeaderFor(round, own, 0);
   ForEachPair(traffic.send, [&](size_t, size_t at) { std::memcpy(send + at, &header, sizeof header); });
   SHAMPOO_RETURN_IF_ERROR(Transfer(traffic, send, recv));
   ForEachPair(traffic.recv, [&](size_t rank, size_t at) { received_at_[rank] = at; });
   SHAMPOO_RETURN_IF_ERROR(
-      agreement_.Receive(header, [&](int rank) { return recv + received_at_[static_cast<size_t>(rank)]; }));
-  const RoundFailure failure = agreement_.FindFailure();
+      rounds_.Receive(header, [&](int rank) { return recv + received_at_[static_cast<size_t>(rank)]; }));
+  const RoundFailure failure = rounds_.FindFailure();
   if (!failure.found()) return {};
   // Some ranks have written parameters of earlier buckets: no rank can go on.
-  const Status error = agreement_.FetchError(failure, own.message());
-  return agreement_.comm()->FailTogether(CommFailed(error.message()));
+  const Status error = rounds_.FetchError(failure, own.message());
+  return rounds_.comm()->FailTogether(CommFailed(error.message()));
 }
 
 Status BlockGather::Transfer(const PairTraffic& traffic, const char* send, char* recv) {
-  if (agreement_.comm()->has_all_to_all()) return agreement_.comm()->AllToAll(send, traffic.send, recv, traffic.recv);
+  if (rounds_.comm()->has_all_to_all()) return rounds_.comm()->AllToAll(send, traffic.send, recv, traffic.recv);
   char* const gathered = by_all_gather_.data();
   size_t sent = 0;
   for (const size_t bytes : traffic.send) sent += bytes;
-  std::memcpy(gathered + static_cast<size_t>(agreement_.comm()->rank()) * traffic.segment, send, sent);
-  SHAMPOO_RETURN_IF_ERROR(agreement_.comm()->GatherInPlace(gathered, static_cast<int64_t>(traffic.segment)));
+  std::memcpy(gathered + static_cast<size_t>(rounds_.comm()->rank()) * traffic.segment, send, sent);
+  SHAMPOO_RETURN_IF_ERROR(rounds_.comm()->GatherInPlace(gathered, static_cast<int64_t>(traffic.segment)));
   ForEachPair(traffic.recv, [&](size_t rank, size_t at) {
     std::memcpy(recv + at, gathered + rank * traffic.segment + traffic.recv_at[rank], traffic.recv[rank]);
   });
@@ -157,16 +158,16 @@ Status BlockGather::Transfer(const PairTraffic& traffic, const char* send, char*
 }
 
 void BlockGather::ReportInCollect(size_t round, const Status& failure) {
-  Report(rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), failure);
+  Report(gather_rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), failure);
 }
 
 void BlockGather::ReportInDeliver(size_t round, const Status& failure, char* arrived) {
-  Report(rounds_[round].deliver, DeliverRound(round), owned_.data(), arrived, failure);
+  Report(gather_rounds_[round].deliver, DeliverRound(round), owned_.data(), arrived, failure);
 }
 
 void BlockGather::Report(const PairTraffic& traffic, int64_t round, char* send, char* recv, const Status& failure) {
   // This rank returns its own failure, whatever becomes of the exchange.
-  agreement_.Report([&] { (void)ExchangePairs(traffic, round, send, recv, failure).ok(); });
+  rounds_.Report([&] { (void)ExchangePairs(traffic, round, send, recv, failure).ok(); });
 }
 
 }  // namespace shampoo

@@ -26,8 +26,8 @@ class BlockGather {
   size_t RoundIndex(int64_t bucket, int replica) const {
     return static_cast<size_t>(bucket) * replicas_ + static_cast<size_t>(replica);
   }
-  size_t round_count() const { return rounds_.size(); }
-  const GatherRound& RoundAt(size_t index) const { return rounds_[index]; }
+  size_t round_count() const { return gather_rounds_.size(); }
+  const GatherRound& RoundAt(size_t index) const { return gather_rounds_[index]; }
 
   // A whole block that was collected: its gradient, in whose place its update is put, and its parameter.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
@@ -52,9 +52,8 @@ class BlockGather {
 
  private:
   BlockGather(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer, CpuBackend* backend);
-  const Block& BlockOf(const BlockPart& part) const { return plan_.blocks[static_cast<size_t>(part.block)]; }
-  const ParamDesc& DescOf(const Block& block) const { return plan_.params[static_cast<size_t>(block.param)].desc; }
-  SliceOfBlock SliceOf(const BlockPart& part) const { return {&BlockOf(part), &part.region, part.elements}; }
+  const ParamDesc& DescOf(const Block& block) const { return plan_.param(block).desc; }
+  SliceOfBlock SliceOf(const BlockPart& part) const { return {&plan_.block(part.block), &part.region, part.elements}; }
   template <typename Visit>
   void ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const;
   void UnpackCollected(const GatherRound& round, std::span<const char> takes_part);
@@ -63,10 +62,10 @@ class BlockGather {
   void Report(const PairTraffic& traffic, int64_t round, char* send, char* recv, const Status& failure);
 
   const PlanData& plan_;
-  Rounds agreement_;
+  Rounds rounds_;
   CpuBackend* backend_;
   size_t replicas_;
-  std::vector<GatherRound> rounds_;
+  std::vector<GatherRound> gather_rounds_;
   Allocation held_;  // sent from this rank's shards; with one copy of the parameters, also updates that arrive for them
   Allocation owned_;  // received for this rank's blocks, and their updates to send
   Allocation whole_;

@@ -11,16 +11,10 @@
 namespace shampoo {
 namespace {
 
-const Block& BlockAt(const StepInputs& inputs, int64_t block) { return inputs.plan.blocks[static_cast<size_t>(block)]; }
-
-const Param& ParamOf(const StepInputs& inputs, const Block& block) {
-  return inputs.plan.params[static_cast<size_t>(block.param)];
-}
-
 Status RejectBlock(const StepInputs& inputs, const cuda::StepReport& report) {
   using cuda::Refusal;
-  const Block& block = BlockAt(inputs, report.block);
-  const RejectedAt at{ParamOf(inputs, block), block, report.element, report.value};
+  const Block& block = inputs.plan.block(report.block);
+  const RejectedAt at{inputs.plan.param(block), block, report.element, report.value};
   switch (report.refusal) {
     case Refusal::kElementTooLarge:
       return RejectElement(at);
@@ -43,8 +37,8 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   constexpr const char* kAfterSuchAWrite =
       ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
   if (report.refused_ticket == last_ticket && report.block >= 0) {
-    const Block& block = BlockAt(inputs, report.block);
-    return WrongState("the state \"", BlockName(ParamOf(inputs, block), block),
+    const Block& block = inputs.plan.block(report.block);
+    return WrongState("the state \"", BlockName(inputs.plan.param(block), block),
                       "/snapshot_step\" is not what the step before it left: its bytes were written by something else",
                       kNothingChanged, kAfterSuchAWrite);
   }
@@ -107,15 +101,15 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   if (gradients > 0) {
     LogText(LogLevel::kWarning, [&] {
       const bool whole_step = now.skipped_steps > before.skipped_steps;
-      const Block& block = BlockAt(inputs, now.skipped_block);
+      const Block& block = inputs.plan.block(now.skipped_block);
       return Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", "the gradient of block ",
-                 BlockName(ParamOf(inputs, block), block), all(gradients), " is not finite, or too large");
+                 BlockName(inputs.plan.param(block), block), all(gradients), " is not finite, or too large");
     });
   }
   if (updates == 0) return -1;
   LogText(LogLevel::kWarning, [&] {
-    const Block& block = BlockAt(inputs, now.standing_block);
-    return Cat(SkippedUpdateText(ParamOf(inputs, block), block), all(updates));
+    const Block& block = inputs.plan.block(now.standing_block);
+    return Cat(SkippedUpdateText(inputs.plan.param(block), block), all(updates));
   });
   return now.standing_block;
 }

@@ -126,7 +126,7 @@ Status DeviceStep::Prepare(bool captured) {
   }
   ListTasks();
   if (!captured || next_.first_task < 0) return {};
-  const Block& block = inputs_.plan.blocks[static_cast<size_t>(next_.first_task)];
+  const Block& block = inputs_.plan.block(next_.first_task);
   const auto g = static_cast<size_t>(block.group);
   return RejectCapture(inputs_, block, next_.schedules[g], next_.steps[g]);
 }
@@ -147,7 +147,7 @@ void DeviceStep::ListTasks() {
     snapshot_step = counters_.snapshot_steps[b];
     // As the pending step will leave it, if it is made.
     if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
-    const Param& param = inputs_.plan.params[static_cast<size_t>(block.param)];
+    const Param& param = inputs_.plan.param(block);
     if (!inputs_.buffers.HasGradient(param) || !block.is_preconditioned) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, and none knows the states of the others' blocks.
@@ -183,7 +183,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.snapshot_steps = next_.snapshot_steps_before.data();
   args.any_task = next_.first_task >= 0 ? 1 : 0;
   args.any_refresh = next_.any_refresh ? 1 : 0;
-  args.told = raised_rejections_;
+  args.acknowledged_refusals = raised_rejections_;
   args.failure = checked.code();
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
@@ -230,7 +230,7 @@ Status DeviceStep::TakeReport(int64_t ticket) {
   inputs_.history.counts() = {report_.steps, report_.skipped_steps, report_.nonfinite_blocks};
   const int64_t block = LogSkipped(inputs_, before, report_);
   if (block < 0) return {};
-  const auto group = static_cast<size_t>(inputs_.plan.blocks[static_cast<size_t>(block)].group);
+  const auto group = static_cast<size_t>(inputs_.plan.block(block).group);
   inputs_.history.DeferSkippedUpdate(block, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
   return {};
 }

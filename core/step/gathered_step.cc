@@ -123,8 +123,8 @@ Status GatheredStep::CheckRound(size_t round, CheckResult* result) {
 void GatheredStep::ListRound(size_t round) {
   round_items_.clear();
   for (const WholeBlock& whole : gather_->RoundAt(round).whole) {
-    const Block& block = inputs_.plan.blocks[static_cast<size_t>(whole.block)];
-    if (!context_.TakesPart(inputs_.plan.params[static_cast<size_t>(block.param)])) continue;
+    const Block& block = inputs_.plan.block(whole.block);
+    if (!context_.TakesPart(inputs_.plan.param(block))) continue;
     StepItem& item = context_.ItemOf(whole.block);
     if (!item.skip_update) round_items_.push_back(&item);
   }
@@ -191,7 +191,7 @@ void GatheredStep::ApplyDelivered(int64_t bucket) {
     const GatherRound& round = gather_->RoundAt(gather_->RoundIndex(bucket, replica));
     char* const arrived = replicas_->ArrivedFrom(bucket, replica);
     for (const BlockPart& part : round.held) {
-      const Block& block = inputs_.plan.blocks[static_cast<size_t>(part.block)];
+      const Block& block = inputs_.plan.block(part.block);
       const auto param = static_cast<size_t>(block.param);
       if (!context_.TakesPart(inputs_.plan.params[param])) continue;
       SliceItem applied{context_.ItemOf(part.block), {&block, &part.region, part.elements}};

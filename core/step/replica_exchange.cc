@@ -74,6 +74,14 @@ Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepVerdict& verdict,
   return bucket > 0 ? Status() : CompareSteps();
 }
 
+// The header of a rank that takes part only to report.
+SegmentHeader ReplicaExchange::EmptyHeader(int64_t bucket, const Status& own) const {
+  SegmentHeader header{};
+  header.round = rounds_.HeaderFor(bucket, own, 0);
+  header.overdue_root = -1;
+  return header;
+}
+
 SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context) {
   SegmentHeader header{};
   header.round = rounds_.HeaderFor(bucket, verdict.status, verdict.is_forwarded ? kFailureIsForwarded : 0);
@@ -117,21 +125,15 @@ Status ReplicaExchange::EndEarly(Status verdict) {
   constexpr int64_t kNext = 1;
   if (buckets() <= kNext || rounds_.comm()->failed()) return verdict;
   const bool lost_collective = verdict.code() == Code::kComm;
-  SegmentHeader header{};
-  header.round = rounds_.HeaderFor(kNext, lost_collective ? verdict.Copy() : Status(), 0);
-  header.overdue_root = -1;
-  SHAMPOO_RETURN_IF_ERROR(Gather(kNext, header));
+  SHAMPOO_RETURN_IF_ERROR(Gather(kNext, EmptyHeader(kNext, lost_collective ? verdict.Copy() : Status())));
   SHAMPOO_RETURN_IF_ERROR(CheckFailures(verdict));
   return verdict;
 }
 
 void ReplicaExchange::Report(int64_t bucket, const Status& failure) {
   rounds_.Report([&] {
-    SegmentHeader header{};
-    header.round = rounds_.HeaderFor(bucket, failure, 0);
-    header.overdue_root = -1;
     // This rank returns its own failure, whatever becomes of the exchange.
-    if (Gather(bucket, header).ok()) (void)CheckFailures(failure).ok();
+    if (Gather(bucket, EmptyHeader(bucket, failure)).ok()) (void)CheckFailures(failure).ok();
   });
 }
 

@@ -82,6 +82,7 @@ class ReplicaExchange final : public ReplicaSharing {
   char* SegmentOf(int64_t bucket, int rank) const {
     return buffer_.data() + rank * segment_bytes_[static_cast<size_t>(bucket)];
   }
+  SegmentHeader EmptyHeader(int64_t bucket, const Status& own) const;
   SegmentHeader HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
   Status ShareUpdates(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
   Status Gather(int64_t bucket, const SegmentHeader& own);

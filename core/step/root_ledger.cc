@@ -29,7 +29,7 @@ constexpr Measure kMeasures[] = {{"root_error", &RootResiduals::error}, {"root_r
 void RootLedger::Prepare(const PlanData& plan) {
   for (const Block& block : plan.blocks) {
     first_of_block_.push_back(static_cast<int64_t>(names_.size()));
-    const std::string name = BlockName(plan.params[static_cast<size_t>(block.param)], block);
+    const std::string name = BlockName(plan.param(block), block);
     for (int k = 0; k < block.factor_count(); ++k) names_.push_back(Cat(name, "/factor.", k));
   }
   reports_.resize(names_.size());

@@ -54,8 +54,7 @@ void ShardRounds::TakeInputs(const StepVerdict& verdict, const StepContext& cont
 }
 
 void ShardRounds::Agree(StepVerdict* verdict, StepContext* context) {
-  AgreeOnCode(verdict, context);
-  if (text_is_due()) verdict->status = FetchText();
+  AgreeWithText(verdict, context);
   if (!verdict->status.ok()) return;
   for (size_t g = 0; g < steps_.size(); ++g) {
     if (steps_[g] != 0 && !context->group(g).active) context->Activate(g, steps_[g]);
@@ -66,9 +65,13 @@ Status ShardRounds::AgreeAgain(Status own) {
   if (comm()->failed()) return own;  // and known to be
   StepVerdict verdict;
   verdict.status = own.Copy();
-  AgreeOnCode(&verdict, nullptr);
-  if (text_is_due()) verdict.status = FetchText();
+  AgreeWithText(&verdict, nullptr);
   return own.ok() ? std::move(verdict.status) : std::move(own);
+}
+
+void ShardRounds::AgreeWithText(StepVerdict* verdict, const StepContext* context) {
+  AgreeOnCode(verdict, context);
+  if (text_is_due()) verdict->status = FetchText();
 }
 
 void ShardRounds::AgreeOnCode(StepVerdict* verdict, const StepContext* context) {

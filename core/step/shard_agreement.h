@@ -81,6 +81,7 @@ class ShardRounds final : public ShardAgreement {
     uint64_t hyper_parameters;  // hash
   };
 
+  void AgreeWithText(StepVerdict* verdict, const StepContext* context);
   void TakeInputs(const StepVerdict& verdict, const StepContext& context);
   Status RunRound(StepVerdict* verdict);
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }

@@ -29,7 +29,6 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   item_of_block_.resize(blocks.size());
   bucket_items_.reserve(blocks.size());
   excluded_.reserve(blocks.size());
-  passed_through_.reserve(blocks.size());
   is_excluded_.resize(blocks.size());
   refreshed_.resize(blocks.size());
   update_skipped_.resize(blocks.size());
@@ -61,7 +60,7 @@ Status StepContext::List() {
   for (const int64_t i : blocks_by_cost_) {
     const auto at = static_cast<size_t>(i);
     const Block& block = inputs_.plan.blocks[at];
-    const Param& param = inputs_.plan.params[static_cast<size_t>(block.param)];
+    const Param& param = inputs_.plan.param(block);
     if (!TakesPart(param)) continue;
     item_of_block_[at] = items_.size();
     items_.push_back({.param = &param,
@@ -107,17 +106,16 @@ std::span<const StepItem> StepContext::ItemsOfBucket(int64_t bucket, bool only_o
 
 void StepContext::Begin() {
   BeginWriting();
-  passed_through_.clear();
+  excluded_are_removed_ = true;
   if (excluded_.empty()) return;
   std::fill(is_excluded_.begin(), is_excluded_.end(), char{0});
   for (const StepItem& item : excluded_) is_excluded_[static_cast<size_t>(BlockOf(item))] = 1;
   std::erase_if(items_, [this](const StepItem& item) { return is_excluded_[static_cast<size_t>(BlockOf(item))] != 0; });
-  passed_through_.assign(excluded_.begin(), excluded_.end());
 }
 
 void StepContext::BeginWithExcluded() {
   BeginWriting();
-  passed_through_.clear();
+  excluded_are_removed_ = false;
   for (const StepItem& item : excluded_) ItemOf(BlockOf(item)).skip_update = true;
 }
 
@@ -166,9 +164,11 @@ void StepContext::Finish(bool logs_all) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].active) counters[g] = groups_[g].program.t;
   }
-  counts.nonfinite_blocks += static_cast<int64_t>(passed_through_.size());
-  for (const StepItem& item : passed_through_) {
-    backend_->PassThrough(*item.param, item.block, *item.buffers, item.program->output);
+  if (excluded_are_removed_) {
+    counts.nonfinite_blocks += static_cast<int64_t>(excluded_.size());
+    for (const StepItem& item : excluded_) {
+      backend_->PassThrough(*item.param, item.block, *item.buffers, item.program->output);
+    }
   }
   PassThroughParams(false);
   ++counts.steps;
@@ -183,7 +183,7 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
     const Buffers& buffers = inputs_.buffers.all()[p];
     const bool is_stepped = TakesPart(param) && !step_is_skipped;
     if (is_stepped || param.elements == 0 || buffers.param == nullptr) continue;
-    backend_->PassThrough(param, nullptr, buffers, inputs_.plan.groups[static_cast<size_t>(param.desc.group)].output);
+    backend_->PassThrough(param, nullptr, buffers, inputs_.plan.group(param).output);
   }
 }
 

@@ -91,10 +91,10 @@ class StepContext {
   std::vector<size_t> item_of_block_;
   std::vector<StepItem> bucket_items_;
   std::vector<StepItem> excluded_;
-  std::vector<StepItem> passed_through_;  // of excluded_, those that were removed from the items
-  std::vector<char> is_excluded_;         // by block
-  std::vector<char> refreshed_;           // by block: its roots, in this step
-  std::vector<char> update_skipped_;      // by block
+  bool excluded_are_removed_ = false;  // from the items
+  std::vector<char> is_excluded_;      // by block
+  std::vector<char> refreshed_;        // by block: its roots, in this step
+  std::vector<char> update_skipped_;   // by block
 };
 
 }  // namespace shampoo

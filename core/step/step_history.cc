@@ -18,7 +18,7 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   if (skipped_block_ < 0) return {};
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   return Numeric(
-      "the direction of block ", BlockName(plan_.params[static_cast<size_t>(block.param)], block),
+      "the direction of block ", BlockName(plan_.param(block), block),
       " was not finite, or would have overflowed its parameter or states, in the step before this one, which "
       "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger ",
       hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),

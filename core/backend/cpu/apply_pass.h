@@ -30,7 +30,7 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 // From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
 bool OwnerSkippedUpdate(const StepItem& item);
 void ApplyReceived(const StepItem& item, const Range& part);
-// The same for elements of the caller's buffers that are told by a view, from what was received for them.
+// The same for the elements of the caller's buffers that a view describes, from what was received for them.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);
 
 // G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.

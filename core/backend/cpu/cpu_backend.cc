@@ -81,7 +81,7 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
   const double elements = static_cast<double>(plan.state_bytes()) / sizeof(float);
   executor_->ForEach(static_cast<int64_t>(plan.blocks.size()),
                      ThreadsFor([&] { return static_cast<double>(kCostOfElement) * elements; }), [&](int, int64_t i) {
-                       const Block& block = plan.blocks[static_cast<size_t>(i)];
+                       const Block& block = plan.block(i);
                        if (!plan.Owns(block)) return;
                        std::fill_n(arena + block.state_offset, block.state_bytes, char{0});
                        InitializeFactors(block, plan.groups[static_cast<size_t>(block.group)].initial_inverse, arena);
