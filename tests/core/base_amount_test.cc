@@ -6,13 +6,13 @@
 
 namespace shampoo {
 
-TEST_CASE("one is told in the singular, and nothing and many are not") {
+TEST_CASE("CountText uses the singular for 1 only") {
   CHECK(CountText(0, "rank") == "0 ranks");
   CHECK(CountText(1, "rank") == "1 rank");
   CHECK(CountText(2, "rank") == "2 ranks");
 }
 
-TEST_CASE("bytes are told in the unit that leaves few digits") {
+TEST_CASE("BytesText uses the largest unit that is not larger than the number") {
   CHECK(BytesText(0) == "0 bytes");
   CHECK(BytesText(1) == "1 byte");
   CHECK(BytesText(1023) == "1023 bytes");

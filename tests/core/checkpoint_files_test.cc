@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("bytes that were written are read back from where they are") {
+TEST_CASE("bytes are read back from the position at which they were written") {
   const TemporaryDirectory directory;
   directory.Write("file", "what was there before");
   File file;
@@ -56,7 +56,7 @@ TEST_CASE("what is not a regular file is not opened, and its kind is in the erro
   CheckError(File::Create(directory / "no/file", &file), Code::kIo, "cannot create");
 }
 
-TEST_CASE("paths are files, directories or nothing") {
+TEST_CASE("KindOf distinguishes files, directories and paths without either") {
   const TemporaryDirectory directory;
   directory.Write("file", "");
   PathKind kind = PathKind::kNothing;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint says of optimizers, and where an optimizer that loads finds its states in it.
+// How a checkpoint describes optimizers, and how an optimizer that loads finds its states in it.
 #include <functional>
 
 #include "core/checkpoint/checkpoint_call.h"
@@ -139,6 +139,7 @@ TEST_CASE("with on_block_mismatch reset other blocks are recut from the saved on
   Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);
+  CHECK(!matched.matching.recut().empty());
   for (const Matching::Recut& recut : matched.matching.recut()) {
     CHECK(!recut.sources.empty());
     for (const StoredBlock* source : recut.sources) CHECK(source->param == recut.stored_param);
@@ -231,9 +232,7 @@ TEST_CASE("a call needs a stream that an optimizer takes, unique names, and a co
   call.caller_status = Invalid("a caller's mistake");
   CheckError(CheckCall(call), Code::kInvalid, "a caller's mistake");
 
-  Placement place;
-  place.replica_world = 3;
-  StepFixture replica({}, {{2, 3}}, place);
+  StepFixture replica({}, {{2, 3}}, ReplicaPlacement(0, 3));
   OptimizerState* const of_three[] = {&replica.state()};
   CheckpointCall among_ranks;
   among_ranks.optimizers = of_three;
@@ -257,11 +256,7 @@ TEST_CASE("a world that has failed, or takes memory of a device that no optimize
   CheckOk(WorldStaging().Create(call));
   comm.get()->GiveUp();
   CheckError(WorldStaging().Create(call), Code::kComm, "a collective failed before");
-  CommOps ops;
-  ops.takes_device_memory = true;
-  ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
-  std::shared_ptr<Communicator> on_device;
-  CheckOk(Communicator::Create(ops, &on_device));
+  const auto on_device = MakeDeviceComm();
   call.world = on_device.get();
   CheckError(WorldStaging().Create(call), Code::kUnsupported, "world takes memory of a GPU");
 }

@@ -49,7 +49,7 @@ TEST_CASE("an impossible length of the longest text is refused before memory is 
       if (from == 1 && bytes == sizeof length) Put(segment, 0, length);
     };
     const Collected collected = Collect(comm);
-    CheckSaysWhat(collected.status, Cat("received an impossible length of a text from rank 1: ", length));
+    CheckCommError(collected.status, Cat("received an impossible length of a text from rank 1: ", length));
     // All ranks learn of it, so that none has to be made to fail.
     CHECK(comm.aborts == 0);
   }
@@ -66,9 +66,9 @@ TEST_CASE("impossible numbers in a round of texts are this rank's failure, and i
       };
       const Collected collected = Collect(comm);
       CHECK(collected.status.ok());
-      CheckSaysWhat(collected.own,
-                    Cat("received an impossible ", at == 0 ? "number of bytes of texts" : "length of a text",
-                        " from rank 1: ", number));
+      CheckCommError(collected.own,
+                     Cat("received an impossible ", at == 0 ? "number of bytes of texts" : "length of a text",
+                         " from rank 1: ", number));
       CHECK(collected.texts.size() == 3);  // this rank's
     }
   }
@@ -81,8 +81,8 @@ TEST_CASE("an impossible number of texts that are left ends the collecting") {
     comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
       if (from == 1 && IsRound(bytes)) Put(segment, 8, left);
     };
-    CheckSaysWhat(Collect(comm).status,
-                  Cat("received an impossible number of texts that are left from rank 1: ", left));
+    CheckCommError(Collect(comm).status,
+                   Cat("received an impossible number of texts that are left from rank 1: ", left));
     CHECK(comm.aborts == 1);
   }
 }
@@ -95,7 +95,7 @@ TEST_CASE("a number of texts that does not fall ends the collecting") {
     ++rounds;
     Put(segment, 8, int64_t{5});
   };
-  CheckSaysWhat(Collect(comm).status, "received an impossible number of texts that are left from rank 1: 5");
+  CheckCommError(Collect(comm).status, "received an impossible number of texts that are left from rank 1: 5");
   CHECK(rounds == 2);
   CHECK(comm.aborts == 1);
 }
@@ -110,8 +110,8 @@ TEST_CASE("an impossible number of items is refused on all ranks") {
       if (from == 0 && bytes == sizeof count) Put(segment, 0, count);
     };
     Duplicates duplicates;
-    CheckSaysWhat(FindDuplicates(Ranks(comm.get()), kItems, &duplicates),
-                  Cat("rank 2 received an impossible number of saved items from rank 0: ", count));
+    CheckCommError(FindDuplicates(Ranks(comm.get()), kItems, &duplicates),
+                   Cat("rank 2 received an impossible number of saved items from rank 0: ", count));
     CHECK(comm.aborts == 0);
   }
 }
@@ -180,7 +180,7 @@ TEST_CASE("a description of another rank that cannot be read is a failed communi
     descriptions.Add(3, group);
     descriptions.Add(3, text);
     descriptions.Add(3, param);
-    CheckSaysWhat(descriptions.status(), "rank 3 has sent a description that cannot be read");
+    CheckCommError(descriptions.status(), "rank 3 has sent a description that cannot be read");
   }
 }
 

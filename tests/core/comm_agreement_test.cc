@@ -22,7 +22,7 @@ TEST_CASE("a status code that there is not is a failed communicator, and the oth
         if (at == call && from == 2) Put(segment, 0, code);
       };
       const Status status = AgreeOnStatus(comm.get(), call == 1 ? Status() : Invalid("something"));
-      CheckSaysWhat(status, Cat("rank 1 received an impossible status code from rank 2: ", code, "; expected 0 to 9"));
+      CheckCommError(status, Cat("rank 1 received an impossible status code from rank 2: ", code, "; expected 0 to 9"));
       CHECK(comm.calls == call);
       CHECK(comm.aborts == 1);
       CHECK(comm.get()->failed());
@@ -35,7 +35,7 @@ TEST_CASE("a communicator that returns another number in this rank's place has f
   comm.change = [](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, 0, int64_t{7});
   };
-  CheckSaysWhat(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
+  CheckCommError(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
   CHECK(comm.aborts == 1);
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("an impossible number of plan lines is a failed communicator") {
     comm.change = [&](int64_t call, int from, char* segment, size_t) {
       if (from == 1 && call <= 2) Put(segment, 0, call == 1 ? int64_t{12345} : count);
     };
-    CheckSaysWhat(CompareLines(comm.get(), kLines),
-                  Cat("received an impossible number of plan lines from rank 1: ", count));
+    CheckCommError(CompareLines(comm.get(), kLines),
+                   Cat("received an impossible number of plan lines from rank 1: ", count));
     CHECK(comm.aborts == 1);
   }
 }
@@ -69,7 +69,7 @@ TEST_CASE("a number of plan lines beyond this rank's own reads none beyond its o
         CHECK_MESSAGE(status.code() == Code::kInvalid, status.message());
         CHECK_MESSAGE(status.message().find("the plans differ") == 0, status.message());
       } else {
-        CheckSaysWhat(status, "received different hashes of the plans and then the same values");
+        CheckCommError(status, "received different hashes of the plans and then the same values");
         CHECK(comm.aborts == 1);
       }
     }

@@ -135,7 +135,7 @@ TEST_CASE("a failure that all ranks know is not reported") {
   CHECK(functions.aborts == 0);
 }
 
-TEST_CASE("an error that the communicator met on its own ends the next collective before it begins") {
+TEST_CASE("an error that async_error reports ends the next collective before it begins") {
   CallerFunctions functions;
   const auto comm = functions.Create();
   functions.async_error = 9;

@@ -11,8 +11,8 @@ TEST_CASE("a number that another rank sent must be in its range") {
   const MirrorComm comm(3, 2);
   for (const int64_t number : {int64_t{2}, int64_t{4}}) CheckOk(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4));
   for (const int64_t number : {int64_t{1}, int64_t{5}, INT64_MIN, INT64_MAX}) {
-    CheckSaysWhat(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4),
-                  Cat("rank 2 received an impossible count from rank 1: ", number, "; expected 2 to 4"));
+    CheckCommError(CheckReceived(*comm.get(), {"count", 1, number}, 2, 4),
+                   Cat("rank 2 received an impossible count from rank 1: ", number, "; expected 2 to 4"));
   }
   CHECK(!comm.get()->failed());
 }
@@ -26,15 +26,15 @@ TEST_CASE("where no agreement follows, an impossible number ends the communicato
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("codes and numbers of optimizers are those that there are") {
+TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
   for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(RequireCode(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
-    CheckSaysWhat(RequireCode(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));
+    CheckCommError(RequireCode(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));
   }
   const MirrorComm comm;
   (void)comm.get()->TakeNumber();
   CheckOk(RequireOptimizer(comm.get(), 1, 0));
-  CheckSaysWhat(RequireOptimizer(comm.get(), 1, 1), "an impossible number of an optimizer from rank 1: 1");
+  CheckCommError(RequireOptimizer(comm.get(), 1, 1), "an impossible number of an optimizer from rank 1: 1");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/comm/communicator.h"
+#include "tests/core/status_check.h"
 
 namespace shampoo {
 
@@ -60,13 +61,22 @@ void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);
 }
 
-// That the text of a number out of range says what to do.
-inline void CheckSaysWhat(const Status& status, const std::string& says) {
-  CHECK_MESSAGE(status.code() == Code::kComm, status.message());
-  CHECK_MESSAGE(status.message().find(says) != std::string::npos, status.message());
-  for (const char* const part : {"expected", "same build", "the communicator"}) {
-    CHECK_MESSAGE(status.message().find(part) != std::string::npos, status.message());
+// Checks that a call failed with Code::kComm, and that its text contains `says`, what was expected, and what to do.
+inline void CheckCommError(const Status& status, const std::string& says) {
+  for (const std::string& part :
+       {says, std::string("expected"), std::string("same build"), std::string("the communicator")}) {
+    CheckError(status, Code::kComm, part);
   }
+}
+
+// A communicator of one rank that takes memory of a device.
+inline std::shared_ptr<Communicator> MakeDeviceComm() {
+  CommOps ops;
+  ops.takes_device_memory = true;
+  ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
+  std::shared_ptr<Communicator> comm;
+  CheckOk(Communicator::Create(ops, &comm));
+  return comm;
 }
 
 }  // namespace shampoo

@@ -17,8 +17,8 @@
 
 namespace shampoo {
 
-// A device that makes no steps: it records what it is asked for, and reports what a test puts into `report`. Its memory
-// is that of the host.
+// A device that makes no steps: it records the calls, and reports what a test puts into `report`. Its memory is memory
+// of the host.
 class FakeDevice {
  public:
   struct Step {
@@ -30,7 +30,7 @@ class FakeDevice {
     int64_t place = 0;
   };
 
-  // Starts anew: a process has one device.
+  // Returns the device of the process, without what earlier tests have left in it.
   static FakeDevice& Reset() {
     static FakeDevice* const device = Load();
     *device = FakeDevice();

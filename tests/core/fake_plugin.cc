@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CUDA plugin without functions of its own: it hands out the table that a test gives it.
+// A CUDA plugin that returns the function table passed to SetFakeTable.
 #include "core/backend/cuda/interface.h"
 
 namespace {

@@ -59,18 +59,12 @@ TEST_CASE("statistics are found by their names, and the step of a group by its n
 }
 
 TEST_CASE("create rejects what does not fit the plan") {
-  Placement first_of_two;
-  first_of_two.replica_world = 2;
+  const Placement first_of_two = ReplicaPlacement(0, 2);
   Placement first_shard;
   first_shard.shard_world = 2;
   CallerArena arena(PlanOf({})->state_bytes());
   const MirrorComm three(3);
   const MirrorComm second(2, 1);
-  CommOps ops;
-  ops.takes_device_memory = true;
-  ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
-  std::shared_ptr<Communicator> on_device;
-  CheckOk(Communicator::Create(ops, &on_device));
 
   OptimizerDesc device_desc;
   device_desc.device = DeviceType::kCuda;
@@ -85,7 +79,7 @@ TEST_CASE("create rejects what does not fit the plan") {
   OptimizerDesc second_desc;
   second_desc.shard_comm = second.shared();
   OptimizerDesc on_device_desc;
-  on_device_desc.replica_comm = on_device;
+  on_device_desc.replica_comm = MakeDeviceComm();
   OptimizerDesc shards_on_device_desc;
   shards_on_device_desc.device = DeviceType::kCuda;
   shards_on_device_desc.shard_comm = second.shared();
@@ -145,8 +139,7 @@ TEST_CASE("the mistake of a caller is the error of all ranks, even without a pla
 }
 
 TEST_CASE("replicas with other plans cannot make an optimizer") {
-  Placement first;
-  first.replica_world = 2;
+  const Placement first = ReplicaPlacement(0, 2);
   MirrorComm comm;
   comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (from == 1 && call > 1 && bytes == 64) Put(segment, 0, int64_t{12345} + call);

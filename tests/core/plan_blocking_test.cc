@@ -276,7 +276,7 @@ TEST_CASE("merge: random shapes keep their elements, and each run of dims is as 
     const Shape merged = MergeDims(shape, max_dim, 0);
     CHECK(merged.Product() == shape.Product());
 
-    // Taken apart again: each merged dim is the product of the next dims other than 1.
+    // Each merged dim must be the product of the next dims, dims of 1 left out.
     std::vector<int64_t> dims;
     for (const int64_t dim : shape.View()) {
       if (dim != 1) dims.push_back(dim);
@@ -438,7 +438,7 @@ TEST_CASE("split: random tensors are covered once, by the block that the chunk i
     CHECK(CountBlocks(shape, max_dim, &count));
     CHECK(count == static_cast<int64_t>(blocks.size()));
 
-    // Which block holds each element, by walking every block through its strides.
+    // Find the block that holds each element by walking every block through its strides.
     const auto coordinates = AllCoordinates(shape);
     std::vector<int64_t> holder(coordinates.size(), -1);
     bool once = true;

@@ -70,7 +70,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::momentum, 0.25, 1, &StepScalars::momentum, 0.25},
 };
 
-// A number that a caller has bound: whether a step can use it.
+// A check whether a step can use a number that a caller has bound.
 struct BoundCase {
   bool is_lr;  // otherwise gradient_scale
   Dtype narrowest;
@@ -167,7 +167,7 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
 };
 
-// What becomes of an element. Numbers are exact in both dtypes.
+// The update of one element. Numbers are exact in both dtypes.
 struct ElementCase {
   enum class Part { kMoved, kUpdate, kValue };
   Part part;
@@ -187,12 +187,12 @@ struct ElementCase {
                                : part == Part::kUpdate ? applied.update
                                                        : applied.value);
   }
-  // 0 if the two dtypes differ.
+  // The result in both dtypes. If they differ, a number that no case expects.
   SHAMPOO_HD double Run() const {
     const double wide = RunAs<double>();
     const double narrow = RunAs<float>();
     const bool both_nan = wide != wide && narrow != narrow;
-    return wide == narrow || both_nan ? wide : 0;
+    return wide == narrow || both_nan ? wide : 1e99;
   }
 };
 
@@ -217,7 +217,7 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, kNotANumber, 1, 0, kNotANumber},
 };
 
-// Whether an element is written.
+// A check whether an element can be written.
 struct FitCase {
   Dtype computation;
   Dtype param;
@@ -248,7 +248,7 @@ inline constexpr FitCase kFitCases[] = {
     {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65504, 1e6, 1e6, true, 1},
 };
 
-// Whether bounds show that an update fits.
+// A check whether bounds show that an update fits.
 struct SmallCase {
   Dtype computation;
   double decay;
@@ -356,7 +356,7 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
 };
 
-// work(name, cases, count) for every table.
+// Calls work(name, cases, count) for every table.
 template <typename Work>
 void ForEachTable(const Work& work) {
   const auto each = [&work](const char* name, const auto& cases) { work(name, cases, std::size(cases)); };
@@ -370,7 +370,7 @@ void ForEachTable(const Work& work) {
   each("coupled iterations", kCoupledCases);
 }
 
-// Whether a rule gave what is expected, where NaN is as good as any other NaN.
+// Returns whether a rule gave the expected number. All NaNs are equal here.
 constexpr bool IsAsExpected(double result, double expected) {
   return result == expected || (result != result && expected != expected);
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/state/elements.h"
-#include "tests/core/state_fixture.h"
+#include "tests/core/remote_state.h"
 #include "tests/core/status_check.h"
 
 namespace shampoo {
@@ -16,11 +16,7 @@ struct MatrixWithMomentum : StepFixture {
 };
 
 int64_t NumberOfEntry(const OptimizerState& state, const std::string& key) {
-  for (size_t i = 0; i < state.entries().size(); ++i) {
-    if (state.entries()[i].key == key) return static_cast<int64_t>(i);
-  }
-  FAIL("there is no state ", key);
-  return -1;
+  return static_cast<int64_t>(IndexOfEntry(state, key));
 }
 
 Status ReadFloats(OptimizerState* state, const std::string& key, int64_t first, std::vector<float>* to,
@@ -57,10 +53,7 @@ TEST_CASE("the entries of a state are its step counters, and then the states of 
 }
 
 TEST_CASE("a rank lists the entries of its own blocks, with its number") {
-  Placement second;
-  second.replica_world = 2;
-  second.replica_rank = 1;
-  const StepFixture rank({}, {{2, 3}, {2, 3}}, second);
+  const StepFixture rank({}, {{2, 3}, {2, 3}}, ReplicaPlacement(1, 2));
   for (const StateEntry& entry : ListEntries(rank.plan())) {
     CHECK(entry.owner == 1);
     if (entry.block >= 0) CHECK(rank.plan().Owns(rank.plan().block(entry.block)));

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "core/state/optimizer_state.h"
-#include "tests/core/state_fixture.h"
+#include "tests/core/remote_state.h"
 #include "tests/core/status_check.h"
 
 namespace shampoo {

@@ -191,10 +191,7 @@ TEST_CASE("a block whose update does not fit its parameter stays, and the next s
 }
 
 TEST_CASE("the items of a bucket are those of its blocks, all or this rank's alone") {
-  Placement second;
-  second.replica_rank = 1;
-  second.replica_world = 2;
-  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, second);
+  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());
   for (int64_t bucket = 0; bucket < 2; ++bucket) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host does for steps on a device, with a device that only records what it is asked for.
+// The host side of steps on a device. The device is a FakeDevice, which records its calls.
 #include "core/step/device_roots.h"
 #include "core/step/device_step.h"
 #include "tests/core/comm_test_util.h"

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host knows of steps on a device: counters, roots under way, and the errors of rejected steps.
+// What the host records about steps on a device: counters, roots under way, and the errors of rejected steps.
 #include <cmath>
 #include <limits>
 
@@ -51,10 +51,7 @@ TEST_CASE("counters include snapshots if a block of this rank has them") {
   counters.snapshot_steps[0] = 5;
   counters.SetInitial(nullptr);
   CHECK(counters.snapshot_steps[0] == 0);
-  Placement second;
-  second.replica_rank = 1;
-  second.replica_world = 2;
-  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, second).plan()).has_snapshots());
+  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_snapshots());
 }
 
 TEST_CASE("roots under way are those of the snapshot from which they were started") {
@@ -78,7 +75,7 @@ TEST_CASE("roots under way are those of the snapshot from which they were starte
   CHECK(!roots.Have(1, 5));
 }
 
-// A report of a step that was rejected at block 0.
+// A report of a step that was rejected, but not at a block.
 cuda::StepReport ReportOf(Refusal refusal, double value) {
   cuda::StepReport report{};
   report.refusal = refusal;
@@ -169,7 +166,7 @@ TEST_CASE("what a device skipped between two reports is logged, and the last blo
   CHECK(log.messages()[2].find("the direction of block p0/0 is not finite") == 0);
 }
 
-TEST_CASE("a device's report of a root is taken over") {
+TEST_CASE("OutcomeOfDevice copies the report of a root") {
   cuda::RootStatus status{};
   status.kind = RootKind::kNewton;
   status.failure = RootFailure::kNotConverged;
@@ -187,7 +184,7 @@ TEST_CASE("a device's report of a root is taken over") {
   CHECK(outcome.rung == Rung::kAsked);
 }
 
-TEST_CASE("a device without other copies makes steps alone") {
+TEST_CASE("a single device has no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());

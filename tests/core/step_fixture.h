@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Memory of a caller for a state.
 class CallerArena {
@@ -44,6 +47,22 @@ class RecordingObserver final : public StateObserver {
   std::vector<std::string> calls;
   Status finish;  // what FinishSteps returns
 };
+
+inline size_t IndexOfEntry(const OptimizerState& state, const std::string& key) {
+  for (size_t i = 0; i < state.entries().size(); ++i) {
+    if (state.entries()[i].key == key) return i;
+  }
+  FAIL("there is no state ", key);
+  return 0;
+}
+
+// The placement of one of several replicas.
+inline Placement ReplicaPlacement(int rank, int world) {
+  Placement placement;
+  placement.replica_rank = rank;
+  placement.replica_world = world;
+  return placement;
+}
 
 // The parts of an optimizer on one rank, from which the classes of core/step can be built alone. Parameters and
 // gradients are float32 and made of ones.
@@ -123,13 +142,7 @@ class StepFixture {
     Ok(state_->ReadSteps(group, &steps));
     return steps;
   }
-  const StateEntry& EntryOf(const std::string& key) const {
-    for (const StateEntry& entry : state_->entries()) {
-      if (entry.key == key) return entry;
-    }
-    FAIL("there is no state ", key);
-    return state_->entries()[0];
-  }
+  const StateEntry& EntryOf(const std::string& key) const { return state_->entries()[IndexOfEntry(*state_, key)]; }
   // The elements of a float32 state in the arena that steps write.
   float* StateOf(const std::string& key) { return reinterpret_cast<float*>(state_->out() + EntryOf(key).arena_offset); }
   // The bytes of all states there.

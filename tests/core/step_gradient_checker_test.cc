@@ -12,7 +12,6 @@
 namespace shampoo {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
@@ -105,7 +104,7 @@ TEST_CASE("on_nonfinite skip_step asks to skip the step, and logs the first bloc
   CHECK(checked.result.messages[0].find("a step is skipped: ") == 0);
 }
 
-TEST_CASE("a parameter counts only with coupled weight decay") {
+TEST_CASE("a parameter is checked only with coupled weight decay") {
   for (const char* const type : {"decoupled", "coupled"}) {
     Checked checked({{"weight_decay", "0.5"}, {"weight_decay_type", type}});
     checked.params[1][3] = kNan;
@@ -143,7 +142,7 @@ TEST_CASE("a gradient that the filtered gradient or the grafting state cannot ho
   CheckError(grafted.CheckGradients(), Code::kNumeric, "the grafting state would overflow f16");
 }
 
-TEST_CASE("gradient_scale counts in what overflows") {
+TEST_CASE("the check for overflow includes gradient_scale") {
   Checked checked(StepFixture::Keys{{"gradient_scale", "1e10"}});
   checked.gradients[1][0] = 1e20F;
   CheckError(checked.CheckGradients(), Code::kNumeric, "is too large");
@@ -217,7 +216,7 @@ TEST_CASE("an inverse root that shares its array with a factor matrix may hold a
   CheckError(checker.CheckFactors(context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
 }
 
-TEST_CASE("MayReject is about gradients alone, and excludes nothing") {
+TEST_CASE("MayReject checks gradients alone, and excludes nothing") {
   Checked checked;
   FillFactor(&checked);
   CheckOk(checked.List());
@@ -234,7 +233,7 @@ TEST_CASE("scanned items are checked one by one, without their states and then w
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}}, true);
   FillFactor(&checked);
   CheckOk(checked.List());
-  // As gathered blocks are checked, each by itself.
+  // Gathered blocks are checked in this way, one at a time.
   std::vector<StepItem*> items{&checked.context.ItemOf(2)};
   checked.checker.Scan(items);
   CheckOk(checked.checker.CheckGradient(0, items[0], &checked.context, &checked.result));

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What steps leave for later calls: counts, reports of inverse roots, and errors that the next step returns.
+// StepHistory: what steps record for later calls. Counts, reports of inverse roots, and errors that the next step
+// returns.
 #include "core/step/step_history.h"
 
 #include "tests/core/log_capture.h"

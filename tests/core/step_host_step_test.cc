@@ -14,7 +14,6 @@ namespace shampoo {
 namespace {
 
 using Floats = std::vector<float>;
-constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // Keys with which all states matter from the first step on.
 const StepFixture::Keys kAllStates = {
@@ -28,6 +27,12 @@ void FillGradient(int step, int64_t first, Floats* gradient) {
     const auto at = static_cast<float>(first) + static_cast<float>(i);
     (*gradient)[i] = 0.25F * at - 2 + static_cast<float>(step);
   }
+}
+
+// Gradients of both parameters of kShapes, of which the first has 24 elements.
+void FillGradients(int step, StepFixture* fixture) {
+  FillGradient(step, 0, &fixture->gradients[0]);
+  FillGradient(step, 24, &fixture->gradients[1]);
 }
 
 // One rank with all of the parameters.
@@ -73,7 +78,7 @@ TEST_CASE("a step that is rejected leaves parameters and state unchanged") {
   CheckOk(alone.Step());
   const auto params = alone.params;
   const auto arena = alone.States();
-  alone.gradients[1][2] = kNotANumber;
+  alone.gradients[1][2] = kNan;
   CheckError(alone.Step(), Code::kNumeric, "the gradient of parameter \"p1\" has NaN at element 2");
   CheckError(alone.step.Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
   CHECK(alone.params == params);
@@ -89,7 +94,7 @@ TEST_CASE("a step that is skipped changes nothing and succeeds") {
   const LogCapture log;
   const auto params = alone.params;
   const auto arena = alone.States();
-  alone.gradients[0][0] = kNotANumber;
+  alone.gradients[0][0] = kNan;
   CheckOk(alone.Step());
   CHECK(alone.params == params);
   CHECK(alone.States() == arena);
@@ -107,8 +112,7 @@ TEST_CASE("a step reads state_in, writes state_out, and has the bits of a step i
     CheckOk(apart.state().Bind(in, out));
     const std::vector<char> before(in, in + apart.plan().state_bytes());
     for (Alone* one : {&in_place, &apart}) {
-      FillGradient(step, 0, &one->gradients[0]);
-      FillGradient(step, 24, &one->gradients[1]);
+      FillGradients(step, one);
       CheckOk(one->Step());
     }
     CHECK(std::vector<char>(in, in + apart.plan().state_bytes()) == before);
@@ -176,17 +180,11 @@ struct Threads {
 // A copy of the parameters that steps together with others.
 struct Copy : StepFixture {
   Copy(const std::shared_ptr<Communicator>& comm, const Keys& keys)
-      : StepFixture(kAllStates + keys, kShapes, PlaceOf(*comm)) {
+      : StepFixture(kAllStates + keys, kShapes, ReplicaPlacement(comm->rank(), comm->world())) {
     std::unique_ptr<ReplicaExchange> exchange;
     Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeNumber(), {}, backend().get(), &exchange));
     step = std::make_unique<ReplicatedStep>(inputs(), backend(), std::make_unique<NoShards>(), std::move(exchange));
     state().Observe(step.get());
-  }
-  static Placement PlaceOf(const Communicator& comm) {
-    Placement placement;
-    placement.replica_rank = comm.rank();
-    placement.replica_world = comm.world();
-    return placement;
   }
 
   std::unique_ptr<ReplicatedStep> step;
@@ -198,12 +196,8 @@ TEST_CASE("replicas have the bits of one rank, in one bucket or in several") {
     Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
     Alone alone;
     for (int step = 0; step < 5; ++step) {
-      const auto fill = [step](StepFixture* one) {
-        FillGradient(step, 0, &one->gradients[0]);
-        FillGradient(step, 24, &one->gradients[1]);
-      };
-      fill(&alone);
-      for (size_t rank = 0; rank < 3; ++rank) fill(&copies[rank]);
+      FillGradients(step, &alone);
+      for (size_t rank = 0; rank < 3; ++rank) FillGradients(step, &copies[rank]);
       CheckOk(alone.Step());
       copies.StepOk();
       for (size_t rank = 0; rank < 3; ++rank) {
@@ -217,7 +211,7 @@ TEST_CASE("replicas have the bits of one rank, in one bucket or in several") {
 TEST_CASE("a failure on one replica is the error of all, and no rank writes parameters") {
   ThreadRanks comms(2);
   Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
-  copies[1].gradients[0][0] = kNotANumber;
+  copies[1].gradients[0][0] = kNan;
   const auto before = copies[0].params;
   const std::vector<Status> statuses = copies.Step();
   for (const Status& status : statuses) {
@@ -233,7 +227,7 @@ TEST_CASE("replicas skip a step together") {
   ThreadRanks comms(2);
   Threads<Copy> copies(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   const LogCapture log;
-  for (size_t rank = 0; rank < 2; ++rank) copies[rank].gradients[0][0] = kNotANumber;
+  for (size_t rank = 0; rank < 2; ++rank) copies[rank].gradients[0][0] = kNan;
   const auto before = copies[0].params;
   copies.StepOk();
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -331,8 +325,7 @@ TEST_CASE("shards that gather their blocks have the bits of one rank") {
       Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
       Alone alone;
       for (int step = 0; step < 5; ++step) {
-        FillGradient(step, 0, &alone.gradients[0]);
-        FillGradient(step, 24, &alone.gradients[1]);
+        FillGradients(step, &alone);
         for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
         CheckOk(alone.Step());
         shards.StepOk();
@@ -349,7 +342,7 @@ TEST_CASE("a failure on one shard rank is the error of all, and nothing has chan
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
     Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
-    shards[1].gradients[0][0] = kNotANumber;
+    shards[1].gradients[0][0] = kNan;
     const std::vector<std::vector<char>> before{shards[0].States(), shards[1].States()};
     const std::vector<Status> statuses = shards.Step();
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -368,8 +361,8 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   const LogCapture log;
-  alone.gradients[0][13] = kNotANumber;
-  shards[1].gradients[0][1] = kNotANumber;
+  alone.gradients[0][13] = kNan;
+  shards[1].gradients[0][1] = kNan;
   CheckOk(alone.Step());
   shards.StepOk();
   CHECK(alone.params[0][1] == 1);  // row 0 of the same block
@@ -419,7 +412,7 @@ TEST_CASE("a gathered step is skipped on all ranks") {
   ThreadRanks comms(2);
   Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   const LogCapture log;
-  shards[0].gradients[0][1] = kNotANumber;
+  shards[0].gradients[0][1] = kNan;
   shards.StepOk();
   for (size_t rank = 0; rank < 2; ++rank) {
     CHECK(shards[rank].params[0] == Floats(12, 1.0F));

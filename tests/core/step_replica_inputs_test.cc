@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What replicas compare besides hyper-parameters: the inputs of a step, and the parameters themselves.
+// What replicas compare in addition to hyper-parameters: the inputs of a step, and the parameters themselves.
 #include "core/step/replica_inputs.h"
 #include "core/step/scan_spans.h"
 #include "tests/core/comm_test_util.h"
@@ -92,7 +92,7 @@ TEST_CASE("the hash of parameters depends on each element, and names the paramet
   CheckError(hashes.FindDifference(comm.get()), Code::kState,
              "parameter \"p1\" has other bits on rank 1 than on rank 0");
   const MirrorComm same;
-  CheckSaysWhat(hashes.FindDifference(same.get()), "received different hashes of the parameters");
+  CheckCommError(hashes.FindDifference(same.get()), "received different hashes of the parameters");
 }
 
 }  // namespace

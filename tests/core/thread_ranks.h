@@ -38,7 +38,7 @@ class ThreadRanks {
 
   int world() const { return static_cast<int>(ranks_.size()); }
   std::shared_ptr<Communicator> comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  // Whether the collective fails on this rank alone, after it took part. Calls are counted from 1.
+  // Returns whether the collective fails on this rank alone, after the rank took part. Calls are counted from 1.
   std::function<bool(int rank, int64_t call)> fails;
 
   // Runs work(rank) of all ranks on threads. No REQUIRE may fail in it.
