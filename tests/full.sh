@@ -1,39 +1,81 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The long tier; sourced by run.sh, whose build_and_test and tally it uses.
+# The long tier in stages; sourced by run.sh, whose build_and_test, tally and variables it uses.
 
-build_and_test dev
-# What is long is so by the number of calls of BLAS, which is not instrumented.
-build_and_test asan --label-exclude long
-build_and_test tsan --label-exclude long
-build_and_test system-blas --label-exclude 'private-blas|long'
+readonly stages=(dev asan tsan system-blas clang-tidy arm64 fuzz mutations)
 
-printf '== clang-tidy\n'
-tidy_passed=0
-tidy_failed=0
-mkdir -p build/tidy
-sed 's/ -fno-gnu-unique//' build/dev/compile_commands.json >build/tidy/compile_commands.json # g++ alone has it, and "ivdep"
-for source in $(git ls-files 'core/*.cc' 'capi/src/*.cc'); do
-  if clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-pragmas "$source" 2>/dev/null; then
-    tidy_passed=$((tidy_passed + 1))
+# run_stage NAME: one stage; its results go to `table`.
+run_stage() {
+  case $1 in
+    dev) build_and_test dev ;; # the short and the long tests
+    # Long tests spend their time in BLAS, which is not instrumented.
+    asan | tsan) build_and_test "$1" --label-exclude long ;;
+    system-blas) build_and_test system-blas --label-exclude 'private-blas|long' ;;
+    clang-tidy) run_clang_tidy ;;
+    arm64) source tests/arm64/run.sh ;;
+    fuzz) source tests/fuzz/run.sh ;;
+    mutations) run_mutations ;;
+  esac
+}
+
+run_clang_tidy() {
+  local source tidy_passed=0 tidy_failed=0
+  printf '== clang-tidy\n'
+  cmake --preset dev "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" "${rust_option[@]}" >/dev/null
+  mkdir -p build/tidy
+  sed 's/ -fno-gnu-unique//' build/dev/compile_commands.json >build/tidy/compile_commands.json # g++ alone has it
+  while read -r source; do
+    if clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-pragmas "$source" 2>/dev/null; then # "ivdep" is g++'s
+      tidy_passed=$((tidy_passed + 1))
+    else
+      printf 'clang-tidy: %s\n' "$source"
+      tidy_failed=$((tidy_failed + 1))
+    fi
+  done < <(git ls-files 'core/*.cc' 'capi/src/*.cc')
+  tally clang-tidy "$tidy_passed" "$tidy_failed"
+}
+
+run_mutations() {
+  local last
+  printf '== mutations\n'
+  CMAKE_ARGS="${python_option[*]} ${cuda_option[*]}" bash tests/mutations/run.sh 2>&1 | tee build/mutations.log || true
+  last=$(tail -n 1 build/mutations.log)
+  if [[ $last =~ ^([0-9]+)\ noticed,\ ([0-9]+)\ not\ noticed$ ]]; then
+    tally mutations "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
   else
-    printf 'clang-tidy: %s\n' "$source"
-    tidy_failed=$((tidy_failed + 1))
+    tally 'mutations (did not run to the end)' 0 1
   fi
-done
-tally clang-tidy "$tidy_passed" "$tidy_failed"
+}
 
-source tests/arm64/run.sh
-source tests/fuzz/run.sh
+# record_stage NAME: replaces the rows of the stage in the table that ends docs/verification.md.
+record_stage() {
+  local page=docs/verification.md where
+  where=$(date -u +%F)" | $(git rev-parse --short HEAD)"
+  git diff --quiet HEAD -- core capi bindings tests tools cmake examples || where+=" with uncommitted changes"
+  where+=" | $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+  {
+    grep -v "^| $1 | " "$page"
+    while read -r row; do
+      [ -z "$row" ] || printf '| %s %s %s |\n' "$1" "$row" "$where"
+    done <<<"$table"
+  } >"$page.new"
+  mv "$page.new" "$page"
+}
 
-# The record: what ran, when, on which commit and which kind of processor.
-{
-  sed '/^<!-- result -->$/q' docs/verification.md
-  printf '\nDate: %s. Commit: %s%s. Processor: %s, %s cores.\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD)" \
-    "$(git diff --quiet HEAD -- core capi tests tools cmake examples || printf ' with uncommitted changes')" \
-    "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
-  printf '| stage | passed | failed |\n|---|---|---|\n%s' "$table"
-  printf '| **all** | **%d** | **%d** |\n' "$passed" "$failed"
-} >docs/verification.md.new
-mv docs/verification.md.new docs/verification.md
+# run_stages [STAGE...]: these, or all.
+run_stages() {
+  local stage
+  [ $# -gt 0 ] || set -- "${stages[@]}"
+  for stage in "$@"; do
+    [[ " ${stages[*]} " = *" $stage "* ]] || {
+      printf 'unknown stage "%s"; expected one of: %s\n' "$stage" "${stages[*]}" >&2
+      exit 2
+    }
+  done
+  for stage in "$@"; do
+    table=""
+    run_stage "$stage"
+    record_stage "$stage"
+  done
+}

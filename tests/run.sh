@@ -4,9 +4,9 @@
 #
 # Builds the library and runs its tests, on a plain Debian 12: what is missing is installed.
 #
-#   bash tests/run.sh          the short tier: at most 14 minutes on two cores
-#   bash tests/run.sh --full   everything: also long tests, sanitizers, the system's BLAS, clang-tidy, fuzzers;
-#                              its result goes to docs/verification.md
+#   bash tests/run.sh                     the short tier: at most 14 minutes on two cores
+#   bash tests/run.sh --full [STAGE...]   the long tier, some hours: all of its stages (tests/full.sh lists them), or only
+#                                         those named; the results go to the table in docs/verification.md
 #
 # The last line is "N passed, N failed"; the exit status is 0 only if nothing failed.
 set -euo pipefail
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 full=false
 case "${1:-}" in
   "") ;;
-  --full) full=true ;;
+  --full) full=true; shift ;;
   *) sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
@@ -137,9 +137,9 @@ unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 passed=0
 failed=0
-table=""
+table="" # rows of the current stage
 
-# Adds one stage's counts: name, passed, failed.
+# tally NAME PASSED FAILED: adds the counts of a part of a stage.
 tally() {
   passed=$((passed + $2))
   failed=$((failed + $3))
@@ -172,6 +172,7 @@ if ! $full; then
   build_and_test ci --label-exclude long
 else
   source tests/full.sh
+  run_stages "$@"
 fi
 
 [ ${#not_run[@]} -eq 0 ] || printf '%s\n' "${not_run[@]}"

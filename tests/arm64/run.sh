@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by full.sh.
+# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by tests/full.sh.
 
 arm64_root=$PWD/build/arm64_root
 
@@ -24,7 +24,7 @@ arm64_count() {
   if "${@:2}" >>build/arm64.log 2>&1; then
     arm64_passed=$((arm64_passed + 1))
   else
-    printf 'arm64: %s failed; build/arm64.log tells more\n' "$1"
+    printf 'arm64: %s failed; see build/arm64.log\n' "$1"
     arm64_failed=$((arm64_failed + 1))
   fi
 }

@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by full.sh, and a command of its own:
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, and a command of its own:
 #
 #   bash tests/fuzz/run.sh
 #
