@@ -63,16 +63,21 @@ record_stage() {
   mv "$page.new" "$page"
 }
 
-# run_stages [STAGE...]: these, or all.
-run_stages() {
+# check_stages [STAGE...]: ends the program if one of them does not exist.
+check_stages() {
   local stage
-  [ $# -gt 0 ] || set -- "${stages[@]}"
   for stage in "$@"; do
     [[ " ${stages[*]} " = *" $stage "* ]] || {
       printf 'unknown stage "%s"; expected one of: %s\n' "$stage" "${stages[*]}" >&2
       exit 2
     }
   done
+}
+
+# run_stages [STAGE...]: these, or all.
+run_stages() {
+  local stage
+  [ $# -gt 0 ] || set -- "${stages[@]}"
   for stage in "$@"; do
     table=""
     run_stage "$stage"

@@ -18,6 +18,10 @@ case "${1:-}" in
   --full) full=true; shift ;;
   *) sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
+if $full; then
+  source tests/full.sh
+  check_stages "$@"
+fi
 
 packages=(g++ cmake ninja-build ccache pkg-config binutils
   libopenblas-serial-dev liblapacke-dev libopenblas-pthread-dev
@@ -171,7 +175,6 @@ build_and_test() {
 if ! $full; then
   build_and_test ci --label-exclude long
 else
-  source tests/full.sh
   run_stages "$@"
 fi
 
