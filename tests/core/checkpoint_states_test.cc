@@ -6,6 +6,7 @@
 
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/matching.h"
+#include "core/checkpoint/names.h"
 #include "core/checkpoint/recut.h"
 #include "core/checkpoint/save.h"
 #include "core/checkpoint/states_reader.h"

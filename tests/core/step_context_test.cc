@@ -6,6 +6,7 @@
 #include "core/step/host_step.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
 
 namespace shampoo {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/step/scan_spans.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
+#include "tests/core/step_fixture.h"
 
 namespace shampoo {
 namespace {
