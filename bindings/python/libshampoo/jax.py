@@ -52,7 +52,7 @@ class ShampooState(NamedTuple):
         State of the library, as bytes. Their meaning depends on the parameters, the keys and the version.
     """
 
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment,unused-ignore]  # hides tuple.count, like optax's states
     learning_rate: jax.Array
     configured_learning_rate: jax.Array
     arena: jax.Array
@@ -294,7 +294,8 @@ class _Shampoo:
 
 def _as_learning_rate(rate: Any) -> jax.Array:
     rate = jnp.asarray(rate)
-    return rate.astype(rate.dtype if rate.dtype == jnp.float64 else jnp.float32).reshape(())
+    as_array: jax.Array = rate.astype(rate.dtype if rate.dtype == jnp.float64 else jnp.float32).reshape(())
+    return as_array
 
 
 def _with_keys(function: _Function) -> _Function:
