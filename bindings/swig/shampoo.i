@@ -77,7 +77,7 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 
 /* Texts that the library hands out. */
 %immutable shampoo_backend_info::name;
-%immutable shampoo_backend_info::why_not;
+%immutable shampoo_backend_info::unavailable_reason;
 %immutable shampoo_key_info::name;
 %immutable shampoo_key_info::value_type;
 %immutable shampoo_key_info::default_value;

@@ -13,7 +13,7 @@ shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops*
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(out, "out"));
     shampoo_comm_ops own;
-    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(ops, offsetof(shampoo_comm_ops, all_to_all), "ops", &own));
+    SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(ops, sizeof own, "ops", &own));
     if (own.device_type != SHAMPOO_CPU && own.device_type != SHAMPOO_CUDA) {
       return shampoo::Invalid("ops.device_type is ", own.device_type, ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
     }

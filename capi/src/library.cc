@@ -89,8 +89,8 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
     if (index == 1) {
       const shampoo::cuda::Devices devices = shampoo::cuda::FindDevices();
       own.name = "cuda";
-      own.why_not = devices.why_not;
-      own.usable = *devices.why_not == '\0' ? 1 : 0;
+      own.unavailable_reason = devices.unavailable_reason;
+      own.usable = *devices.unavailable_reason == '\0' ? 1 : 0;
       own.device_count = devices.count;
     }
     return shampoo::WriteStruct(own, sizeof own, "info", info);

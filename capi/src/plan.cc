@@ -167,7 +167,7 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
     own.param = block.param;
     own.owner = block.owner;
     own.shard_owner = block.shard_owner;
-    own.form = block.piece_of_shard ? 1 : 0;
+    own.of_shard = block.piece_of_shard ? 1 : 0;
     own.ndim = block.order();
     std::copy(block.shape.dims.begin(), block.shape.dims.end(), own.shape);
     std::copy(block.tensor_stride.begin(), block.tensor_stride.end(), own.stride);

@@ -43,11 +43,11 @@ shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t inde
     own.stored_bytes = found->stored_bytes;
     own.ndim = found->shape.ndim;
     own.dtype = static_cast<int32_t>(found->dtype);
-    own.owner = found->owner;
     own.symmetric = found->form != shampoo::SymmetricForm::kNone ? 1 : 0;
+    own.of_shard = found->piece_of_shard ? 1 : 0;
+    own.owner = found->owner;
     own.shard_owner = found->shard_owner;
-    own.form = found->piece_of_shard ? 1 : 0;
-    return shampoo::WriteStruct(own, offsetof(shampoo_state_entry, shard_owner), "entry", entry);
+    return shampoo::WriteStruct(own, sizeof own, "entry", entry);
   });
 }
 

@@ -50,7 +50,7 @@ static void print_library(const shampoo_api* api) {
   for (int32_t b = 0; b < api->backend_count(); ++b) {
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     library_check(api, api->backend_describe(b, &info), "backend");
-    printf("backend     %s: %s\n", info.name, info.usable ? "usable" : info.why_not);
+    printf("backend     %s: %s\n", info.name, info.usable ? "usable" : info.unavailable_reason);
   }
 }
 

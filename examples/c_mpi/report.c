@@ -7,11 +7,11 @@
 
 #include "check.h"
 
-// The parameters that libshampoo sees in one form, if there are any.
-static void report_form(const WithShampoo* shampoo, int form, const char* what) {
+// Prints the parameters whose blocks are of the whole parameter (0) or of a shard (1), if there are any.
+static void report_params(const WithShampoo* shampoo, int of_shard, const char* what) {
   int named = 0;
   for (int t = 0; t < kTensors; ++t) {
-    if (shampoo->forms[t] != form) continue;
+    if (shampoo->of_shard[t] != of_shard) continue;
     if (!named) printf("shampoo     %s", what);
     printf(" %s", mlp_tensors[t].name);
     named = 1;
@@ -30,8 +30,8 @@ void report_head(const Options* options, const Ranks* ranks, const WithShampoo* 
   printf("ranks       %s\n", options->shards
                                  ? "fully sharded: each holds a chunk of every parameter, and a part of the state"
                                  : "data parallel: each holds all parameters, and the state of its blocks");
-  report_form(shampoo, 0, "on blocks of the whole parameter:");
-  report_form(shampoo, 1, "on pieces of the own chunk:");
+  report_params(shampoo, 0, "on blocks of the whole parameter:");
+  report_params(shampoo, 1, "on pieces of the own chunk:");
   printf("\nepoch   training loss   test accuracy\n");
 }
 

@@ -30,12 +30,12 @@ static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampo
   check(shampoo_plan_bytes(plan, rank, "comm", &shampoo->sent_bytes), "plan");
   check(shampoo_plan_block_count(plan, &count), "plan");
   shampoo->blocks = 0;
-  for (int t = 0; t < kTensors; ++t) shampoo->forms[t] = -1;
+  for (int t = 0; t < kTensors; ++t) shampoo->of_shard[t] = -1;
   for (int64_t b = 0; b < count; ++b) {
     shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
     check(shampoo_plan_block(plan, b, &block), "plan");
     shampoo->blocks += block.owner == place->replica_rank && block.shard_owner == place->shard_rank;
-    shampoo->forms[block.param] = block.form;
+    shampoo->of_shard[block.param] = block.of_shard;
   }
 }
 

@@ -14,13 +14,13 @@
 
 typedef struct {
   shampoo_optimizer* optimizer;
-  shampoo_comm* world;  // all ranks
-  double lr;            // the learning rate that it was made with
-  int64_t state_bytes;  // memory of the state on this rank
-  int64_t sent_bytes;   // what this rank sends in a step, to exchange gradients, parameters or updates
-  int64_t blocks;       // whose state this rank keeps
-  int forms[kTensors];  // of a parameter, what its blocks are of: 0 all of it, 1 this rank's chunk; -1: no blocks here
-  int gathers;          // chunks are brought together to whole blocks
+  shampoo_comm* world;     // all ranks
+  double lr;               // the learning rate that it was made with
+  int64_t state_bytes;     // memory of the state on this rank
+  int64_t sent_bytes;      // what this rank sends in a step, to exchange gradients, parameters or updates
+  int64_t blocks;          // whose state this rank keeps
+  int of_shard[kTensors];  // blocks of a parameter: 0 of the whole parameter, 1 of this rank's shard; -1: none
+  int gathers;             // chunks are brought together to whole blocks
 } WithShampoo;
 
 // Makes an optimizer on every rank. shards NULL: each rank holds all parameters, in net, and the blocks are divided

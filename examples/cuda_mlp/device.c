@@ -30,7 +30,7 @@ int device_count(void) {
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     check(shampoo_backend_describe(i, &info), "backend");
     if (strcmp(info.name, "cuda") != 0) continue;
-    if (!info.usable) skip(info.why_not);
+    if (!info.usable) skip(info.unavailable_reason);
     return info.device_count;
   }
   skip("this version has no backend named cuda");

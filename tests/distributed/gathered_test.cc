@@ -293,7 +293,7 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
       for (int rank = 0; rank < grid.world(); ++rank) {
         shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
         REQUIRE(shampoo_plan_block(grid[rank].plan, i, &info) == SHAMPOO_OK);
-        CHECK(info.form == 0);
+        CHECK(info.of_shard == 0);
         CHECK(info.flat_offset == expected.flat_offset);
         CHECK(std::equal(info.shape, info.shape + 8, expected.shape));
         CHECK(std::equal(info.stride, info.stride + 8, expected.stride));
@@ -311,7 +311,7 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
       for (int64_t i = 0; i < count; ++i) {
         shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
         REQUIRE(shampoo_state_describe(grid[rank].optimizer, i, &entry) == SHAMPOO_OK);
-        CHECK(entry.form == 0);
+        CHECK(entry.of_shard == 0);
         CHECK(entry.owner == rank / kind.shards);
         CHECK(entry.shard_owner == rank % kind.shards);
         sum += std::string(entry.key).starts_with("group.") ? 0 : 1;
@@ -327,7 +327,7 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
   REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
   REQUIRE(shampoo_plan_block(grid[1].plan, 0, &info) == SHAMPOO_OK);
-  CHECK(info.form == 1);
+  CHECK(info.of_shard == 1);
   CHECK(info.shard_owner == 1);
 }
 

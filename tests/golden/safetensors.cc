@@ -30,7 +30,7 @@ constexpr std::array<DtypeRow, 7> kDtypes = {{{"F64", 8, SHAMPOO_F64},
                                               {"BF16", 2, SHAMPOO_BF16},
                                               {"I64", 8, SHAMPOO_I64},
                                               {"I32", 4, SHAMPOO_I32},
-                                              {"U8", 1, SHAMPOO_U8}}};
+                                              {"U8", 1, 7}}};
 
 const DtypeRow& FindDtype(const std::string& dtype) {
   for (const DtypeRow& row : kDtypes) {

@@ -46,7 +46,7 @@ if ls "$packages"/libshampoo0-cuda_*.deb >/dev/null 2>&1; then
 int main(void) {
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   if (shampoo_backend_describe(1, &info) != SHAMPOO_OK) return 1;
-  puts(info.why_not);
+  puts(info.unavailable_reason);
   return info.usable;
 }
 C

@@ -91,7 +91,7 @@ class OnDevice:
 def cuda() -> Cuda:
     path = str(from_environment("SHAMPOO_CUDA_DOUBLE"))
     libshampoo.cuda.load(path)
-    assert libshampoo.cuda.why_not() == ""
+    assert libshampoo.cuda.unavailable_reason() == ""
     return Cuda(path)
 
 

@@ -476,10 +476,10 @@ def test_a_plan_tells_memory_blocks_and_owners() -> None:
 
 def test_a_block_of_a_flat_shard_counts_from_its_start() -> None:
     whole = libshampoo.plan({"w": (8, 4)}).blocks[0]
-    assert (whole.form, whole.shape, whole.stride, whole.offset) == (0, (8, 4), (4, 1), 0)
+    assert (whole.of_shard, whole.shape, whole.stride, whole.offset) == (False, (8, 4), (4, 1), 0)
     flat = libshampoo.Param((16,), shape=(8, 4), flat_offset=16)
     (block,) = libshampoo.plan({"w": flat}, shard=(1, 2)).blocks
-    assert (block.form, block.shape, block.stride, block.offset) == (1, (4, 4), (4, 1), 0)
+    assert (block.of_shard, block.shape, block.stride, block.offset) == (True, (4, 4), (4, 1), 0)
 
 
 def test_bfloat16_comes_back_without_ml_dtypes() -> None:

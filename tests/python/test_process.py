@@ -158,7 +158,7 @@ def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
 
 
 def test_why_cuda_cannot_be_used() -> None:
-    text = libshampoo.cuda.why_not()
+    text = libshampoo.cuda.unavailable_reason()
     if text:
         with pytest.raises(NotImplementedError):
             libshampoo.Optimizer([np.ones(3, np.float32)], device="cuda")

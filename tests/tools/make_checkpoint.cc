@@ -158,7 +158,7 @@ void Dump(const Rank& rank, int number, const std::string& folder, nlohmann::jso
                         {"shape", std::vector<int64_t>(entry.shape, entry.shape + entry.ndim)},
                         {"symmetric", entry.symmetric != 0},
                         {"first", entry.flat_offset},
-                        {"piece", entry.form == 1},
+                        {"piece", entry.of_shard == 1},
                         {"bytes", name}});
   }
 }

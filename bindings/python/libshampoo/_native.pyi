@@ -33,7 +33,7 @@ class shampoo_optimizer:
 
 class shampoo_backend_info:
     name: str
-    why_not: str
+    unavailable_reason: str
     usable: int
     device_count: int
 
@@ -66,7 +66,7 @@ class shampoo_block_info:
     param: int
     owner: int
     shard_owner: int
-    form: int
+    of_shard: int
     ndim: int
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -97,10 +97,10 @@ class shampoo_state_entry:
     stored_bytes: int
     ndim: int
     dtype: int
-    owner: int
     symmetric: int
+    of_shard: int
+    owner: int
     shard_owner: int
-    form: int
 
 class shampoo_root_info:
     method: int

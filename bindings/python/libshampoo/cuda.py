@@ -81,11 +81,11 @@ def load(path: str | os.PathLike[str] | None = None) -> None:
     _native.shampoo_backend_load(str(plugin) if path is not None else "cuda")
 
 
-def why_not() -> str:
+def unavailable_reason() -> str:
     """Tell why CUDA cannot be used here, in a sentence; "" where it can."""
     plugin = _plugin()
     if plugin is not None:
         preload(plugin)
     info = _native.shampoo_backend_info()
     _native.shampoo_backend_describe(1, info)
-    return str(info.why_not)
+    return str(info.unavailable_reason)

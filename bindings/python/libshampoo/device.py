@@ -21,7 +21,7 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
         found = DEVICES[kind], int(number or first.device_id)
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()
-        if text := cuda.why_not():
+        if text := cuda.unavailable_reason():
             raise UnsupportedError(f"CUDA cannot be used here: {text}")
     return found
 

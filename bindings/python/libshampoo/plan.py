@@ -1,6 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """Plans: what the blocks of parameters are, who owns them, and what they cost, before anything is allocated."""
+
 from __future__ import annotations
 
 import operator
@@ -26,15 +27,14 @@ class Block:
     param
         Name of the parameter.
     shape, stride, offset
-        Elements of the block: its shape, the distance between neighbors along each dim, and the first element. With
-        form 0 they count elements of the row-major flattened parameter, with form 1 elements of this rank's array.
+        Elements of the block: its shape, the distance between neighbors along each dim, and the first element. They
+        count elements of the row-major flattened parameter or, if `of_shard`, of this rank's array.
     owner, shard_owner
         Replica rank and shard rank that keep its state.
     state_bytes
         Size of its state in bytes.
-    form
-        0: a block of the whole parameter. 1: a block of the shard that this rank holds, which is less than the
-        parameter.
+    of_shard
+        Whether it is a block of the shard that this rank holds. Otherwise it is a block of the whole parameter.
     """
 
     param: str
@@ -44,7 +44,7 @@ class Block:
     owner: int
     shard_owner: int
     state_bytes: int
-    form: int
+    of_shard: bool
 
 
 class Plan:
@@ -93,7 +93,16 @@ class Plan:
             shape, stride = info.shape[: info.ndim], info.stride[: info.ndim]
             name = self.described[info.param].name
             blocks.append(
-                Block(name, shape, stride, info.flat_offset, info.owner, info.shard_owner, info.state_bytes, info.form)
+                Block(
+                    name,
+                    shape,
+                    stride,
+                    info.flat_offset,
+                    info.owner,
+                    info.shard_owner,
+                    info.state_bytes,
+                    info.of_shard == 1,
+                )
             )
         return blocks
 

@@ -221,9 +221,7 @@ enum {
   /** Signed integer, 4 bytes. */
   SHAMPOO_I32 = 5,
   /** Signed integer, 8 bytes. */
-  SHAMPOO_I64 = 6,
-  /** Unsigned integer, 1 byte. Not used by this version. */
-  SHAMPOO_U8 = 7
+  SHAMPOO_I64 = 6
 };
 
 /** Types of devices, numbered as in DLPack. */
@@ -356,9 +354,9 @@ typedef struct shampoo_backend_info {
   size_t struct_size;
   /** Name of the backend: "cpu" or "cuda". It lives as long as the library. */
   const char* name;
-  /** Why the backend cannot be used here, as a sentence; "" where it can. It lives as long as the library. */
-  const char* why_not;
-  /** 1: optimizers can be made on it; 0: not, for the reason in why_not. */
+  /** Why the backend cannot be used on this machine, as a sentence; "" if it can. It lives as long as the library. */
+  const char* unavailable_reason;
+  /** 1: optimizers can be created on it; 0: they cannot, for the reason in unavailable_reason. */
   int32_t usable;
   /** Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. 0 where usable is 0.
    */
@@ -627,18 +625,15 @@ typedef struct shampoo_block_info {
   /** Shard rank that keeps it. With "shard_mode" local this rank's own, as each shard is treated as a tensor of its
    * own; with gather any, as blocks are dealt out over shard ranks and replicas together. */
   int32_t shard_owner;
-  /** What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
-   * which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped. */
-  int32_t form;
+  /** 1: a block of this rank's shard, which is less than the parameter. 0: a block of the whole parameter. */
+  int32_t of_shard;
   /** Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
    * the grafting method alone ("precondition_1d"). */
   int32_t ndim;
-  /** Not used: 0. */
-  int32_t reserved;
   /** Shape in elements; ndim entries, the others are 0. Factor k is shape[k] x shape[k]. */
   int64_t shape[8];
-  /** From one index to the next along each dim, in elements of the row-major flattened parameter; with form 1, in
-   * elements of this rank's buffer. ndim entries, the others are 0. */
+  /** From one index to the next along each dim, in elements of the row-major flattened parameter; with of_shard,
+   * in elements of this rank's buffer. ndim entries, the others are 0. */
   int64_t stride[8];
   /** First element of the block, counted in the same way. */
   int64_t flat_offset;
@@ -648,7 +643,7 @@ typedef struct shampoo_block_info {
 
 /** The size set, all else 0. */
 #define SHAMPOO_BLOCK_INFO_INIT \
-  { sizeof(shampoo_block_info), 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
+  { sizeof(shampoo_block_info), 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0 }
 
 /** Where a plan is to be carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process, on the CPU. */
 typedef struct shampoo_plan_desc {
@@ -882,13 +877,17 @@ typedef struct shampoo_comm_ops {
   int32_t world;
   /** What memory the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer. */
   int32_t device_type;
-  /** Not used: 0. */
-  int32_t reserved;
   /** All-gather: recv holds world segments of bytes_per_rank bytes (> 0), segment r from rank r; send may be
    * recv + rank * bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the call returns when
    * recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or any other number for
    * a failure, which is told in the error. It is called only on the thread that is inside a call with the optimizer. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
+  /** Optional, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, this one included,
+   * and receives recv_bytes[r] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
+   * 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
+   * have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. */
+  int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                        void* stream);
   /** Optional: asks for a failure that came later than the call that caused it; 0: none. Asked before each
    * all_gather and all_to_all. */
   int32_t (*async_error)(void* user);
@@ -897,18 +896,11 @@ typedef struct shampoo_comm_ops {
   void (*abort)(void* user);
   /** Optional: called once, after the last use: when the shampoo_comm and every optimizer made with it are gone. */
   void (*release)(void* user);
-  /** Optional, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, this one included,
-   * and receives recv_bytes[r] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
-   * 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
-   * have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. Not read
-   * where struct_size ends before it. */
-  int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
-                        void* stream);
 } shampoo_comm_ops;
 
 /** One rank, memory of the host, no callbacks. */
 #define SHAMPOO_COMM_OPS_INIT \
-  { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(shampoo_comm_ops), NULL, 0, 1, SHAMPOO_CPU, NULL, NULL, NULL, NULL, NULL }
 
 /**
  * Makes a communicator from the caller's functions.
@@ -1028,8 +1020,6 @@ typedef struct shampoo_executor {
   /** The most tasks that parallel_for is asked to run in one call, >= 1. The threads of the plan are a limit, too,
    * since workspace is allocated for as many. */
   int32_t threads;
-  /** Not used: 0. */
-  int32_t reserved;
   /** Runs task(argument, i) once for every i in [0, count), on any threads, in any order, at once or one after another,
    * and returns when all have returned. count is at most threads. A task must see what the calling thread wrote before,
    * and the other way round, as every lock or join guarantees. It is called on a thread that is inside a call with the
@@ -1042,7 +1032,7 @@ typedef struct shampoo_executor {
 
 /** The size set, no callbacks. */
 #define SHAMPOO_EXECUTOR_INIT \
-  { sizeof(shampoo_executor), NULL, 0, 0, NULL, NULL }
+  { sizeof(shampoo_executor), NULL, 0, NULL, NULL }
 
 /** What an optimizer is made on. Begin with SHAMPOO_OPTIMIZER_DESC_INIT: the CPU, with memory and threads made here. */
 typedef struct shampoo_optimizer_desc {
@@ -1461,15 +1451,14 @@ typedef struct shampoo_state_entry {
   int32_t ndim;
   /** Dtype of the elements that are read and written. */
   int32_t dtype;
-  /** Replica rank that holds it: this one. Each rank lists what it keeps. */
-  int32_t owner;
-  /** 1: a symmetric matrix of which one triangle counts; read and write show it in full. 0: anything else. */
+  /** 1: a symmetric matrix, of which one triangle is stored; read and write use the full matrix. 0: anything else. */
   int32_t symmetric;
-  /** Shard rank that holds it: this one. */
+  /** 1: an entry of a block of this rank's shard, as shampoo_block_info.of_shard. 0: anything else. */
+  int32_t of_shard;
+  /** Replica rank that keeps it: this one. Each rank lists only what it keeps. */
+  int32_t owner;
+  /** Shard rank that keeps it: this one. */
   int32_t shard_owner;
-  /** What its block is of, as shampoo_block_info.form: 0 the whole parameter, 1 this rank's shard. 0 for an entry of a
-   * group. */
-  int32_t form;
 } shampoo_state_entry;
 
 /** The size set, all else 0. */

@@ -46,7 +46,8 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) const {
 Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& desc,
                             std::unique_ptr<DeviceEngine>* out) {
   const Devices devices = FindDevices();
-  if (*devices.why_not != '\0') return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.why_not);
+  if (*devices.unavailable_reason != '\0')
+    return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
     return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", as there are ",
                    devices.count, " GPUs");

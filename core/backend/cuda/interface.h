@@ -168,7 +168,7 @@ struct Description {
   int32_t device_count;
   int32_t driver_version;  // as of CUDA: 1000 * major + 10 * minor; 0: none
   int32_t runtime_version;
-  char why_not[512];  // "": usable
+  char unavailable_reason[512];  // "": usable
 };
 
 struct Table {

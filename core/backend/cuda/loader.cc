@@ -127,13 +127,13 @@ Status OpenByName(Plugin* plugin) {
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }
 
-std::string WhyNot(const Description& found) {
+std::string UnavailableReason(const Description& found) {
   if (found.driver_version > 0 && found.driver_version < kLeastDriver) {
     return Cat("the driver is of CUDA ", VersionText(found.driver_version), ", the CUDA backend was built with ",
                VersionText(found.runtime_version), ", and needs functions of ", VersionText(kLeastDriver),
                ": install a driver of CUDA ", VersionText(kLeastDriver), " or later");
   }
-  if (found.why_not[0] != '\0') return found.why_not;
+  if (found.unavailable_reason[0] != '\0') return found.unavailable_reason;
   if (found.driver_version == 0) return "there is no driver of NVIDIA GPUs";
   if (found.device_count < 1) return "there is no NVIDIA GPU, or none that this process may see";
   return {};
@@ -162,8 +162,8 @@ Devices FindDevices() {
   if (!loaded.ok()) return {Keep(&plugin, loaded.message()), 0};
   Description found{};
   plugin.table->describe(&found);
-  const char* const why_not = Keep(&plugin, WhyNot(found));
-  return {why_not, *why_not == '\0' ? found.device_count : 0};
+  const char* const unavailable_reason = Keep(&plugin, UnavailableReason(found));
+  return {unavailable_reason, *unavailable_reason == '\0' ? found.device_count : 0};
 }
 
 }  // namespace shampoo::cuda

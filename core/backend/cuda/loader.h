@@ -21,7 +21,7 @@ Status FindPlugin(const Table** table);
 
 // Whether optimizers can be made on a device of this machine.
 struct Devices {
-  const char* why_not;  // "": they can. It lives as long as the process
+  const char* unavailable_reason;  // "": they can. It lives as long as the process
   int32_t count;
 };
 Devices FindDevices();

@@ -58,7 +58,6 @@ static void check_read_by_the_library(void) {
   LAYOUT(shampoo_executor, 40, release);
   OFFSET(shampoo_executor, user, 8);
   OFFSET(shampoo_executor, threads, 16);
-  OFFSET(shampoo_executor, reserved, 20);
   OFFSET(shampoo_executor, parallel_for, 24);
 
   LAYOUT(shampoo_optimizer_desc, 72, state_bytes);
@@ -77,10 +76,22 @@ static void check_read_by_the_library(void) {
   OFFSET(shampoo_buffers, out, 24);
 }
 
+static void check_comm_ops(void) {
+  LAYOUT(shampoo_comm_ops, 72, release);
+  OFFSET(shampoo_comm_ops, user, 8);
+  OFFSET(shampoo_comm_ops, rank, 16);
+  OFFSET(shampoo_comm_ops, world, 20);
+  OFFSET(shampoo_comm_ops, device_type, 24);
+  OFFSET(shampoo_comm_ops, all_gather, 32);
+  OFFSET(shampoo_comm_ops, all_to_all, 40);
+  OFFSET(shampoo_comm_ops, async_error, 48);
+  OFFSET(shampoo_comm_ops, abort, 56);
+}
+
 static void check_written_by_the_library(void) {
   LAYOUT(shampoo_backend_info, 32, device_count);
   OFFSET(shampoo_backend_info, name, 8);
-  OFFSET(shampoo_backend_info, why_not, 16);
+  OFFSET(shampoo_backend_info, unavailable_reason, 16);
   OFFSET(shampoo_backend_info, usable, 24);
 
   LAYOUT(shampoo_key_info, 56, changeable);
@@ -95,21 +106,22 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_block_info, param, 8);
   OFFSET(shampoo_block_info, owner, 12);
   OFFSET(shampoo_block_info, shard_owner, 16);
-  OFFSET(shampoo_block_info, form, 20);
+  OFFSET(shampoo_block_info, of_shard, 20);
   OFFSET(shampoo_block_info, ndim, 24);
-  OFFSET(shampoo_block_info, reserved, 28);
   OFFSET(shampoo_block_info, shape, 32);
   OFFSET(shampoo_block_info, stride, 96);
   OFFSET(shampoo_block_info, flat_offset, 160);
 
-  LAYOUT(shampoo_state_entry, 112, symmetric);
+  LAYOUT(shampoo_state_entry, 120, shard_owner);
   OFFSET(shampoo_state_entry, key, 8);
   OFFSET(shampoo_state_entry, shape, 16);
   OFFSET(shampoo_state_entry, flat_offset, 80);
   OFFSET(shampoo_state_entry, stored_bytes, 88);
   OFFSET(shampoo_state_entry, ndim, 96);
   OFFSET(shampoo_state_entry, dtype, 100);
-  OFFSET(shampoo_state_entry, owner, 104);
+  OFFSET(shampoo_state_entry, symmetric, 104);
+  OFFSET(shampoo_state_entry, of_shard, 108);
+  OFFSET(shampoo_state_entry, owner, 112);
 
   LAYOUT(shampoo_root_info, 32, residual);
   OFFSET(shampoo_root_info, method, 8);
@@ -187,12 +199,12 @@ static void check_codes(void) {
   expect(SHAMPOO_BF16, 4, "SHAMPOO_BF16");
   expect(SHAMPOO_I32, 5, "SHAMPOO_I32");
   expect(SHAMPOO_I64, 6, "SHAMPOO_I64");
-  expect(SHAMPOO_U8, 7, "SHAMPOO_U8");
   expect(SHAMPOO_CPU, 1, "SHAMPOO_CPU");
 }
 
 int main(void) {
   check_read_by_the_library();
+  check_comm_ops();
   check_written_by_the_library();
   check_api();
   check_codes();

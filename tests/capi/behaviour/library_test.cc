@@ -21,7 +21,7 @@ TEST_CASE("the first backend is the CPU, and usable") {
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   Must(shampoo_backend_describe(0, &info));
   CHECK(std::string(info.name) == "cpu");
-  CHECK(std::string(info.why_not).empty());
+  CHECK(std::string(info.unavailable_reason).empty());
   CHECK(info.usable == 1);
   CHECK(info.device_count == 1);
 }
@@ -30,7 +30,7 @@ TEST_CASE("the second backend is CUDA, with a reason where it is not usable") {
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   Must(shampoo_backend_describe(1, &info));
   CHECK(std::string(info.name) == "cuda");
-  CHECK((info.usable == 1) == std::string(info.why_not).empty());
+  CHECK((info.usable == 1) == std::string(info.unavailable_reason).empty());
   CHECK((info.usable == 1) == (info.device_count > 0));
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("blocks cover every element of the buffer once, and tell where they li
       CHECK(block.param == 0);
       CHECK(block.owner == 0);
       CHECK(block.shard_owner == 0);
-      CHECK(block.form == (elements == ProductOf(desc.shape, desc.ndim) ? 0 : 1));
+      CHECK(block.of_shard == (elements == ProductOf(desc.shape, desc.ndim) ? 0 : 1));
       REQUIRE(block.ndim >= 1);
       state_bytes += block.state_bytes;
       for (int64_t n = 0; n < ProductOf(block.shape, block.ndim); ++n) {

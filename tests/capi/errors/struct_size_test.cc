@@ -124,7 +124,7 @@ TEST_CASE("structs of optimizers are read by their size") {
   });
 }
 
-TEST_CASE("functions of a communicator are read by their size, also without those that were appended") {
+TEST_CASE("functions of a communicator are read by their size") {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
   const auto make = [](const shampoo_comm_ops* given) {
@@ -134,9 +134,7 @@ TEST_CASE("functions of a communicator are read by their size, also without thos
     shampoo_comm_destroy(comm);
     return status;
   };
-  CheckRead<shampoo_comm_ops>(ops, "ops", make, offsetof(shampoo_comm_ops, all_to_all));
-  ops.struct_size = offsetof(shampoo_comm_ops, all_to_all);
-  CHECK(make(&ops) == SHAMPOO_OK);
+  CheckRead<shampoo_comm_ops>(ops, "ops", make);
 }
 
 TEST_CASE("buffers are read by their size, which is the distance of the elements") {
@@ -168,10 +166,9 @@ TEST_CASE("structs that the library fills are filled as far as they go") {
   CheckWritten<shampoo_block_info>(SHAMPOO_BLOCK_INFO_INIT, "info", [&](shampoo_block_info* info) {
     return shampoo_plan_block(model.plan.get(), 0, info);
   });
-  CheckWritten<shampoo_state_entry>(
-      SHAMPOO_STATE_ENTRY_INIT, "entry",
-      [&](shampoo_state_entry* entry) { return shampoo_state_describe(model.get(), 0, entry); },
-      offsetof(shampoo_state_entry, shard_owner));
+  CheckWritten<shampoo_state_entry>(SHAMPOO_STATE_ENTRY_INIT, "entry", [&](shampoo_state_entry* entry) {
+    return shampoo_state_describe(model.get(), 0, entry);
+  });
   const ConfigPtr config = MakeConfig();
   CheckWritten<shampoo_root_info>(SHAMPOO_ROOT_INFO_INIT, "info", [&](shampoo_root_info* info) {
     const float a = 16;

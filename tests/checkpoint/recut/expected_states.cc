@@ -35,7 +35,7 @@ Indices ElementsOf(const shampoo_block_info& info, const ParamSpec& param) {
     }
     elements = std::move(more);
   }
-  for (int64_t& element : elements) element = info.form == 0 ? element : InParameter(param, element);
+  for (int64_t& element : elements) element = info.of_shard == 0 ? element : InParameter(param, element);
   return elements;
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("where there are devices, they are counted") {
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 1);
     CHECK(info.device_count == devices);
-    CHECK(std::string(info.why_not) == "");
+    CHECK(std::string(info.unavailable_reason) == "");
   }
 }
 
@@ -45,21 +45,22 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 0);
     CHECK(info.device_count == 0);
-    const std::string why_not = info.why_not;
-    for (const char* word : one.words) CHECK_MESSAGE(why_not.find(word) != std::string::npos, why_not);
+    const std::string unavailable_reason = info.unavailable_reason;
+    for (const char* word : one.words)
+      CHECK_MESSAGE(unavailable_reason.find(word) != std::string::npos, unavailable_reason);
     shampoo_plan* const plan = MakePlan(FiveShapes());
     shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
     desc.device_type = SHAMPOO_CUDA;
     shampoo_optimizer* made = nullptr;
     CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_UNSUPPORTED);
     const std::string text = shampoo_last_error();
-    CHECK_MESSAGE(text.find(why_not) != std::string::npos, text);
+    CHECK_MESSAGE(text.find(unavailable_reason) != std::string::npos, text);
     CHECK(made == nullptr);
     shampoo_plan_destroy(plan);
     // Another machine; the text of before is still there.
     double_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
-    CHECK(why_not == info.why_not);
+    CHECK(unavailable_reason == info.unavailable_reason);
   }
 }
 

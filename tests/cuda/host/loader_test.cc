@@ -48,7 +48,7 @@ void CheckUnusable(std::initializer_list<std::string> words) {
   const shampoo_backend_info info = Cuda();
   CHECK(info.usable == 0);
   CHECK(info.device_count == 0);
-  CHECK(Tells(info.why_not, words));
+  CHECK(Tells(info.unavailable_reason, words));
 }
 
 FakeDevice& TheFake() {
@@ -71,9 +71,9 @@ TEST_CASE("a file that is none, or does not fit, is refused with the reason") {
 
 TEST_CASE("without a plugin the backend tells where it was looked for, and optimizers are refused with that") {
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
-  const std::string why = Cuda().why_not;
+  const std::string why = Cuda().unavailable_reason;
   CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // told once
-  CHECK(Cuda().why_not == Cuda().why_not);  // the same memory, which lives as long as the library
+  CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);  // the same memory, which lives as long as the library
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_E_UNSUPPORTED);
 
   shampoo_config* config = nullptr;
@@ -127,7 +127,7 @@ TEST_CASE("what the machine lacks is told") {
   FakeDevice& fake = TheFake();
   CHECK(Cuda().usable == 1);
   CHECK(Cuda().device_count == 1);
-  CHECK(std::string(Cuda().why_not).empty());
+  CHECK(std::string(Cuda().unavailable_reason).empty());
   fake.description = {0, 0, 12080, ""};
   CheckUnusable({"no driver"});
   fake.description = {0, 12020, 12080, "cudaErrorInsufficientDriver"};

@@ -49,8 +49,8 @@ fn keys_and_backends() {
     assert!(keys.iter().any(|key| key.name == "threads" && !key.per_group));
     let backends = libshampoo::backends().unwrap();
     let cpu = &backends[0];
-    assert_eq!((cpu.name, cpu.usable, cpu.device_count, cpu.why_not), ("cpu", true, 1, ""));
-    assert_eq!(backends[1].usable, backends[1].why_not.is_empty());
+    assert_eq!((cpu.name, cpu.usable, cpu.device_count, cpu.unavailable_reason), ("cpu", true, 1, ""));
+    assert_eq!(backends[1].usable, backends[1].unavailable_reason.is_empty());
 }
 
 #[test]

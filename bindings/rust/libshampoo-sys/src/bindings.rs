@@ -67,9 +67,6 @@ pub const SHAMPOO_I32: i32 = 5;
 /// Signed integer, 8 bytes.
 pub const SHAMPOO_I64: i32 = 6;
 
-/// Unsigned integer, 1 byte. Not used by this version.
-pub const SHAMPOO_U8: i32 = 7;
-
 /// Host memory, and computation on the host's processors.
 pub const SHAMPOO_CPU: i32 = 1;
 
@@ -124,9 +121,9 @@ pub struct shampoo_backend_info {
     pub struct_size: usize,
     /// Name of the backend: "cpu" or "cuda". It lives as long as the library.
     pub name: *const c_char,
-    /// Why the backend cannot be used here, as a sentence; "" where it can. It lives as long as the library.
-    pub why_not: *const c_char,
-    /// 1: optimizers can be made on it; 0: not, for the reason in why_not.
+    /// Why the backend cannot be used on this machine, as a sentence; "" if it can. It lives as long as the library.
+    pub unavailable_reason: *const c_char,
+    /// 1: optimizers can be created on it; 0: they cannot, for the reason in unavailable_reason.
     pub usable: i32,
     /// Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. 0 where usable is 0.
     pub device_count: i32,
@@ -211,18 +208,15 @@ pub struct shampoo_block_info {
     /// Shard rank that keeps it. With "shard_mode" local this rank's own, as each shard is treated as a tensor of its
     /// own; with gather any, as blocks are dealt out over shard ranks and replicas together.
     pub shard_owner: i32,
-    /// What the algorithm sees. 0: a block of the whole parameter, as without sharding. 1: a block of this rank's shard,
-    /// which is less than the parameter. Parameters of which there are no elements have no blocks and are skipped.
-    pub form: i32,
+    /// 1: a block of this rank's shard, which is less than the parameter. 0: a block of the whole parameter.
+    pub of_shard: i32,
     /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
     /// the grafting method alone ("precondition_1d").
     pub ndim: i32,
-    /// Not used: 0.
-    pub reserved: i32,
     /// Shape in elements; ndim entries, the others are 0. Factor k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
-    /// From one index to the next along each dim, in elements of the row-major flattened parameter; with form 1, in
-    /// elements of this rank's buffer. ndim entries, the others are 0.
+    /// From one index to the next along each dim, in elements of the row-major flattened parameter; with of_shard,
+    /// in elements of this rank's buffer. ndim entries, the others are 0.
     pub stride: [i64; 8],
     /// First element of the block, counted in the same way.
     pub flat_offset: i64,
@@ -268,13 +262,16 @@ pub struct shampoo_comm_ops {
     pub world: i32,
     /// What memory the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer.
     pub device_type: i32,
-    /// Not used: 0.
-    pub reserved: i32,
     /// All-gather: recv holds world segments of bytes_per_rank bytes (\> 0), segment r from rank r; send may be
     /// recv + rank \* bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the call returns when
     /// recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or any other number for
     /// a failure, which is told in the error. It is called only on the thread that is inside a call with the optimizer.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
+    /// Optional, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, this one included,
+    /// and receives recv_bytes\[r\] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
+    /// 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
+    /// have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more.
+    pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
     /// Optional: asks for a failure that came later than the call that caused it; 0: none. Asked before each
     /// all_gather and all_to_all.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
@@ -283,12 +280,6 @@ pub struct shampoo_comm_ops {
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Optional: called once, after the last use: when the shampoo_comm and every optimizer made with it are gone.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Optional, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, this one included,
-    /// and receives recv_bytes\[r\] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
-    /// 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
-    /// have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more. Not read
-    /// where struct_size ends before it.
-    pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
 }
 
 /// Optional: the memory of the host in place of the library's own. Begin with SHAMPOO_ALLOCATOR_INIT, and set both
@@ -327,8 +318,6 @@ pub struct shampoo_executor {
     /// The most tasks that parallel_for is asked to run in one call, \>= 1. The threads of the plan are a limit, too,
     /// since workspace is allocated for as many.
     pub threads: i32,
-    /// Not used: 0.
-    pub reserved: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads, in any order, at once or one after another,
     /// and returns when all have returned. count is at most threads. A task must see what the calling thread wrote before,
     /// and the other way round, as every lock or join guarantees. It is called on a thread that is inside a call with the
@@ -417,15 +406,14 @@ pub struct shampoo_state_entry {
     pub ndim: i32,
     /// Dtype of the elements that are read and written.
     pub dtype: i32,
-    /// Replica rank that holds it: this one. Each rank lists what it keeps.
-    pub owner: i32,
-    /// 1: a symmetric matrix of which one triangle counts; read and write show it in full. 0: anything else.
+    /// 1: a symmetric matrix, of which one triangle is stored; read and write use the full matrix. 0: anything else.
     pub symmetric: i32,
-    /// Shard rank that holds it: this one.
+    /// 1: an entry of a block of this rank's shard, as shampoo_block_info.of_shard. 0: anything else.
+    pub of_shard: i32,
+    /// Replica rank that keeps it: this one. Each rank lists only what it keeps.
+    pub owner: i32,
+    /// Shard rank that keeps it: this one.
     pub shard_owner: i32,
-    /// What its block is of, as shampoo_block_info.form: 0 the whole parameter, 1 this rank's shard. 0 for an entry of a
-    /// group.
-    pub form: i32,
 }
 
 /// How a root was computed. Begin with SHAMPOO_ROOT_INFO_INIT.

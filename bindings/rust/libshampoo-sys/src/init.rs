@@ -26,7 +26,7 @@ macro_rules! init {
 
 init!(shampoo_backend_info, "SHAMPOO_BACKEND_INFO_INIT", {
     name: null(),
-    why_not: null(),
+    unavailable_reason: null(),
     usable: 0,
     device_count: 0,
 });
@@ -62,9 +62,8 @@ init!(shampoo_block_info, "SHAMPOO_BLOCK_INFO_INIT", {
     param: 0,
     owner: 0,
     shard_owner: 0,
-    form: 0,
+    of_shard: 0,
     ndim: 0,
-    reserved: 0,
     shape: [0; 8],
     stride: [0; 8],
     flat_offset: 0,
@@ -85,12 +84,11 @@ init!(shampoo_comm_ops, "SHAMPOO_COMM_OPS_INIT", {
     rank: 0,
     world: 1,
     device_type: SHAMPOO_CPU,
-    reserved: 0,
     all_gather: None,
+    all_to_all: None,
     async_error: None,
     abort: None,
     release: None,
-    all_to_all: None,
 });
 
 init!(shampoo_allocator, "SHAMPOO_ALLOCATOR_INIT", {
@@ -103,7 +101,6 @@ init!(shampoo_allocator, "SHAMPOO_ALLOCATOR_INIT", {
 init!(shampoo_executor, "SHAMPOO_EXECUTOR_INIT", {
     user: null_mut(),
     threads: 0,
-    reserved: 0,
     parallel_for: None,
     release: None,
 });
@@ -134,10 +131,10 @@ init!(shampoo_state_entry, "SHAMPOO_STATE_ENTRY_INIT", {
     stored_bytes: 0,
     ndim: 0,
     dtype: 0,
-    owner: 0,
     symmetric: 0,
+    of_shard: 0,
+    owner: 0,
     shard_owner: 0,
-    form: 0,
 });
 
 init!(shampoo_root_info, "SHAMPOO_ROOT_INFO_INIT", {

@@ -69,7 +69,7 @@ pub struct Backend {
     /// "cpu" or "cuda".
     pub name: &'static str,
     /// Why it cannot be used here, as a sentence; "" where it can.
-    pub why_not: &'static str,
+    pub unavailable_reason: &'static str,
     /// Whether optimizers can be made on it.
     pub usable: bool,
     /// Devices that it found; the CPU counts as one.
@@ -92,7 +92,7 @@ pub fn backends() -> Result<Vec<Backend>> {
                 check(sys::shampoo_backend_describe(index, &mut info))?;
                 Ok(Backend {
                     name: text(info.name),
-                    why_not: text(info.why_not),
+                    unavailable_reason: text(info.unavailable_reason),
                     usable: info.usable == 1,
                     device_count: info.device_count as usize,
                 })

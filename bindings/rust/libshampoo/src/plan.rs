@@ -236,7 +236,7 @@ impl Plan {
                     param: info.param as usize,
                     owner: info.owner as usize,
                     shard_owner: info.shard_owner as usize,
-                    of_shard: info.form == 1,
+                    of_shard: info.of_shard == 1,
                     shape: dims(info.shape),
                     stride: dims(info.stride),
                     flat_offset: info.flat_offset as usize,

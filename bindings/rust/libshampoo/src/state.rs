@@ -69,7 +69,7 @@ impl Optimizer {
             symmetric: entry.symmetric == 1,
             owner: entry.owner as usize,
             shard_owner: entry.shard_owner as usize,
-            of_shard: entry.form == 1,
+            of_shard: entry.of_shard == 1,
         })
     }
 

@@ -34,8 +34,8 @@ Result Guarded(Body&& body) noexcept {
 // Batched eigendecompositions of any order came with it.
 constexpr int kLeastVersion = 12060;
 
-void Tell(Description* out, const std::string& why_not) {
-  std::snprintf(out->why_not, sizeof out->why_not, "%s", why_not.c_str());
+void SetUnavailable(Description* out, const std::string& reason) {
+  std::snprintf(out->unavailable_reason, sizeof out->unavailable_reason, "%s", reason.c_str());
 }
 
 std::string VersionText(int version) { return Cat(version / 1000, ".", version % 1000 / 10); }
@@ -46,24 +46,25 @@ void Describe(Description* out) noexcept {
     (void)cudaRuntimeGetVersion(&out->runtime_version);
     if (cudaDriverGetVersion(&out->driver_version) != cudaSuccess) out->driver_version = 0;
     if (out->driver_version == 0) {
-      return Tell(out, "there is no NVIDIA driver on this machine: expected one for CUDA 12.6 or later");
+      return SetUnavailable(out, "there is no NVIDIA driver on this machine: expected one for CUDA 12.6 or later");
     }
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaErrorInsufficientDriver || out->driver_version < kLeastVersion) {
-      return Tell(out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
-                           ", and this library was built with CUDA ", VersionText(out->runtime_version),
-                           ", which needs a driver of that major version, and of 12.6 at least: update the driver"));
+      return SetUnavailable(
+          out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
+                   ", and this library was built with CUDA ", VersionText(out->runtime_version),
+                   ", which needs a driver of that major version, and of 12.6 at least: update the driver"));
     }
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-      return Tell(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
+      return SetUnavailable(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
     }
     if (error != cudaSuccess) {
-      return Tell(out, Cat("the CUDA runtime could not be started: ", cudaGetErrorString(error)));
+      return SetUnavailable(out, Cat("the CUDA runtime could not be started: ", cudaGetErrorString(error)));
     }
     out->device_count = count;
   } catch (...) {
-    std::snprintf(out->why_not, sizeof out->why_not, "out of host memory");
+    std::snprintf(out->unavailable_reason, sizeof out->unavailable_reason, "out of host memory");
   }
 }
 

@@ -87,7 +87,7 @@ class ShampooTest {
     assertEquals("cpu", backends.get(0).name());
     assertTrue(backends.get(0).usable());
     assertEquals("cuda", backends.get(1).name());
-    assertEquals(backends.get(1).usable(), backends.get(1).whyNot().isEmpty());
+    assertEquals(backends.get(1).usable(), backends.get(1).unavailableReason().isEmpty());
     assertContains(
         message(ShampooException.Unsupported.class, () -> Shampoo.loadBackend("/nowhere/libshampoo_cuda.so")), "/nowhere");
     assertThrows(ShampooException.Invalid.class, () -> Shampoo.loadBackend(""));

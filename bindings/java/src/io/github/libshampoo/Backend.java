@@ -7,7 +7,7 @@ package io.github.libshampoo;
  *
  * @param name "cpu" or "cuda".
  * @param usable whether optimizers can be made on it here.
- * @param whyNot why they cannot, as a sentence; "" where they can.
+ * @param unavailableReason why they cannot, as a sentence; "" where they can.
  * @param deviceCount devices that it found; the CPU counts as one.
  */
-public record Backend(String name, boolean usable, String whyNot, int deviceCount) {}
+public record Backend(String name, boolean usable, String unavailableReason, int deviceCount) {}

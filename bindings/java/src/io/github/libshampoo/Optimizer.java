@@ -344,7 +344,7 @@ public final class Optimizer implements AutoCloseable {
     Raw.shampoo_state_describe(opt, index, raw);
     return new StateEntry(
         index, raw.getKey(), Plan.listed(raw.getShape(), raw.getNdim()), DType.of(raw.getDtype()), raw.getFlat_offset(),
-        raw.getStored_bytes(), raw.getSymmetric() == 1, raw.getOwner(), raw.getShard_owner(), raw.getForm() == 1);
+        raw.getStored_bytes(), raw.getSymmetric() == 1, raw.getOwner(), raw.getShard_owner(), raw.getOf_shard() == 1);
   }
 
   /**

@@ -189,7 +189,7 @@ public final class Plan implements AutoCloseable {
   private static Block block(long plan, long index, shampoo_block_info info) {
     Raw.shampoo_plan_block(plan, index, info);
     return new Block(
-        info.getParam(), info.getOwner(), info.getShard_owner(), info.getForm() == 1,
+        info.getParam(), info.getOwner(), info.getShard_owner(), info.getOf_shard() == 1,
         listed(info.getShape(), info.getNdim()), listed(info.getStride(), info.getNdim()), info.getFlat_offset(),
         info.getState_bytes());
   }

@@ -108,7 +108,7 @@ public final class Shampoo {
     try (shampoo_backend_info info = new shampoo_backend_info()) {
       for (int index = 0; index < Raw.shampoo_backend_count(); ++index) {
         Raw.shampoo_backend_describe(index, info);
-        found.add(new Backend(info.getName(), info.getUsable() == 1, info.getWhy_not(), info.getDevice_count()));
+        found.add(new Backend(info.getName(), info.getUsable() == 1, info.getUnavailable_reason(), info.getDevice_count()));
       }
     }
     return List.copyOf(found);
