@@ -93,6 +93,9 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %ignore shampoo_optimizer_desc::executor;
 /* Filled where buffers are bound. */
 %ignore shampoo_buffers;
+/* The bindings have a simple tier of their own. */
+%ignore shampoo_tensor;
+%ignore shampoo_create_sized;
 
 SHAMPOO_WAITS(shampoo_backend_load)
 SHAMPOO_WAITS(shampoo_backend_describe)

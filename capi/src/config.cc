@@ -4,6 +4,7 @@
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
 #include "core/config/keys.h"
+#include "core/config/option_text.h"
 
 using shampoo::Guard;
 using shampoo::RequireArgument;
@@ -46,6 +47,13 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
   return Guard([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(config, "config"));
     return config->config.SetText(key, value);
+  });
+}
+
+shampoo_status shampoo_config_parse(shampoo_config* config, const char* options) {
+  return Guard([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(RequireArgument(config, "config"));
+    return shampoo::SetFromOptionText(options, &config->config);
   });
 }
 

@@ -5,24 +5,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include "core/base/status.h"
 
+// Structs of the API may be larger or smaller than this version's: the caller and the library pass their sizes.
 namespace shampoo {
 
-// Structs of the API begin with the size that their writer knows (struct_size), so that either side may be newer.
-
-// A caller's struct in the form that this version knows: fields that it lacks are 0; it may not be smaller than the
-// first version's, and what goes beyond ours must be 0, as we could not honour it.
+// Copies a caller's struct of `size` bytes into this version's: fields that the caller does not have are 0, and bytes
+// that this version does not know must be 0.
 template <typename Struct>
-Status ReadStruct(const Struct* given, size_t first_version_size, const char* name, Struct* own) {
-  if (given == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
-  const size_t size = given->struct_size;
-  if (size < first_version_size) {
-    return Invalid(name, ".struct_size is ", size, ": expected at least ", first_version_size,
-                   "; start from the _INIT macro of the struct");
-  }
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+Status CopyStruct(const void* user_struct, size_t size, const std::string& name, Struct* own) {
+  const auto* const bytes = static_cast<const unsigned char*>(user_struct);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) {
       return Unsupported(name, " has a field that this version of the library does not know (byte ", i, " of ", size,
@@ -30,26 +24,38 @@ Status ReadStruct(const Struct* given, size_t first_version_size, const char* na
     }
   }
   std::memset(static_cast<void*>(own), 0, sizeof(Struct));
-  std::memcpy(static_cast<void*>(own), given, std::min(size, sizeof(Struct)));
+  std::memcpy(static_cast<void*>(own), user_struct, std::min(size, sizeof(Struct)));
   return {};
 }
 
-// Whether a caller's struct can be written to.
+// Copies a caller's struct that begins with its size. It must not be smaller than in the first version.
 template <typename Struct>
-Status CheckWritable(const Struct* given, size_t first_version_size, const char* name) {
-  if (given == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
-  if (given->struct_size >= first_version_size) return {};
-  return Invalid(name, ".struct_size is ", given->struct_size, ": expected at least ", first_version_size,
+Status ReadStruct(const Struct* user_struct, size_t first_version_size, const char* name, Struct* own) {
+  if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
+  const size_t size = user_struct->struct_size;
+  if (size < first_version_size) {
+    return Invalid(name, ".struct_size is ", size, ": expected at least ", first_version_size,
+                   "; start from the _INIT macro of the struct");
+  }
+  return CopyStruct(user_struct, size, name, own);
+}
+
+// Checks that a caller's struct can be written to.
+template <typename Struct>
+Status CheckWritable(const Struct* user_struct, size_t first_version_size, const char* name) {
+  if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
+  if (user_struct->struct_size >= first_version_size) return {};
+  return Invalid(name, ".struct_size is ", user_struct->struct_size, ": expected at least ", first_version_size,
                  "; start from the _INIT macro of the struct");
 }
 
-// Our struct into a caller's: as much as it has room for. struct_size stays the caller's.
+// Copies this version's struct into a caller's, as far as that has room. The caller's struct_size is kept.
 template <typename Struct>
-Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* given) {
-  SHAMPOO_RETURN_IF_ERROR(CheckWritable(given, first_version_size, name));
-  const size_t size = given->struct_size;
-  std::memcpy(static_cast<void*>(given), &own, std::min(size, sizeof(Struct)));
-  given->struct_size = size;
+Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
+  SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));
+  const size_t size = user_struct->struct_size;
+  std::memcpy(static_cast<void*>(user_struct), &own, std::min(size, sizeof(Struct)));
+  user_struct->struct_size = size;
   return {};
 }
 

@@ -52,6 +52,10 @@ typedef struct shampoo_api {
   int32_t (*backend_count)(void);
   shampoo_status (*backend_describe)(int32_t index, shampoo_backend_info* info);
 
+  /* Simple API */
+  shampoo_status (*create_sized)(shampoo_optimizer** out, const char* options, const shampoo_tensor* tensors,
+                                 int32_t count, size_t tensor_size);
+
   /* Config */
   shampoo_status (*config_create)(shampoo_config** out);
   shampoo_status (*config_clone)(shampoo_config** out, const shampoo_config* config);
@@ -59,6 +63,7 @@ typedef struct shampoo_api {
   shampoo_status (*config_set_f64)(shampoo_config* config, const char* key, double value);
   shampoo_status (*config_set_i64)(shampoo_config* config, const char* key, int64_t value);
   shampoo_status (*config_set_str)(shampoo_config* config, const char* key, const char* value);
+  shampoo_status (*config_parse)(shampoo_config* config, const char* options);
   const char* (*config_get)(const shampoo_config* config, const char* key);
   int32_t (*config_key_count)(void);
   shampoo_status (*config_describe_key)(int32_t index, shampoo_key_info* info);
@@ -126,10 +131,7 @@ typedef const struct shampoo_api* (*shampoo_get_api_function)(void);
 /**
  * Returns the table of the public functions.
  *
- * Blocks: no. Threads: any.
- *
  * @return the table. Never NULL; it lives as long as the library, is never written, and must not be freed.
- * @since 0.1
  */
 const shampoo_api* shampoo_get_api(void);
 

@@ -246,7 +246,6 @@ static inline void shampoo_mpi_release(void* user) {
  * @return MPI_SUCCESS; MPI_ERR_ARG: ops is NULL; MPI_ERR_COMM: comm is MPI_COMM_NULL or an intercommunicator;
  *     MPI_ERR_NO_MEM; or what MPI_Comm_dup() returned, where the error handler of comm lets it return. *ops is as
  *     before on failure.
- * @since 0.1
  */
 static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
@@ -309,7 +308,6 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
  *     were filled from it have a duplicate and do not need it. Must not be NULL.
  * @return MPI_SUCCESS; MPI_ERR_ARG: group is NULL, or group_size does not divide the number of ranks; MPI_ERR_COMM:
  *     comm is MPI_COMM_NULL; or what MPI_Comm_split() returned.
- * @since 0.1
  */
 static inline int shampoo_mpi_split(MPI_Comm comm, int group_size, MPI_Comm* group) {
   int rank, world, error;

@@ -124,7 +124,6 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  *     <nccl.h> is of NCCL 2.7 or later, all_to_all. Must not be NULL.
  * @return ncclSuccess; ncclInvalidArgument: comm or ops is NULL; or what NCCL returned for comm. *ops is as before on
  *     failure.
- * @since 0.1
  */
 static inline ncclResult_t shampoo_nccl_ops(ncclComm_t comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
@@ -182,7 +181,6 @@ static inline void shampoo_nccl_abort(void* user) {
  *     optimizer made with it. What it holds in the end, if not NULL, is the caller's to destroy.
  * @param ops filled as by shampoo_nccl_ops(), and abort. Must not be NULL.
  * @return as shampoo_nccl_ops(); ncclInvalidArgument, too, where comm is NULL.
- * @since 0.1
  */
 static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_comm_ops* ops) {
   const ncclResult_t result = shampoo_nccl_ops(comm != NULL ? *comm : NULL, ops);
@@ -212,7 +210,6 @@ static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_
  *     optimizers that use it. Must not be NULL.
  * @return ncclSuccess; ncclInvalidArgument: comm or group is NULL, or group_size does not divide the number of ranks;
  *     or what NCCL returned.
- * @since 0.1
  */
 static inline ncclResult_t shampoo_nccl_split(ncclComm_t comm, int group_size, ncclComm_t* group) {
   ncclResult_t result;

@@ -76,6 +76,18 @@ static void check_read_by_the_library(void) {
   OFFSET(shampoo_buffers, out, 24);
 }
 
+static void check_tensor(void) {
+  expect(sizeof(shampoo_tensor), 104, "sizeof shampoo_tensor");
+  OFFSET(shampoo_tensor, name, 0);
+  OFFSET(shampoo_tensor, data, 8);
+  OFFSET(shampoo_tensor, grad, 16);
+  OFFSET(shampoo_tensor, dtype, 24);
+  OFFSET(shampoo_tensor, ndim, 28);
+  OFFSET(shampoo_tensor, shape, 32);
+  OFFSET(shampoo_tensor, device_type, 96);
+  OFFSET(shampoo_tensor, device_id, 100);
+}
+
 static void check_comm_ops(void) {
   LAYOUT(shampoo_comm_ops, 72, release);
   OFFSET(shampoo_comm_ops, user, 8);
@@ -132,7 +144,7 @@ static void check_written_by_the_library(void) {
 
 /* The functions of 0.1, each in its place. Later versions append to them. */
 static void check_api(void) {
-  LAYOUT(shampoo_api, sizeof(size_t) + 47 * sizeof(void (*)(void)), matrix_inverse_root);
+  LAYOUT(shampoo_api, sizeof(size_t) + 49 * sizeof(void (*)(void)), matrix_inverse_root);
   SLOT(version, 0);
   SLOT(build_info, 1);
   SLOT(status_name, 2);
@@ -141,45 +153,47 @@ static void check_api(void) {
   SLOT(backend_load, 5);
   SLOT(backend_count, 6);
   SLOT(backend_describe, 7);
-  SLOT(config_create, 8);
-  SLOT(config_clone, 9);
-  SLOT(config_destroy, 10);
-  SLOT(config_set_f64, 11);
-  SLOT(config_set_i64, 12);
-  SLOT(config_set_str, 13);
-  SLOT(config_get, 14);
-  SLOT(config_key_count, 15);
-  SLOT(config_describe_key, 16);
-  SLOT(plan_create, 17);
-  SLOT(plan_destroy, 18);
-  SLOT(plan_add_group, 19);
-  SLOT(plan_add_param, 20);
-  SLOT(plan_add_shard, 21);
-  SLOT(plan_finish, 22);
-  SLOT(plan_block_count, 23);
-  SLOT(plan_block, 24);
-  SLOT(plan_bytes, 25);
-  SLOT(comm_from_ops, 26);
-  SLOT(comm_from_nccl, 27);
-  SLOT(comm_destroy, 28);
-  SLOT(optimizer_create, 29);
-  SLOT(optimizer_destroy, 30);
-  SLOT(optimizer_bind, 31);
-  SLOT(optimizer_bind_scalar, 32);
-  SLOT(optimizer_bind_state, 33);
-  SLOT(optimizer_set, 34);
-  SLOT(optimizer_get, 35);
-  SLOT(optimizer_step, 36);
-  SLOT(optimizer_status, 37);
-  SLOT(optimizer_error, 38);
-  SLOT(optimizer_stat, 39);
-  SLOT(state_count, 40);
-  SLOT(state_describe, 41);
-  SLOT(state_read, 42);
-  SLOT(state_write, 43);
-  SLOT(save, 44);
-  SLOT(load, 45);
-  SLOT(matrix_inverse_root, 46);
+  SLOT(create_sized, 8);
+  SLOT(config_create, 9);
+  SLOT(config_clone, 10);
+  SLOT(config_destroy, 11);
+  SLOT(config_set_f64, 12);
+  SLOT(config_set_i64, 13);
+  SLOT(config_set_str, 14);
+  SLOT(config_parse, 15);
+  SLOT(config_get, 16);
+  SLOT(config_key_count, 17);
+  SLOT(config_describe_key, 18);
+  SLOT(plan_create, 19);
+  SLOT(plan_destroy, 20);
+  SLOT(plan_add_group, 21);
+  SLOT(plan_add_param, 22);
+  SLOT(plan_add_shard, 23);
+  SLOT(plan_finish, 24);
+  SLOT(plan_block_count, 25);
+  SLOT(plan_block, 26);
+  SLOT(plan_bytes, 27);
+  SLOT(comm_from_ops, 28);
+  SLOT(comm_from_nccl, 29);
+  SLOT(comm_destroy, 30);
+  SLOT(optimizer_create, 31);
+  SLOT(optimizer_destroy, 32);
+  SLOT(optimizer_bind, 33);
+  SLOT(optimizer_bind_scalar, 34);
+  SLOT(optimizer_bind_state, 35);
+  SLOT(optimizer_set, 36);
+  SLOT(optimizer_get, 37);
+  SLOT(optimizer_step, 38);
+  SLOT(optimizer_status, 39);
+  SLOT(optimizer_error, 40);
+  SLOT(optimizer_stat, 41);
+  SLOT(state_count, 42);
+  SLOT(state_describe, 43);
+  SLOT(state_read, 44);
+  SLOT(state_write, 45);
+  SLOT(save, 46);
+  SLOT(load, 47);
+  SLOT(matrix_inverse_root, 48);
 }
 
 static void check_codes(void) {
@@ -204,6 +218,7 @@ static void check_codes(void) {
 
 int main(void) {
   check_read_by_the_library();
+  check_tensor();
   check_comm_ops();
   check_written_by_the_library();
   check_api();

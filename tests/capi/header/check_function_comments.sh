@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_function_comments.sh COMPILER HEADER [FUNCTIONS]: the comment right above every function of the header states since
-# when it exists, whether it blocks, which thread rule holds, what it returns, and every parameter that it has. FUNCTIONS: the
-# functions of a header that includes another one.
+# check_function_comments.sh COMPILER HEADER [FUNCTIONS]: the comment right above every function of the header begins with a
+# verb in the third person, and describes every parameter and, unless it is a status, the result. FUNCTIONS: the functions of
+# a header that includes another one.
 set -eu
 export LC_ALL=C
 functions=${3:-$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')}
@@ -13,8 +13,10 @@ awk -v functions="$functions" '
   BEGIN { total = split(functions, names, " "); for (i = 1; i <= total; ++i) expected[names[i]] = 1 }
   !inside && /^[ \t]*\/\*/ { comment = ""; inside = 1 }
   inside { comment = comment $0 "\n"; if (/\*\/[ \t]*$/) inside = 0; next }
-  /^[ \t]*$/ || /^#/ { comment = ""; next }
-  /\{[ \t]*$/ { declaration = ""; next }
+  /^[ \t]*$/ || /^#/ { comment = ""; declaration = ""; next }
+  /^extern / { next }
+  /\{[ \t]*$/ { declaration = ""; body = 1; next }
+  body { if (/^}/) { body = 0; comment = "" } next }
   {
     declaration = declaration " " $0
     if (!/;[ \t]*$/) next
@@ -23,11 +25,8 @@ awk -v functions="$functions" '
       arguments = substr(declaration, RSTART + RLENGTH)
       if (name in expected) {
         ++seen
-        if (comment !~ /@since [0-9]/) lacks("@since")
-        if (comment !~ /Blocks: /) lacks("\"Blocks:\"")
-        if (comment !~ /Threads: (any|config|plan|optimizer)[.,; ]/) lacks("\"Threads:\" with one of the four rules")
-        if (declaration !~ /^ void / && comment !~ /@(return|retval) /) lacks("@return or @retval")
-        if (declaration ~ /^ shampoo_status / && comment !~ /@retval SHAMPOO_OK /) lacks("@retval SHAMPOO_OK")
+        if (comment !~ /^\/\*\*\n \* [A-Z][a-z]+s [a-zA-Z]/) lacks("a verb in the third person as its first word")
+        if (declaration !~ /^ (void|shampoo_status) / && comment !~ /@return /) lacks("@return")
         sub(/\);.*/, "", arguments)
         count = split(arguments, argument, ",")
         for (i = 1; i <= count; ++i) {

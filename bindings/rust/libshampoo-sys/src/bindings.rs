@@ -21,32 +21,31 @@ pub const SHAMPOO_VERSION_PATCH: i32 = 0;
 /// Success.
 pub const SHAMPOO_OK: i32 = 0;
 
-/// An argument or a value of a config is wrong: fix the call. Repeating it as it is fails again.
+/// An argument or a value of a config is wrong. Fix the call: the same call fails again.
 pub const SHAMPOO_E_INVALID: i32 = 1;
 
-/// The call is right and the moment is wrong, such as a step before bind: fix the order of the calls.
+/// The call is valid, but not at this time, such as a step before the buffers are bound. Fix the order of calls.
 pub const SHAMPOO_E_STATE: i32 = 2;
 
-/// This version, build or machine cannot do it: another build, backend or device may.
+/// This version, build or machine does not support it. Another build, backend or device may.
 pub const SHAMPOO_E_UNSUPPORTED: i32 = 3;
 
-/// Memory or another resource of the system ran out: free some, or ask for less (smaller blocks, fewer threads).
+/// Out of memory or of another system resource. Free some, or use smaller blocks or fewer threads.
 pub const SHAMPOO_E_NOMEM: i32 = 4;
 
-/// NaN or infinity was met: look at gradients, learning rate, epsilon and loss scale. The caller may go on.
+/// NaN or infinity. Check gradients, learning rate, epsilon and loss scale. The caller may continue.
 pub const SHAMPOO_E_NUMERIC: i32 = 5;
 
-/// A collective failed: tear the job down.
+/// A collective failed. End the job.
 pub const SHAMPOO_E_COMM: i32 = 6;
 
-/// A GPU or its runtime failed: end the process, as CUDA is of no more use in it. Every function that takes an
-/// optimizer on CUDA can return it; it is listed nowhere else.
+/// A GPU or its runtime failed. End the process: CUDA cannot be used in it any more.
 pub const SHAMPOO_E_DEVICE: i32 = 7;
 
-/// A file is missing, unreadable or damaged, or the disk is full; the text names the file.
+/// A file is missing, unreadable or damaged, or the disk is full. The error names the file.
 pub const SHAMPOO_E_IO: i32 = 8;
 
-/// A bug of the library: please report it, with the text of shampoo_last_error() and shampoo_build_info().
+/// A bug of the library. Please report it with the texts of shampoo_last_error() and shampoo_build_info().
 pub const SHAMPOO_E_INTERNAL: i32 = 9;
 
 /// IEEE 754 binary32, 4 bytes. In keys: "f32".
@@ -73,100 +72,125 @@ pub const SHAMPOO_CPU: i32 = 1;
 /// Memory of an NVIDIA GPU, and computation on it.
 pub const SHAMPOO_CUDA: i32 = 2;
 
-/// Result of a call: SHAMPOO_OK, or one of the SHAMPOO_E\_ codes. Codes are never renumbered; new ones may appear.
+/// Result of a call: SHAMPOO_OK or a SHAMPOO_E\_ code. Codes are never renumbered; new ones may be added.
 pub type shampoo_status = i32;
 
-/// Receives messages of the library. It is called only on a thread that is inside a call of the library, possibly on
-/// several such threads at once. It must return (no exception, no longjmp) and must not call the library with an object
-/// that the interrupted call is using; shampoo_set_log() is allowed.
+/// Receives messages of the library. It is called on threads that are inside a call of the library, possibly on several
+/// at once. It must return normally (no exception, no longjmp). It must not call the library with an object that the
+/// interrupted call uses.
 ///
-/// - `user` the pointer given to shampoo_set_log().
+/// - `user` the pointer that was passed to shampoo_set_log().
 /// - `level` 0 error, 1 warning, 2 information, 3 debugging.
-/// - `message` one message, without a newline at its end; valid during the call only.
+/// - `message` one message, without a newline. Valid during the call.
 pub type shampoo_log_callback = Option<unsafe extern "C" fn(*mut c_void, i32, *const c_char)>;
 
-/// Hyper-parameters by name: see the section Config.
+/// Hyper-parameters by name.
 #[repr(C)]
 pub struct shampoo_config {
     _private: [u8; 0],
     _marker: Unmovable,
 }
 
-/// Parameters cut into blocks, with owners and byte counts: see the section Plan.
+/// Parameters divided into blocks, with owners and sizes in bytes.
 #[repr(C)]
 pub struct shampoo_plan {
     _private: [u8; 0],
     _marker: Unmovable,
 }
 
-/// A group of ranks: see the section Communicators.
+/// A group of ranks.
 #[repr(C)]
 pub struct shampoo_comm {
     _private: [u8; 0],
     _marker: Unmovable,
 }
 
-/// State and the machinery that steps it: see the section Optimizer.
+/// The state of an optimizer and everything that its steps need.
 #[repr(C)]
 pub struct shampoo_optimizer {
     _private: [u8; 0],
     _marker: Unmovable,
 }
 
-/// One backend, as filled by shampoo_backend_describe(). Begin with SHAMPOO_BACKEND_INFO_INIT.
+/// A parameter with its gradient. All fields that are not set must be 0, as SHAMPOO_TENSOR_INIT and designated
+/// initializers leave them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct shampoo_tensor {
+    /// Name of the parameter. It must be unique, and the same in every run, because checkpoints use it. NULL (default):
+    /// "param.i" for the tensor of index i.
+    pub name: *const c_char,
+    /// The parameter: dense, row-major. Steps read and overwrite it.
+    pub data: *mut c_void,
+    /// The gradient, in the shape and dtype of data. Steps read it. NULL (default): no gradient; steps leave the
+    /// parameter unchanged until shampoo_optimizer_bind() sets one.
+    pub grad: *const c_void,
+    /// Dtype of data and grad: SHAMPOO_F32 (also 0, the default), F64, F16 or BF16.
+    pub dtype: i32,
+    /// Number of dims, 0..8; 0 (default) is a scalar.
+    pub ndim: i32,
+    /// Shape in elements, outermost dim first. The first ndim entries are read.
+    pub shape: [i64; 8],
+    /// Device of data and grad: SHAMPOO_CPU (also 0, the default) or SHAMPOO_CUDA. The same for all tensors.
+    pub device_type: i32,
+    /// Number of the device. Default: 0. The same for all tensors.
+    pub device_id: i32,
+}
+
+/// A backend. Begin with SHAMPOO_BACKEND_INFO_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_backend_info {
-    /// sizeof(shampoo_backend_info); set by the \_INIT macro.
+    /// sizeof(shampoo_backend_info), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Name of the backend: "cpu" or "cuda". It lives as long as the library.
+    /// Name of the backend: "cpu" or "cuda". Valid as long as the library is loaded.
     pub name: *const c_char,
-    /// Why the backend cannot be used on this machine, as a sentence; "" if it can. It lives as long as the library.
+    /// Why the backend cannot be used on this machine, as a sentence; "" if it can. Valid as long as the library is
+    /// loaded.
     pub unavailable_reason: *const c_char,
-    /// 1: optimizers can be created on it; 0: they cannot, for the reason in unavailable_reason.
+    /// 1: optimizers can be created on it. 0: they cannot, for unavailable_reason.
     pub usable: i32,
-    /// Devices that it found; the CPU counts as one. device_id of an optimizer is below this number. 0 where usable is 0.
+    /// Number of its devices; the CPU counts as one. 0 if usable is 0.
     pub device_count: i32,
 }
 
-/// One row of the table of keys. Begin with SHAMPOO_KEY_INFO_INIT. All strings live as long as the library.
+/// A key. Begin with SHAMPOO_KEY_INFO_INIT. All strings are valid as long as the library is loaded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_key_info {
-    /// sizeof(shampoo_key_info); set by the \_INIT macro.
+    /// sizeof(shampoo_key_info), set by the \_INIT macro.
     pub struct_size: usize,
-    /// The key, such as "lr". Names and meanings of keys are part of the API.
+    /// The key, such as "lr".
     pub name: *const c_char,
     /// "f64", "i64", "bool", "choice", "dtype" or "list" (of integers).
     pub value_type: *const c_char,
-    /// The default as text; "auto": worked out from other keys or from the parameter, as doc tells.
+    /// The default as text. "auto": computed from other keys or from the parameter, as doc explains.
     pub default_value: *const c_char,
     /// The allowed values, for people: an interval such as "\[0, 1)", or the names of choices.
     pub range: *const c_char,
-    /// What the key does, in one or a few sentences.
+    /// What the key does.
     pub doc: *const c_char,
-    /// 0: of the whole optimizer, and read from the plan's own config. 1: of a parameter group.
+    /// 0: a key of the whole optimizer, read from the plan's own config. 1: a key of a parameter group.
     pub scope: i32,
-    /// 1: shampoo_optimizer_set() may change it while the optimizer lives; 0: fixed when the plan takes the config.
+    /// 1: shampoo_optimizer_set() can change it. 0: it is fixed when the plan takes the config.
     pub changeable: i32,
 }
 
-/// One parameter: what shampoo_plan_add_param() needs. Begin with SHAMPOO_PARAM_DESC_INIT.
+/// A parameter. Begin with SHAMPOO_PARAM_DESC_INIT; set at least name, ndim and shape.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_param_desc {
-    /// sizeof(shampoo_param_desc); set by the \_INIT macro.
+    /// sizeof(shampoo_param_desc), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Unique within the plan and the same in every run: keys of the state begin with it. Copied. Default: NULL, which
-    /// is refused.
+    /// Name. It must be unique within the plan and the same in every run: keys of the state begin with it. Required.
     pub name: *const c_char,
-    /// Number of dims, 0..8; 0 is a scalar. Default: 0.
+    /// Number of dims, 0..8; 0 (default) is a scalar.
     pub ndim: i32,
-    /// How many leading dims only stack separate tensors, 0..ndim: 1 for weights of L layers kept as one array of shape
-    /// (L, m, n). Default: 0.
+    /// Number of leading dims that only stack separate tensors, 0..ndim: 1 for the weights of L layers in one array of
+    /// shape (L, m, n). Default: 0.
     pub stack_dims: i32,
-    /// The shape in elements, outermost dim first; the parameter is row-major and dense. Of the whole parameter, even
-    /// where this rank holds a shard of it. Each of the first ndim entries is \>= 0, the others are not read.
+    /// Shape of the whole parameter in elements, outermost dim first, even if this rank holds a shard of it. The first
+    /// ndim entries are read; each is \>= 0. Parameters are row-major and dense.
     pub shape: [i64; 8],
     /// Dtype of shampoo_buffers.param: SHAMPOO_F32 (default), F64, F16 or BF16.
     pub param_dtype: i32,
@@ -174,15 +198,14 @@ pub struct shampoo_param_desc {
     pub grad_dtype: i32,
     /// A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config.
     pub group: i32,
-    /// What of the parameter this rank holds, and so what its buffers contain.
-    /// 0 (default): all of it.
-    /// 1: a flat shard, elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter.
-    /// 2: a rectangle of shape local_shape whose first element is at local_offset, contiguous row-major.
-    /// What the algorithm makes of shards is chosen by the key "shard_mode".
+    /// What this rank holds of the parameter, and so what its buffers contain. 0 (default): all of it. 1: a flat shard,
+    /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
+    /// local_shape whose first element is at local_offset, row-major and dense. The key "shard_mode" says how shards are
+    /// preconditioned.
     pub shard_form: i32,
-    /// Form 1: first element, in elements of the flattened parameter. Otherwise 0.
+    /// Form 1: index of the first element in the flattened parameter. Otherwise 0.
     pub flat_offset: i64,
-    /// Form 1: number of elements; 0: this rank holds nothing of the parameter. Otherwise 0.
+    /// Form 1: number of elements; 0 if this rank holds nothing of the parameter. Otherwise 0.
     pub flat_count: i64,
     /// Form 2: first index along each dim, in elements; ndim entries. Otherwise 0.
     pub local_offset: [i64; 8],
@@ -194,219 +217,215 @@ pub struct shampoo_param_desc {
     pub copy_dtype: i32,
 }
 
-/// One preconditioned block, as filled by shampoo_plan_block(). Begin with SHAMPOO_BLOCK_INFO_INIT.
+/// A block. Begin with SHAMPOO_BLOCK_INFO_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_block_info {
-    /// sizeof(shampoo_block_info); set by the \_INIT macro.
+    /// sizeof(shampoo_block_info), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Index of the parameter that it is a part of.
+    /// Index of its parameter.
     pub param: i32,
-    /// Replica rank that keeps its state and computes its update, in \[0, replica_world). Blocks are dealt out by the key
-    /// "balance", the largest first, each to the rank with the least so far.
+    /// Replica rank that keeps its state and computes its update, in \[0, replica_world). Blocks are assigned greedily,
+    /// largest first, each to the least-loaded rank; the key "balance" selects the measure of load.
     pub owner: i32,
-    /// Shard rank that keeps it. With "shard_mode" local this rank's own, as each shard is treated as a tensor of its
-    /// own; with gather any, as blocks are dealt out over shard ranks and replicas together.
+    /// Shard rank that keeps its state. With "shard_mode" local it is this rank. With gather it can be any: blocks are
+    /// assigned over replica and shard ranks together.
     pub shard_owner: i32,
     /// 1: a block of this rank's shard, which is less than the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
-    /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if it follows
-    /// the grafting method alone ("precondition_1d").
+    /// Order of the block, after merging and splitting: 1..8. It has that many factor matrices, or none if only the
+    /// grafting method applies (key "precondition_1d").
     pub ndim: i32,
-    /// Shape in elements; ndim entries, the others are 0. Factor k is shape\[k\] x shape\[k\].
+    /// Shape in elements; ndim entries, the others are 0. Factor matrix k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
-    /// From one index to the next along each dim, in elements of the row-major flattened parameter; with of_shard,
-    /// in elements of this rank's buffer. ndim entries, the others are 0.
+    /// Distance between neighbors along each dim, in elements of the row-major flattened parameter or, with of_shard, of
+    /// this rank's buffer; ndim entries, the others are 0.
     pub stride: [i64; 8],
-    /// First element of the block, counted in the same way.
+    /// Index of its first element, counted like stride.
     pub flat_offset: i64,
-    /// Bytes of its state, as kept by its owner.
+    /// Size of its state in bytes, as its owner keeps it.
     pub state_bytes: i64,
 }
 
-/// Where a plan is to be carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process, on the CPU.
+/// Where a plan is carried out. Begin with SHAMPOO_PLAN_DESC_INIT: one process on the CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_plan_desc {
-    /// sizeof(shampoo_plan_desc); set by the \_INIT macro.
+    /// sizeof(shampoo_plan_desc), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Device that the byte counts are for, and that optimizers of the plan are made on: SHAMPOO_CPU (default) or
-    /// SHAMPOO_CUDA. A plan for CUDA can be made where there is none.
+    /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
-    /// Threads that work on a step, the caller's among them, 0..4096. 0 (default): as the key "threads" says. If
-    /// that is 0, too: up to all processors that the process may use by its affinity mask and the CPU quota of its control
-    /// group; a step wakes as many threads as its work is worth.
+    /// Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well:
+    /// up to all processors that the affinity mask and the CPU quota of the control group allow; a step wakes only as many
+    /// threads as its work is worth.
     pub threads: i32,
-    /// This process among those that hold the same parameters, in \[0, replica_world). Default: 0.
+    /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
-    /// Number of processes that hold the same parameters, \>= 1. Default: 1. Each keeps the state of some of the blocks;
-    /// an optimizer of more than one needs a communicator of as many (shampoo_optimizer_desc.replica_comm).
+    /// Number of processes that hold the same parameters, \>= 1. Default: 1. Each keeps the state of some of the blocks.
+    /// If it is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm).
     pub replica_world: i32,
-    /// This process among those that hold the shards of one copy of the parameters, in \[0, shard_world). Default: 0.
+    /// Rank of this process among those that hold the shards of one copy of the parameters, in \[0, shard_world).
+    /// Default: 0.
     pub shard_rank: i32,
     /// Number of shards of one copy, \>= 1. Default: 1.
     pub shard_world: i32,
 }
 
-/// What the caller's communicator can do. Begin with SHAMPOO_COMM_OPS_INIT; set rank, world and all_gather at least.
+/// Functions of the caller's communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_comm_ops {
-    /// sizeof(shampoo_comm_ops); set by the \_INIT macro.
+    /// sizeof(shampoo_comm_ops), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Handed to the callbacks as it is. Default: NULL.
+    /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// This process among the ranks of the communicator, in \[0, world). Default: 0.
+    /// Rank of this process, in \[0, world). Default: 0.
     pub rank: i32,
     /// Number of ranks, \>= 1. Default: 1.
     pub world: i32,
-    /// What memory the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer.
+    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must be that of the optimizer.
     pub device_type: i32,
-    /// All-gather: recv holds world segments of bytes_per_rank bytes (\> 0), segment r from rank r; send may be
-    /// recv + rank \* bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the call returns when
-    /// recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or any other number for
-    /// a failure, which is told in the error. It is called only on the thread that is inside a call with the optimizer.
+    /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
+    /// recv + rank \* bytes_per_rank. On CUDA it is ordered on stream; on the CPU stream is NULL, and the function returns
+    /// when recv is filled. Every rank makes the same sequence of calls with the same sizes. Returns 0, or another number
+    /// on failure, which the error text shows. It is called on a thread that is inside a call with the optimizer.
+    /// Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
-    /// Optional, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, this one included,
-    /// and receives recv_bytes\[r\] from it. In send and recv what goes to or comes from rank 0 is first, then that of rank
-    /// 1, and so on, without gaps; a number of bytes may be 0. Order, memory and result are as of all_gather. All ranks
-    /// have it, or none. NULL: all_gather is used in its place, which takes more memory and sends more.
+    /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
+    /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
+    /// and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. All ranks must have it, or
+    /// none. NULL (default): all_gather is used instead, which takes more memory and sends more.
     pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
-    /// Optional: asks for a failure that came later than the call that caused it; 0: none. Asked before each
-    /// all_gather and all_to_all.
+    /// Returns a failure that was detected after the call that caused it, or 0. It is called before each all_gather and
+    /// all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Optional: makes collectives of other ranks that wait for this one fail. Called once, after a collective failed on
-    /// this rank. The communicator stays the caller's to destroy.
+    /// Makes collectives of other ranks that wait for this rank fail. It is called once, after a collective failed on
+    /// this rank. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Optional: called once, after the last use: when the shampoo_comm and every optimizer made with it are gone.
+    /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
+    /// Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// Optional: the memory of the host in place of the library's own. Begin with SHAMPOO_ALLOCATOR_INIT, and set both
-/// allocate and deallocate. On the CPU it serves the arena of the state (unless that is given) and the workspace; small
-/// tables and the scratch memory of the solver stay on the library's heap. On CUDA it serves memory of the device:
-/// arena, workspace and the buffers of exchanges; what cuBLAS and cuSOLVER allocate for themselves is not among it. It
-/// is called only inside shampoo_optimizer_create() and shampoo_optimizer_destroy(), and inside shampoo_save() and
-/// shampoo_load() where world takes memory of the device, on the thread that calls them; never by a step.
+/// Optional memory functions of the host. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
+///
+/// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
+/// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
+/// buffers; cuBLAS and cuSOLVER allocate theirs themselves. They are called only inside shampoo_optimizer_create() and
+/// shampoo_optimizer_destroy(), and inside shampoo_save() and shampoo_load() if world takes device memory, on the thread
+/// that makes the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
-    /// sizeof(shampoo_allocator); set by the \_INIT macro.
+    /// sizeof(shampoo_allocator), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Handed to the callbacks as it is. Default: NULL.
+    /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Returns bytes (\> 0) of memory aligned to align (a power of two), or NULL, which makes the caller fail with
-    /// SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer, stream that of its desc: the memory is used
-    /// in the order of that stream. On the CPU they are SHAMPOO_CPU, 0 and NULL.
+    /// Returns bytes (\> 0) of memory aligned to align (a power of two), or NULL, which makes the call fail with
+    /// SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer. The memory is used in the order of stream.
+    /// On the CPU the last three are SHAMPOO_CPU, 0 and NULL.
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize, i32, i32, *mut c_void) -> *mut c_void>,
-    /// Takes back what allocate returned, with the same bytes. Must not fail. On CUDA all work on it is done by then.
+    /// Frees what allocate returned, with the same bytes. It must not fail. On CUDA all work on the memory is done.
     pub deallocate: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, i32, i32, *mut c_void)>,
-    /// Called once, after the last use: for runtimes that count references to user. Not called where
-    /// shampoo_optimizer_create() fails: user is then still the caller's. Default: NULL, nothing to do.
+    /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// Optional: the threads of the host in place of the library's pool. Begin with SHAMPOO_EXECUTOR_INIT, and set threads
-/// and parallel_for. Results are the same bits with every executor. On CUDA there is no work for it.
+/// Optional threads of the host. Begin with SHAMPOO_EXECUTOR_INIT; set threads and parallel_for. Results have the same
+/// bits with every executor. Optimizers on CUDA do not use it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_executor {
-    /// sizeof(shampoo_executor); set by the \_INIT macro.
+    /// sizeof(shampoo_executor), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Handed to the callbacks as it is. Default: NULL.
+    /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// The most tasks that parallel_for is asked to run in one call, \>= 1. The threads of the plan are a limit, too,
-    /// since workspace is allocated for as many.
+    /// Largest count that parallel_for accepts, \>= 1. The threads of the plan are another limit, because workspace is
+    /// allocated for as many.
     pub threads: i32,
-    /// Runs task(argument, i) once for every i in \[0, count), on any threads, in any order, at once or one after another,
-    /// and returns when all have returned. count is at most threads. A task must see what the calling thread wrote before,
-    /// and the other way round, as every lock or join guarantees. It is called on a thread that is inside a call with the
-    /// optimizer, and must not throw or end the thread.
+    /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
+    /// have returned. count is at most threads. Tasks must see what the calling thread wrote before, and the caller what
+    /// the tasks wrote, as with every lock or join. It is called on a thread that is inside a call with the optimizer. It
+    /// must not throw.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
-    /// Called once, after the last use: for runtimes that count references to user. Not called where
-    /// shampoo_optimizer_create() fails: user is then still the caller's. Default: NULL, nothing to do.
+    /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// What an optimizer is made on. Begin with SHAMPOO_OPTIMIZER_DESC_INIT: the CPU, with memory and threads made here.
+/// Device, communicators and resources of an optimizer. Begin with SHAMPOO_OPTIMIZER_DESC_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_optimizer_desc {
-    /// sizeof(shampoo_optimizer_desc); set by the \_INIT macro.
+    /// sizeof(shampoo_optimizer_desc), set by the \_INIT macro.
     pub struct_size: usize,
     /// SHAMPOO_CPU (default) or SHAMPOO_CUDA: that of the plan.
     pub device_type: i32,
-    /// Which device of that type, counted as CUDA does. Default: 0, the only one on the CPU.
+    /// Number of the device, as CUDA counts. Default: 0, the only one on the CPU.
     pub device_id: i32,
-    /// Ranks that hold the same parameters, as many as the plan's replica_world, this one being its replica_rank. NULL
-    /// (default): one rank. The optimizer holds it by itself: the caller may destroy its own hold at any time. On CUDA one
-    /// of memory of the device.
+    /// Ranks that hold the same parameters. Its world and rank are the plan's replica_world and replica_rank. NULL
+    /// (default): one rank. The optimizer keeps a reference of its own. On CUDA it must take device memory.
     pub replica_comm: *mut shampoo_comm,
-    /// Ranks that hold the shards of one copy, as many as the plan's shard_world, this one being its shard_rank. NULL
-    /// (default): shards are stepped without asking each other, which "shard_mode" gather cannot. Held in the same way. On
-    /// CUDA it must be NULL.
+    /// Ranks that hold the shards of one copy. Its world and rank are the plan's shard_world and shard_rank. NULL
+    /// (default): shards are stepped without agreement; not possible with "shard_mode" gather. The optimizer keeps a
+    /// reference of its own. On CUDA it must be NULL.
     pub shard_comm: *mut shampoo_comm,
-    /// Where memory comes from; copied. NULL (default): the library's own.
+    /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
-    /// Where parallel work runs; copied. NULL (default): the library's pool, one per process, whose threads start with
-    /// the first optimizer that needs them and end with the last.
+    /// Threads. NULL (default): the library's pool, one per process. Its threads start with the first optimizer that
+    /// needs them and end with the last.
     pub executor: *const shampoo_executor,
-    /// On CUDA the stream in whose order memory is allocated and the state initialised. Must be NULL (default) on the
-    /// CPU.
+    /// On CUDA, the stream in whose order memory is allocated and the state is initialized. NULL (default) on the CPU.
     pub stream: *mut c_void,
-    /// NULL (default): the arena of the state is allocated here. Otherwise memory of the host, on CUDA of its device,
-    /// aligned to 64 bytes; it is initialised here, stays the host's, and must live until the optimizer is destroyed or
-    /// another arena is bound.
+    /// Arena of the state. NULL (default): allocated. Otherwise memory of the optimizer's device, aligned to 64 bytes.
+    /// The call initializes it. It must live until the optimizer is destroyed or another arena is bound.
     pub state: *mut c_void,
-    /// Size of state in bytes, at least what shampoo_plan_bytes() gives for "state". Default: 0; not read where state is
-    /// NULL.
+    /// Size of state in bytes, at least what shampoo_plan_bytes() returns for "state". Ignored if state is NULL.
     pub state_bytes: usize,
 }
 
-/// Memory of one parameter: addresses on the host, on CUDA on the device, each aligned for its dtype, dense and
-/// row-major in the shape of the parameter, or of the shard where this rank holds one. Begin with SHAMPOO_BUFFERS_INIT.
-/// out may be the same address as param where both have the same dtype; otherwise what is written (out, copy) must
-/// overlap none of the others.
+/// Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are of the optimizer's device and aligned for
+/// their dtypes. Arrays are dense and row-major, in the shape of the parameter or of this rank's shard. out may be the
+/// address of param if both have the same dtype; apart from that, out and copy must not overlap other buffers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_buffers {
-    /// sizeof(shampoo_buffers); set by the \_INIT macro.
+    /// sizeof(shampoo_buffers), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Read by a step: the parameter, in param_dtype. May be NULL only where the other three are NULL, too.
+    /// The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL.
     pub param: *const c_void,
-    /// Read by a step: the gradient, in grad_dtype. NULL: none; the parameter is not moved, not even by weight decay or
-    /// momentum, and its state is frozen; out and copy, where given, still receive the value of param (out receives zeros
-    /// with the key "output" set to updates), so that outputs are always whole.
+    /// The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
+    /// even by weight decay or momentum; out and copy still receive the value of param (out receives zeros if the key
+    /// "output" is updates).
     pub grad: *const c_void,
-    /// Written by a step: the new parameter in out_dtype, or with the key "output" set to updates the update that is to
-    /// be added to it. May be NULL only where grad is NULL, too.
+    /// The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
+    /// Steps write it. May be NULL only if grad is NULL.
     pub out: *mut c_void,
-    /// Written by a step: the new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master
-    /// weights. NULL: no such copy.
+    /// The new parameter once more, in copy_dtype, such as a bfloat16 model beside float32 master weights. Steps write
+    /// it. NULL: no copy.
     pub copy: *mut c_void,
 }
 
-/// One entry of the state, as filled by shampoo_state_describe(). Begin with SHAMPOO_STATE_ENTRY_INIT.
+/// An entry of the state. Begin with SHAMPOO_STATE_ENTRY_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_state_entry {
-    /// sizeof(shampoo_state_entry); set by the \_INIT macro.
+    /// sizeof(shampoo_state_entry), set by the \_INIT macro.
     pub struct_size: usize,
-    /// Its name, unique within the optimizer. It lives as long as the optimizer.
+    /// Name, unique within the optimizer. Valid as long as the optimizer lives.
     pub key: *const c_char,
     /// Shape in elements, outermost dim first; ndim entries, the others are 0.
     pub shape: [i64; 8],
-    /// Of an entry in the shape of its block: the first element of the block within the whole flattened parameter, in
-    /// elements. -1: an entry that does not lie over elements of the parameter.
+    /// For an entry in the shape of its block: index of the block's first element in the whole flattened parameter.
+    /// Otherwise -1.
     pub flat_offset: i64,
-    /// Bytes as kept in the arena: of a factor matrix or inverse root of order 128 or more one triangle only. To read or
-    /// write the whole entry takes the number of its elements times the size of its dtype, whatever is kept.
+    /// Size in the arena, in bytes. Factor matrices and inverse roots of order 128 or more are stored as one triangle;
+    /// reading and writing always use the full matrix.
     pub stored_bytes: i64,
     /// Number of dims.
     pub ndim: i32,
     /// Dtype of the elements that are read and written.
     pub dtype: i32,
-    /// 1: a symmetric matrix, of which one triangle is stored; read and write use the full matrix. 0: anything else.
+    /// 1: a symmetric matrix. 0: anything else.
     pub symmetric: i32,
     /// 1: an entry of a block of this rank's shard, as shampoo_block_info.of_shard. 0: anything else.
     pub of_shard: i32,
@@ -420,264 +439,195 @@ pub struct shampoo_state_entry {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_root_info {
-    /// sizeof(shampoo_root_info); set by the \_INIT macro.
+    /// sizeof(shampoo_root_info), set by the \_INIT macro.
     pub struct_size: usize,
-    /// What gave the root: 0 scalar (n is 1), 1 diagonal (every element off the diagonal is exactly 0), 2
-    /// eigen, 3 newton, 4 higher_order. 0 and 1 are shortcuts of eigen.
+    /// Method of the result: 0 scalar (n is 1), 1 diagonal (all elements off the diagonal are 0), 2 eigen, 3 newton,
+    /// 4 higher_order. 0 and 1 are shortcuts of eigen.
     pub method: i32,
-    /// Iterations of an iterative method; 0 with the others.
+    /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; 0: root_max_iterations was reached, and x is what the last iteration gave, be it a
-    /// root or not: look at residual; -1: stopped as it got no better, close to a root. Always 1 with methods 0 to 2.
+    /// 1: converged to root_tolerance; always 1 with methods 0 to 2. 0: stopped at root_max_iterations; x is the last
+    /// iterate, so check residual. -1: stopped close to a root, because it no longer improved.
     pub converged: i32,
-    /// Further attempts after the first failed; the recovery is that of shampoo_optimizer_step().
+    /// Number of attempts of the recovery ladder after the first one failed.
     pub retried: i32,
-    /// max |A x^p - I|, elementwise, in float64: A is the matrix whose root was taken, epsilon included, and p undoes the
-    /// exponent, root_num / (root_den \* exponent_multiplier). With pseudo_inverse the projector on the directions that
-    /// were kept takes the place of I. NaN where x has no such power; 0 where the exponent is 0.
+    /// max |A x^p - I|, elementwise, in float64. A is the matrix including epsilon, and p is
+    /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions
+    /// that were kept. NaN if x has no such power; 0 if the exponent is 0.
     pub residual: f64,
 }
 
 extern "C" {
-    /// Version of the library that is loaded, to be compared with the SHAMPOO_VERSION\_ macros of the header.
+    /// Creates an optimizer of tensors. Call shampoo_create(), which passes tensor_size.
     ///
-    /// Blocks: no. Threads: any.
+    /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
+    /// - `options` keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
+    ///   defaults. The key "output" must have its default, because parameters are updated in place.
+    /// - `tensors` count elements, tensor_size bytes apart. data and grad are bound: they must live until they are bound
+    ///   again or the optimizer is destroyed. May be NULL if count is 0.
+    /// - `count` number of tensors, \>= 0.
+    /// - `tensor_size` sizeof(shampoo_tensor) of the caller.
+    /// - returns `SHAMPOO_E_INVALID`: a key or value of options, or a field of a tensor is wrong.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the device cannot be used; see shampoo_backend_describe().
+    pub fn shampoo_create_sized(
+        out: *mut *mut shampoo_optimizer,
+        options: *const c_char,
+        tensors: *const shampoo_tensor,
+        count: i32,
+        tensor_size: usize,
+    ) -> shampoo_status;
+    /// Returns the version of the loaded library, to be compared with the SHAMPOO_VERSION\_ macros.
     ///
     /// - returns major \* 10000 + minor \* 100 + patch: 100 for 0.1.0.
-    ///
-    /// Since 0.1.
     pub fn shampoo_version() -> i32;
-    /// What this build is, for logs and bug reports.
+    /// Describes this build, for logs and bug reports.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - returns one JSON object as text: version, compiler, the BLAS and the kernel of it that runs on this CPU, and what
-    ///   this version knows: "backends" (shampoo_backend_describe() tells which of them can be used here) and
-    ///   "root_methods". Readers skip members that they do not know. Never NULL; it lives as long as the library.
-    ///
-    /// Since 0.1.
+    /// - returns a JSON object: version, compiler, BLAS and the BLAS kernel that runs on this CPU, "backends" and
+    ///   "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
     pub fn shampoo_build_info() -> *const c_char;
-    /// Name of a status code.
-    ///
-    /// Blocks: no. Threads: any.
+    /// Returns the name of a status code.
     ///
     /// - `status` any number.
-    /// - returns its spelling in this header, such as "SHAMPOO_E_STATE"; "unknown status" for a number that is none. Never
-    ///   NULL; it lives as long as the library.
-    ///
-    /// Since 0.1.
+    /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status". Valid as long as the library is
+    ///   loaded.
     pub fn shampoo_status_name(status: shampoo_status) -> *const c_char;
-    /// Text of the last failure of a call on this thread. Success does not clear it, so look at it only after a failure.
-    /// For the failures of one optimizer, whatever the thread, see shampoo_optimizer_error().
+    /// Returns the text of the last call that failed on this thread. Successful calls do not clear it.
+    /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
     ///
-    /// Blocks: no. Threads: any; each has a text of its own.
-    ///
-    /// - returns the text, in English, without a newline at its end; "" where no call has failed yet. Never NULL. It is valid
-    ///   until this thread's next call of the library: copy it to keep it. It has at most 4095 bytes; a longer one is cut
-    ///   and ends in " ... (cut off)".
-    ///
-    /// Since 0.1.
+    /// - returns the text in English, without a newline at its end; "" if no call has failed yet. Valid until the next call of
+    ///   this thread to the library. It has at most 4095 bytes; a longer one is cut and ends in " ... (cut off)".
     pub fn shampoo_last_error() -> *const c_char;
-    /// Sets the one log callback of the process. Without one, which is how the library starts, messages are dropped:
-    /// nothing is ever printed. A message that is being delivered on another thread meanwhile may still reach the earlier
-    /// callback shortly after this function has returned.
+    /// Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints.
+    /// Another thread may still deliver a message to the previous callback shortly after this function has returned.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - `callback` called for each message; NULL: silence.
-    /// - `user` handed to the callback as it is; the library never looks behind it.
-    /// - `max_level` messages above this level are not delivered: 0 errors only ... 3 everything.
-    /// - returns `SHAMPOO_OK`: done.
-    /// - returns `SHAMPOO_E_INVALID`: max_level is not in \[0, 3\].
-    ///
-    /// Since 0.1.
+    /// - `callback` called for each message. NULL: messages are dropped.
+    /// - `user` passed to the callback. May be NULL.
+    /// - `max_level` messages above this level are dropped: 0 (errors only) to 3 (everything).
+    /// - returns `SHAMPOO_E_INVALID`: max_level is out of range.
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
-    /// Loads the backend for CUDA, once per process. It need not be called: where the library lies beside this one, or where
-    /// the system finds it, plans and optimizers find it by themselves. Nothing asks for a driver or a GPU here;
-    /// shampoo_backend_describe() does.
+    /// Loads the CUDA backend, once per process. This call is only needed if the backend is in an unusual place: plans and
+    /// optimizers load it automatically from the folder of this library or from where the system finds it. It starts no
+    /// driver and needs no GPU.
     ///
-    /// Blocks: while libraries are loaded. Threads: any.
+    /// Blocks while libraries are loaded.
     ///
-    /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version), or else libshampoo_cuda.so, in the folder
-    ///   of this library, or else libshampoo_cuda.so.0 as dlopen finds it. Otherwise the path of that file. Must not be
-    ///   NULL.
-    /// - returns `SHAMPOO_OK`: it is loaded, now or before.
-    /// - returns `SHAMPOO_E_INVALID`: name_or_path is NULL or empty.
-    /// - returns `SHAMPOO_E_STATE`: it was loaded from another file before.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: it is not there, it needs a library that is not there (cuBLAS, cuSOLVER), or it is of
-    ///   another version than this library; the text tells which.
-    ///
-    /// Since 0.1.
+    /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
+    ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Otherwise the path of that file.
+    /// - returns `SHAMPOO_OK`: it is loaded, by this call or an earlier one.
+    /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the file or a library that it needs (cuBLAS, cuSOLVER) was not found, or it has another
+    ///   version than this library. The error says which.
     pub fn shampoo_backend_load(name_or_path: *const c_char) -> shampoo_status;
-    /// Number of backends that this library knows, usable or not: 2 in this version, the CPU and CUDA.
+    /// Returns the number of backends that this version knows, available or not.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - returns the number, at least 1. It does not fall while the library is loaded.
-    ///
-    /// Since 0.1.
+    /// - returns 2: the CPU and CUDA.
     pub fn shampoo_backend_count() -> i32;
-    /// Describes a backend. For CUDA it loads libshampoo_cuda.so if that is not loaded yet, and asks the driver: as with
-    /// every use of CUDA, not in a process that is to fork and use it in the child.
+    /// Describes a backend. For CUDA this loads the backend and starts the driver. As with every use of CUDA, do not call it
+    /// in a process that forks and uses CUDA in the child.
     ///
-    /// Blocks: while libraries and the driver are loaded. Threads: any.
+    /// Blocks while libraries and the driver are loaded.
     ///
-    /// - `index` in \[0, shampoo_backend_count()): 0 is the CPU, 1 is CUDA.
-    /// - `info` filled; struct_size must be set before. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: info is filled.
-    /// - returns `SHAMPOO_E_INVALID`: index is out of range, or info is NULL or has a wrong struct_size.
-    ///
-    /// Since 0.1.
+    /// - `index` 0 for the CPU, 1 for CUDA.
+    /// - `info` filled; struct_size must be set.
+    /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_backend_describe(index: i32, info: *mut shampoo_backend_info) -> shampoo_status;
-    /// Makes a config in which every key has its default.
+    /// Creates a config in which every key has its default.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - `out` receives the config, which the caller ends with shampoo_config_destroy(). Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: out is NULL.
-    ///
-    /// Since 0.1.
+    /// - `out` receives the config. Release it with shampoo_config_destroy().
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_create(out: *mut *mut shampoo_config) -> shampoo_status;
-    /// Makes a config with the values of another, such as for a second parameter group that differs in two keys.
+    /// Copies a config, for example for a second parameter group that differs in two keys.
     ///
-    /// Blocks: no. Threads: config, which is only read.
-    ///
-    /// - `out` receives the new config, which the caller ends with shampoo_config_destroy(). Must not be NULL.
-    /// - `config` whose values are copied; the two are independent afterwards. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: out or config is NULL.
-    ///
-    /// Since 0.1.
+    /// - `out` receives the new config. Release it with shampoo_config_destroy().
+    /// - `config` copied. The two are independent afterwards.
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_clone(out: *mut *mut shampoo_config, config: *const shampoo_config) -> shampoo_status;
-    /// Ends a config. Plans that were made from it have copied its values and are not affected.
+    /// Releases a config. Plans that were made from it are not affected.
     ///
-    /// Blocks: no. Threads: config.
-    ///
-    /// - `config` to be ended, with all strings that shampoo_config_get() returned for it; NULL is allowed.
-    ///
-    /// Since 0.1.
+    /// - `config` released, with all strings that shampoo_config_get() returned for it. May be NULL.
     pub fn shampoo_config_destroy(config: *mut shampoo_config);
     /// Sets a key of type "f64".
     ///
-    /// Blocks: no. Threads: config.
-    ///
-    /// - `config` to be changed. Must not be NULL.
-    /// - `key` name of a key of type "f64".
-    /// - `value` within the range of the key.
-    /// - returns `SHAMPOO_OK`: the value is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key (the error proposes a near name), it is of another type (the error
-    ///   names the function to use), the value is out of range, or a pointer is NULL. The value is as before.
-    ///
-    /// Since 0.1.
+    /// - `config` changed.
+    /// - `key` name of the key.
+    /// - `value` in the range of the key.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such key (the error suggests a similar name), it has another type (the error
+    ///   names the function to use), or the value is out of range.
     pub fn shampoo_config_set_f64(config: *mut shampoo_config, key: *const c_char, value: f64) -> shampoo_status;
-    /// Sets a key of type "i64", "bool" or "f64" from an integer.
+    /// Sets a key of type "i64", "bool" or "f64" to an integer.
     ///
-    /// Blocks: no. Threads: config.
-    ///
-    /// - `config` to be changed. Must not be NULL.
-    /// - `key` name of a key of type "i64", "bool" or "f64".
-    /// - `value` within the range of the key; of a "bool" 0 is false and 1 is true.
-    /// - returns `SHAMPOO_OK`: the value is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key, it is of another type, the value is out of range (of a "bool":
-    ///   neither 0 nor 1), or a pointer is NULL. The value is as before.
-    ///
-    /// Since 0.1.
+    /// - `config` changed.
+    /// - `key` name of the key.
+    /// - `value` in the range of the key; for a "bool" 0 or 1.
+    /// - returns `SHAMPOO_E_INVALID`: as for shampoo_config_set_f64().
     pub fn shampoo_config_set_i64(config: *mut shampoo_config, key: *const c_char, value: i64) -> shampoo_status;
-    /// Sets a key of any type from text: what a command line or a settings file gives can be handed on as it is.
+    /// Sets a key of any type from text.
     ///
-    /// Blocks: no. Threads: config.
-    ///
-    /// - `config` to be changed. Must not be NULL.
-    /// - `key` name of any key.
-    /// - `value` the value in the spelling given at the head of this section; blanks and tabs around it are skipped. Must
-    ///   not be NULL.
-    /// - returns `SHAMPOO_OK`: the value is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key, the text cannot be read as its type, the value is out of range, or a
-    ///   pointer is NULL. The value is as before.
-    ///
-    /// Since 0.1.
+    /// - `config` changed.
+    /// - `key` name of the key.
+    /// - `value` in the spelling that the head of this section gives. Blanks and tabs around it are ignored.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such key, the text is not a value of its type, or the value is out of range.
     pub fn shampoo_config_set_str(
         config: *mut shampoo_config,
         key: *const c_char,
         value: *const c_char,
     ) -> shampoo_status;
-    /// Value of a key as text, in a spelling that shampoo_config_set_str() reads back to the same value: numbers are in
-    /// their shortest exact form.
+    /// Sets keys from a text of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
     ///
-    /// Blocks: no. Threads: config, which is only read.
+    /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks around "=" are allowed, blanks in values are
+    /// not.
+    /// "#" begins a comment that ends with its line. If a key occurs twice, its last value counts.
     ///
-    /// - `config` to be read. Must not be NULL.
-    /// - `key` name of any key.
-    /// - returns the value; it belongs to the config and is valid until the config is changed or destroyed. NULL: there is no
-    ///   such key, or an argument is NULL. This is an answer and no failure: the last error stays as it was.
+    /// - `config` changed. If the call fails, no key is changed.
+    /// - `options` the text.
+    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If the text has several lines, the
+    ///   error names the line.
+    pub fn shampoo_config_parse(config: *mut shampoo_config, options: *const c_char) -> shampoo_status;
+    /// Returns the value of a key as text that shampoo_config_set_str() reads back to the same value.
     ///
-    /// Since 0.1.
+    /// - `config` read. May be NULL.
+    /// - `key` name of the key. May be NULL.
+    /// - returns the value, valid until the config is changed or destroyed. NULL if there is no such key or an argument is
+    ///   NULL; shampoo_last_error() stays as it was.
     pub fn shampoo_config_get(config: *const shampoo_config, key: *const c_char) -> *const c_char;
-    /// Number of keys.
+    /// Returns the number of keys.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - returns the number; constant while the library is loaded.
-    ///
-    /// Since 0.1.
+    /// - returns the number, constant while the library is loaded.
     pub fn shampoo_config_key_count() -> i32;
-    /// Describes a key. The order of keys is that of docs/keys.md; it may change between versions, names do not.
-    ///
-    /// Blocks: no. Threads: any.
+    /// Describes a key. Keys are in the order of docs/keys.md, which may change between versions.
     ///
     /// - `index` in \[0, shampoo_config_key_count()).
-    /// - `info` filled; struct_size must be set before. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: info is filled.
-    /// - returns `SHAMPOO_E_INVALID`: index is out of range, or info is NULL or has a wrong struct_size.
-    ///
-    /// Since 0.1.
+    /// - `info` filled; struct_size must be set.
+    /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_config_describe_key(index: i32, info: *mut shampoo_key_info) -> shampoo_status;
-    /// Begins a plan.
+    /// Creates an empty plan.
     ///
-    /// Blocks: no. Threads: any; config is only read.
-    ///
-    /// - `out` receives the plan, which the caller ends with shampoo_plan_destroy(). Must not be NULL.
-    /// - `config` hyper-parameters of group 0, and of the optimizer as a whole (keys of scope 0); its values are copied.
-    ///   Must not be NULL.
-    /// - `desc` where the plan is to be carried out; copied. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or epsilon is 0 without
-    ///   root_relative_epsilon and root_rank_handling pseudo_inverse; a rank is not below its world; threads is out of
-    ///   range; desc has a wrong struct_size; or a pointer is NULL.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is neither SHAMPOO_CPU nor SHAMPOO_CUDA; a key has a value that does not
-    ///   work on CUDA yet, which the text names; or desc has fields that this version does not know.
-    ///
-    /// Since 0.1.
+    /// - `out` receives the plan. Release it with shampoo_plan_destroy().
+    /// - `config` hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
+    /// - `desc` device, threads and ranks.
+    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, such as epsilon 0 without
+    ///   root_relative_epsilon and without root_rank_handling pseudo_inverse; a rank is not below its world; or threads is
+    ///   out of range.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: device_type is unknown, or a key has a value that CUDA does not support yet. The error
+    ///   names it.
     pub fn shampoo_plan_create(
         out: *mut *mut shampoo_plan,
         config: *const shampoo_config,
         desc: *const shampoo_plan_desc,
     ) -> shampoo_status;
-    /// Ends a plan. Optimizers that were made from it have copied what they need.
+    /// Releases a plan. Optimizers that were created from it are not affected.
     ///
-    /// Blocks: no. Threads: plan, and nobody may be reading it.
-    ///
-    /// - `plan` to be ended; NULL is allowed.
-    ///
-    /// Since 0.1.
+    /// - `plan` released. No thread may be reading it. May be NULL.
     pub fn shampoo_plan_destroy(plan: *mut shampoo_plan);
-    /// Adds a parameter group: parameters that share hyper-parameters and a step counter of their own.
+    /// Adds a parameter group: parameters with hyper-parameters and a step counter of their own.
     ///
-    /// Blocks: no. Threads: plan; config is only read.
-    ///
-    /// - `plan` not finished yet. Must not be NULL.
-    /// - `config` hyper-parameters of the group; its values are copied. Keys of scope 0 belong into the config given to
-    ///   shampoo_plan_create(); one that is set here must be set to the same. Must not be NULL.
-    /// - `group_out` receives the number of the group: 1 for the first that is added, then 2, ... NULL: not wanted.
-    /// - returns `SHAMPOO_OK`: the group is there.
-    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, epsilon is 0 without
-    ///   root_relative_epsilon and root_rank_handling pseudo_inverse, a key of scope 0 differs from the plan's, or plan or
-    ///   config is NULL.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished: add groups before, or begin another plan.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that does not work on CUDA yet, and the plan is for that.
-    ///
-    /// Since 0.1.
+    /// - `plan` not finished yet.
+    /// - `config` hyper-parameters of the group. Copied. Keys of scope 0 are taken from the plan's config; one that is
+    ///   set here must have the same value.
+    /// - `group_out` receives the number of the group: 1, 2, ... May be NULL.
+    /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, or a key of scope 0 differs from the plan's.
+    /// - returns `SHAMPOO_E_STATE`: the plan is finished.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: a key has a value that CUDA does not support yet.
     pub fn shampoo_plan_add_group(
         plan: *mut shampoo_plan,
         config: *const shampoo_config,
@@ -685,246 +635,169 @@ extern "C" {
     ) -> shampoo_status;
     /// Adds a parameter.
     ///
-    /// Blocks: no. Threads: plan.
-    ///
-    /// - `plan` not finished yet. Must not be NULL.
-    /// - `desc` name, shape, dtypes and group of the parameter; copied. Must not be NULL.
-    /// - `index_out` receives the index of the parameter, counted from 0 in the order of adding: the number by which
-    ///   shampoo_optimizer_bind() knows it. NULL: not wanted.
-    /// - returns `SHAMPOO_OK`: the parameter is there.
-    /// - returns `SHAMPOO_E_INVALID`: the name is NULL, empty or already taken; a dim, dtype, group or shard is out of range;
-    ///   there are more than 2^59 elements; desc has a wrong struct_size; or plan or desc is NULL.
-    /// - returns `SHAMPOO_E_STATE`: the plan is finished: add parameters before, or begin another plan.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: desc has fields that this version does not know.
-    ///
-    /// Since 0.1.
+    /// - `plan` not finished yet.
+    /// - `desc` name, shape, dtypes and group of the parameter.
+    /// - `index_out` receives the index of the parameter, from 0 in the order of these calls. shampoo_optimizer_bind()
+    ///   uses it. May be NULL.
+    /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty or taken; a dim, dtype, group or shard is out of range; or there
+    ///   are more than 2^59 elements.
+    /// - returns `SHAMPOO_E_STATE`: the plan is finished.
     pub fn shampoo_plan_add_param(
         plan: *mut shampoo_plan,
         desc: *const shampoo_param_desc,
         index_out: *mut i32,
     ) -> shampoo_status;
-    /// Tells what another shard rank holds of a parameter, which "shard_mode" gather needs to know of all of them. It need
-    /// not be told where the cut is one of the regular ones, which are recognised by this rank's own: equal chunks of the
-    /// flattened parameter (ceil(elements / shard_world) elements each, as far as they go), equal chunks of dim 0
-    /// (ceil(shape\[0\] / shard_world) rows each), or the whole parameter on every rank. Otherwise it is told for every rank
-    /// but this one (this one is allowed). Every rank tells the same.
+    /// Describes what another shard rank holds of a parameter. "shard_mode" gather needs this for all ranks.
     ///
-    /// Blocks: no. Threads: plan.
+    /// It is not needed for the regular layouts, which are recognized from this rank's own shard: equal chunks of the
+    /// flattened parameter (ceil(elements / shard_world) elements each), equal chunks of dim 0 (ceil(shape\[0\] / shard_world)
+    /// rows each), and the whole parameter on every rank. For other layouts, call it on every rank for all other ranks, with
+    /// the same descriptions on all of them.
     ///
-    /// - `plan` not finished yet. Must not be NULL.
-    /// - `param` index of a parameter that has been added.
-    /// - `shard_rank` in \[0, shard_world).
-    /// - `desc` of its fields those that describe a shard are read: shard_form, flat_offset, flat_count, local_offset,
-    ///   local_shape (as many entries as the parameter has dims). Must not be NULL.
-    /// - returns `SHAMPOO_OK`: done.
-    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, it differs from
-    ///   what this rank has told for that rank before, desc has a wrong struct_size, or a pointer is NULL.
+    /// - `plan` not finished yet.
+    /// - `param` index of the parameter.
+    /// - `shard_rank` in \[0, shard_world). This rank itself is allowed.
+    /// - `desc` the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
+    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or this rank
+    ///   was described differently before.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: desc has fields that this version does not know.
-    ///
-    /// Since 0.1.
     pub fn shampoo_plan_add_shard(
         plan: *mut shampoo_plan,
         param: i32,
         shard_rank: i32,
         desc: *const shampoo_param_desc,
     ) -> shampoo_status;
-    /// Works out blocks, owners and bytes. Afterwards the plan does not change any more: nothing can be added, the functions
-    /// below can be called, from any number of threads, and optimizers can be made from it, any number.
+    /// Computes blocks, owners and sizes. Afterwards nothing can be added, any number of threads may read the plan, and any
+    /// number of optimizers can be created from it.
     ///
-    /// Blocks: no. Threads: plan.
-    ///
-    /// - `plan` not finished yet. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: the plan is finished.
-    /// - returns `SHAMPOO_E_INVALID`: plan is NULL, a block has a dim above 32750 or more than 2^31 - 1 elements, or there are
-    ///   more than 2^20 blocks: choose another "max_preconditioner_dim"; or a number of a config cannot be held by the
-    ///   arithmetic of a parameter ("computation_dtype"): the error names both. With "shard_mode" gather: the cut of
-    ///   a rank is not known, or the shards of a parameter do not hold each element once.
+    /// - `plan` not finished yet.
+    /// - returns `SHAMPOO_E_INVALID`: a block has a dim above 32750 or more than 2^31 - 1 elements, or there are more than 2^20
+    ///   blocks: choose another "max_preconditioner_dim". Or a value of a config does not fit the arithmetic of a
+    ///   parameter ("computation_dtype"): the error names both. Or, with "shard_mode" gather, the shard of a rank is not
+    ///   known, or the shards of a parameter do not hold each element exactly once.
     /// - returns `SHAMPOO_E_STATE`: the plan is finished already.
-    ///
-    /// Since 0.1.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
-    /// Number of blocks of the plan, of all owners together.
+    /// Returns the number of blocks of all owners.
     ///
-    /// Blocks: no. Threads: plan.
-    ///
-    /// - `plan` finished. Must not be NULL.
-    /// - `count_out` receives the number. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*count_out is set.
-    /// - returns `SHAMPOO_E_INVALID`: a pointer is NULL.
+    /// - `plan` finished.
+    /// - `count_out` receives the number.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
-    ///
-    /// Since 0.1.
     pub fn shampoo_plan_block_count(plan: *const shampoo_plan, count_out: *mut i64) -> shampoo_status;
-    /// Describes a block. Blocks are in the order of the plan: by parameter, then by stacked tensor, then by piece of the
-    /// shard as it lies in memory, then by chunk, the chunks of the first dim outermost.
+    /// Describes a block. Blocks are sorted by parameter, then by stacked tensor, then by piece of the shard in memory, then
+    /// by chunk, with the chunks of the first dim outermost.
     ///
-    /// Blocks: no. Threads: plan.
-    ///
-    /// - `plan` finished. Must not be NULL.
+    /// - `plan` finished.
     /// - `index` in \[0, number of blocks).
-    /// - `info` filled; struct_size must be set before. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: info is filled.
-    /// - returns `SHAMPOO_E_INVALID`: index is out of range, info has a wrong struct_size, or a pointer is NULL.
+    /// - `info` filled; struct_size must be set.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
-    ///
-    /// Since 0.1.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
-    /// Bytes of state and workspace that an optimizer made from the plan will allocate on one rank, true to within 1 %; on
-    /// CUDA the workspace is an upper bound. Tables of the blocks (names, addresses, counters) come on top, on the host:
-    /// about 2 kB for each block.
+    /// Returns how many bytes an optimizer of the plan allocates or sends on one rank. State and workspace are accurate to
+    /// 1 %; on CUDA the workspace is an upper bound. Tables of the blocks take about 2 kB per block on the host in addition.
     ///
-    /// Blocks: no. Threads: plan.
+    /// - `plan` finished.
+    /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
+    ///   shard_world + shard rank. -1: this rank.
+    /// - `what` one of:
+    ///   - "state": the arena of the state, exact; the size that shampoo_optimizer_desc.state and
+    ///   shampoo_optimizer_bind_state() need;
+    ///   - "workspace": everything else that a step needs;
+    ///   - "total": state and workspace;
+    ///   - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
+    ///   status (docs/many_ranks.md).
     ///
-    /// - `plan` finished. Must not be NULL.
-    /// - `rank` replica rank, in \[0, replica_world); with "shard_mode" gather over several shard ranks replica rank \*
-    ///   shard_world + shard rank, in \[0, replica_world \* shard_world). -1: this rank, with whatever shards.
-    /// - `what` "state": the arena of all state, exact, and so the size that shampoo_optimizer_desc.state and
-    ///   shampoo_optimizer_bind_state() need. "workspace": all that a step needs beside it. "total": the sum of the two.
-    ///   "comm": what the rank sends to other ranks in a step: of each all-gather its own segment, of each all-to-all what
-    ///   goes to others, padding and headers included; not what a step sends of status (docs/many_ranks.md), or more where
-    ///   it refuses gradients. With "shard_mode" gather these hold for a shard_comm with
-    ///   all_to_all; "workspace.all_gather", "total.all_gather" and "comm.all_gather" for one without.
-    /// - `bytes_out` receives the number of bytes. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*bytes_out is set.
-    /// - returns `SHAMPOO_E_INVALID`: rank is out of range, what is none of these, or a pointer is NULL.
+    ///   With "shard_mode" gather, these hold for a shard_comm with all_to_all; "workspace.all_gather",
+    ///   "total.all_gather" and "comm.all_gather" for one without.
+    /// - `bytes_out` receives the number of bytes.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
-    ///
-    /// Since 0.1.
     pub fn shampoo_plan_bytes(
         plan: *const shampoo_plan,
         rank: i32,
         what: *const c_char,
         bytes_out: *mut i64,
     ) -> shampoo_status;
-    /// Makes a communicator from the caller's functions.
+    /// Creates a communicator from functions of the caller.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - `out` receives the communicator, which the caller ends with shampoo_comm_destroy(). Must not be NULL.
-    /// - `ops` copied; what user stands for stays the caller's and must live until release is called. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: a pointer is NULL, all_gather is NULL, rank is not below world, device_type is neither
-    ///   SHAMPOO_CPU nor SHAMPOO_CUDA, or ops has a wrong struct_size. release is not called then.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: ops has fields that this version does not know.
-    ///
-    /// Since 0.1.
+    /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
+    /// - `ops` the functions. user must live until release is called.
+    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, rank is not below world, or device_type is unknown. release is not
+    ///   called.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
-    /// Makes a communicator from an ncclComm_t, through the copy of NCCL that the process has loaded already; the library
-    /// never loads one of its own. For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
+    /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads one.
+    /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
     ///
-    /// Blocks: no. Threads: any.
-    ///
-    /// - `out` receives the communicator, which the caller ends with shampoo_comm_destroy(). Must not be NULL.
-    /// - `nccl_comm` the caller's ncclComm_t, which must live as long as the shampoo_comm and optimizers made with it.
-    ///   Must not be NULL.
+    /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
+    /// - `nccl_comm` the caller's ncclComm_t. It must live as long as the shampoo_comm and all optimizers with it.
     /// - `libnccl_path` the file from which NCCL was loaded, or its soname. NULL: libnccl.so.2.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: out or nccl_comm is NULL, or NCCL refuses nccl_comm.
-    /// - returns `SHAMPOO_E_STATE`: the process has not loaded NCCL by this name: load it before, or give the name.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: what was found lacks a function of NCCL 2.
-    ///
-    /// Since 0.1.
+    /// - returns `SHAMPOO_E_INVALID`: NCCL rejects nccl_comm.
+    /// - returns `SHAMPOO_E_STATE`: the process has not loaded NCCL by this name.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the loaded NCCL lacks a function of NCCL 2.
     pub fn shampoo_comm_from_nccl(
         out: *mut *mut shampoo_comm,
         nccl_comm: *mut c_void,
         libnccl_path: *const c_char,
     ) -> shampoo_status;
-    /// Gives up the caller's hold of a communicator. Optimizers made with it keep theirs: they may live longer.
+    /// Releases the caller's reference to a communicator. Optimizers keep their own references.
     ///
-    /// Blocks: no. Threads: any, once.
-    ///
-    /// - `comm` to be given up; NULL is allowed.
-    ///
-    /// Since 0.1.
+    /// - `comm` released. May be NULL.
     pub fn shampoo_comm_destroy(comm: *mut shampoo_comm);
-    /// Makes an optimizer and initialises its state. All state, workspace and threads are made here, so that later calls of
-    /// shampoo_optimizer_step() allocate nothing. Call it after fork, never before: a child has none of the threads.
+    /// Creates an optimizer and initializes its state. All state, workspace and threads are allocated here, so that steps
+    /// allocate nothing. Call it after fork().
     ///
-    /// Collective where a communicator is given: plans are compared over its ranks, and where one differs, or one rank
-    /// fails, all fail, with an error that names the rank and what differs.
+    /// Collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail with an
+    /// error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
+    /// call, with its unfinished plan, so that the other ranks do not wait for it.
     ///
-    /// Blocks: while memory is allocated and set, and until the other ranks have come here. Threads: plan; two creates may
-    /// run at once.
+    /// Blocks while memory is initialized and while other ranks have not made the call.
     ///
-    /// - `out` receives the optimizer, which the caller ends with shampoo_optimizer_destroy(). Must not be NULL.
-    /// - `plan` finished, the same on all ranks. What is needed of it is copied. Must not be NULL.
-    /// - `desc` device, memory and threads; copied, with the structs that it points to. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*out is set.
-    /// - returns `SHAMPOO_E_INVALID`: a pointer is NULL; state is misaligned or state_bytes too small; a callback of the
-    ///   allocator or executor is missing, or executor-\>threads below 1; device_type is not that of the plan; there is no
-    ///   device of that number; stream is not NULL on the CPU; or a struct_size is wrong; a communicator has another world
-    ///   or rank than the plan, or is missing; the plans of two ranks differ. What another rank refuses is its code, and
-    ///   its text.
+    /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
+    /// - `plan` finished, and equal on all ranks.
+    /// - `desc` device, communicators and resources.
+    /// - returns `SHAMPOO_E_INVALID`: a field of desc, or of a struct that it points to, is wrong; world or rank of a
+    ///   communicator is not that of the plan, or a communicator is missing; or the plans of two ranks differ.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: a communicator takes memory of another type of device; device_type is neither
-    ///   SHAMPOO_CPU nor SHAMPOO_CUDA; CUDA cannot be used here, for the reason that shampoo_backend_describe() tells,
-    ///   too; or a struct has fields that this version does not know.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: CUDA cannot be used, for the reason that shampoo_backend_describe() gives; a
+    ///   communicator takes memory of another device type; or device_type is unknown.
     /// - returns `SHAMPOO_E_COMM`: a collective failed.
-    /// - returns `SHAMPOO_E_NOMEM`: memory or threads ran out; the error tells the bytes or the number. Ask shampoo_plan_bytes()
-    ///   before, and try smaller blocks ("max_preconditioner_dim"), narrower states ("factor_dtype", ...) or fewer
-    ///   "threads".
-    ///
-    /// Since 0.1.
+    /// - returns `SHAMPOO_E_NOMEM`: out of memory or threads. The error has the number. Reduce "max_preconditioner_dim", use
+    ///   narrower states ("factor_dtype", ...) or fewer "threads"; shampoo_plan_bytes() predicts the sizes.
     pub fn shampoo_optimizer_create(
         out: *mut *mut shampoo_optimizer,
         plan: *const shampoo_plan,
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
-    /// Ends an optimizer: frees what it allocated, then calls the release callbacks. Bound buffers and an arena of the host
-    /// are not touched.
+    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched.
     ///
-    /// Blocks: until threads of the pool that nobody else needs have ended, on CUDA until all steps are done.
-    /// Threads: optimizer.
+    /// Blocks until threads of the pool that no optimizer needs have ended; on CUDA until all steps are done.
     ///
-    /// - `opt` to be ended, with all strings that it returned; NULL is allowed.
-    ///
-    /// Since 0.1.
+    /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
-    /// Says where parameters and gradients are. It holds until the same parameters are bound anew, so a host whose arrays
-    /// stay in place calls it once, and one whose arrays move calls it before each step. Only addresses are looked at here:
-    /// contents are read and written by the steps.
+    /// Binds the buffers of parameters. A host whose arrays stay in place calls it once; one whose arrays move calls it
+    /// before each step. The contents are read and written by steps only.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` whose parameters are bound. Must not be NULL.
+    /// - `opt` changed.
     /// - `first` index of the first parameter.
-    /// - `count` number of parameters, \>= 0: first .. first + count - 1 are bound, all or, on failure, none.
-    /// - `buffers` one element per parameter, buffers\[0\].struct_size bytes apart, all with the same struct_size. Copied;
-    ///   the memory behind the pointers stays the caller's. May be NULL only if count is 0.
-    /// - returns `SHAMPOO_OK`: all are bound.
-    /// - returns `SHAMPOO_E_INVALID`: a parameter is out of range, a pointer that is needed is NULL, an address is misaligned for
-    ///   its dtype, out or copy overlaps another buffer of its parameter (other than by out == param), or a struct_size is
-    ///   wrong or differs between elements.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: buffers has fields that this version does not know.
-    ///
-    /// Since 0.1.
+    /// - `count` number of parameters, \>= 0. All of first .. first + count - 1 are bound or, on failure, none.
+    /// - `buffers` count elements, buffers\[0\].struct_size bytes apart, all with the same struct_size. May be NULL if
+    ///   count is 0.
+    /// - returns `SHAMPOO_E_INVALID`: a parameter is out of range, a required address is NULL or misaligned, or out or copy
+    ///   overlaps another buffer of its parameter.
     pub fn shampoo_optimizer_bind(
         opt: *mut shampoo_optimizer,
         first: i32,
         count: i32,
         buffers: *const shampoo_buffers,
     ) -> shampoo_status;
-    /// Binds a hyper-parameter to a number in the host's memory, which every step reads when it begins: for hosts whose
-    /// learning rate or loss scale is itself computed. While bound, it takes precedence over shampoo_optimizer_set(). On
-    /// CUDA the number lies in memory of the device: a step reads it in the order of its stream, a captured one at each
-    /// replay.
+    /// Binds a hyper-parameter to a number in memory, which every step reads when it begins: for hosts that compute the
+    /// learning rate or the loss scale. While bound, it takes precedence over shampoo_optimizer_set(). On CUDA the number is
+    /// in device memory: a step reads it in the order of its stream, a captured step at each replay.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be changed. Must not be NULL.
+    /// - `opt` changed.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
     /// - `key` "lr" or "gradient_scale".
-    /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Not looked at where value is NULL.
-    /// - `value` one number, of any alignment, which must live until another is bound, it is unbound, or the optimizer is
-    ///   destroyed; a step checks it as shampoo_config_set_f64() would. NULL unbinds: the value read last stays in force,
-    ///   until shampoo_optimizer_set() changes it. On CUDA an address of the device, aligned for its dtype, and after NULL
-    ///   the value that was set last is in force.
-    /// - returns `SHAMPOO_OK`: done.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group, the key or dtype is another, value is misaligned on CUDA, or opt or
-    ///   key is NULL.
-    ///
-    /// Since 0.1.
+    /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
+    /// - `value` the number, of any alignment on the CPU. Steps check its range. NULL unbinds it: on the CPU the value
+    ///   that was read last stays in force, on CUDA the value that was set last.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group, key or dtype, or value is misaligned on CUDA.
     pub fn shampoo_optimizer_bind_scalar(
         opt: *mut shampoo_optimizer,
         group: i32,
@@ -932,31 +805,23 @@ extern "C" {
         dtype: i32,
         value: *const c_void,
     ) -> shampoo_status;
-    /// Steps from one arena of state into another, so that a step is a pure function of its inputs. All state, the step
-    /// counters included, lies in one arena whose layout depends on the plan alone: a copy of its bytes keeps it.
+    /// Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
+    /// state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
     ///
-    /// It holds until it is called again: where the arenas are distinct, each further step reads the same state_in again
-    /// unless others are bound. The functions of the section State use the last state_out.
+    /// The arenas stay bound until the next call: if they are distinct, each step reads the same state_in again. Functions
+    /// of the sections State and Checkpoints use the last state_out.
     ///
-    /// On CUDA the host must know how many steps a state has made. Where state_in is the arena that the last step has
-    /// written, it knows; of any other arena the next step reads it, which waits for the stream once. A host that has
-    /// written an arena by itself, to bring back a copy, first calls this with NULL and NULL, so that nothing is taken for
-    /// known; otherwise one step is refused (SHAMPOO_E_STATE), before the number is read, or, where the number is the same
-    /// and with "root_async", roots that are under way may be those of the other state.
+    /// On CUDA the host must know how many steps a state has made. It knows this for the arena that the last step wrote; for
+    /// another arena, the next step reads it and waits for the stream once. If the host itself has written an arena, for
+    /// example to restore a copy, first call this function with NULL and NULL. Otherwise the next step can be rejected with
+    /// SHAMPOO_E_STATE, or use inverse roots of the previous state (with "root_async").
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be changed. Must not be NULL.
-    /// - `state_in` read by steps: an arena with the bytes of an optimizer of an equal plan. It is not initialised here.
-    /// - `state_out` written by steps. The same address as state_in is the ordinary case, a step in place; otherwise the
-    ///   two must not overlap. Both are aligned to 64 bytes, have the bytes that shampoo_plan_bytes() gives for "state",
-    ///   stay the host's, and must live until others are bound or the optimizer is destroyed; on CUDA they are memory of
-    ///   the device. Both NULL: back to the arena that the optimizer was created with.
-    /// - returns `SHAMPOO_OK`: bound.
-    /// - returns `SHAMPOO_E_INVALID`: one of the two is NULL, an address is misaligned, the arenas overlap in part, or opt is
-    ///   NULL.
-    ///
-    /// Since 0.1.
+    /// - `opt` changed.
+    /// - `state_in` arena that steps read, with the bytes of an optimizer of an equal plan. It is not initialized here.
+    /// - `state_out` arena that steps write: state_in itself for steps in place, otherwise without overlap. Both are
+    ///   memory of the optimizer's device, aligned to 64 bytes, of the size that shampoo_plan_bytes() returns for "state".
+    ///   Both NULL: the arena with which the optimizer was created.
+    /// - returns `SHAMPOO_E_INVALID`: one of the two is NULL, an address is misaligned, or the arenas overlap in part.
     pub fn shampoo_optimizer_bind_state(
         opt: *mut shampoo_optimizer,
         state_in: *const c_void,
@@ -964,248 +829,167 @@ extern "C" {
     ) -> shampoo_status;
     /// Changes a hyper-parameter of a group from the next step on: learning-rate schedules, loss scaling.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be changed. Must not be NULL.
+    /// - `opt` changed.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
-    /// - `key` one whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon",
-    ///   "root_relative_epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
-    /// - `value` within the range of the key, and of the arithmetic of the group's blocks; of
-    ///   epsilon and root_relative_epsilon the one that the group was made with stays above 0 and the other one 0; both
-    ///   are 0 with root_rank_handling pseudo_inverse; grafting_beta2 is 1 with the grafting method adagrad.
-    /// - returns `SHAMPOO_OK`: the value is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key is fixed once a plan is made, the value is out of
-    ///   range, or a pointer is NULL.
-    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, so that it has no state, and cannot become another
-    ///   number: make the plan with a number above 0, and set it to 0 until it is wanted.
-    ///
-    /// Since 0.1.
+    /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
+    ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon" or "gradient_scale".
+    /// - `value` in the range of the key and of the arithmetic of the group's blocks. Of epsilon and
+    ///   root_relative_epsilon, the one that the group was created with must stay above 0 and the other one 0; both are 0
+    ///   with root_rank_handling pseudo_inverse. grafting_beta2 is 1 with grafting adagrad.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
+    /// - returns `SHAMPOO_E_STATE`: beta1 or momentum is 0 in the plan, so that there is no state for it. Create the plan with a
+    ///   value above 0, and set it to 0 until it is needed.
     pub fn shampoo_optimizer_set(
         opt: *mut shampoo_optimizer,
         group: i32,
         key: *const c_char,
         value: f64,
     ) -> shampoo_status;
-    /// Value of a hyper-parameter of a group: the one set last, by the config, by shampoo_optimizer_set() or by a step that
-    /// read a bound scalar (but not on CUDA, where the host does not see it). "auto", -1 of "start_preconditioning_step" and
-    /// 0 of "threads" are worked out.
+    /// Returns the value of a hyper-parameter of a group: the last one that was set by the config, by
+    /// shampoo_optimizer_set() or by a step that read a bound scalar (except on CUDA, where the host does not see it). For
+    /// "auto", for -1 of "start_preconditioning_step" and for 0 of "threads" it returns the resulting number.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be read. Must not be NULL.
+    /// - `opt` read.
     /// - `group` a group of the plan; 0 is that of the plan's own config.
-    /// - `key` one of type "f64", "i64" or "bool" (0 or 1).
-    /// - `value_out` receives the value. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*value_out is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key has no number to give, or a pointer is NULL.
-    ///
-    /// Since 0.1.
+    /// - `key` a key of type "f64", "i64" or "bool" (0 or 1).
+    /// - `value_out` receives the value.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, or the key has no number.
     pub fn shampoo_optimizer_get(
         opt: *const shampoo_optimizer,
         group: i32,
         key: *const c_char,
         value_out: *mut f64,
     ) -> shampoo_status;
-    /// One step of all groups, as told at the head of this section. What is told first holds everywhere, and is all there is
-    /// to know for one process on a CPU; what several ranks and CUDA add follows.
+    /// Makes one step of all groups.
     ///
-    /// First everything is checked, before anything is written: that all parameters are bound, that no gradient (with
-    /// coupled weight decay, no parameter) has a NaN, an infinity, or a magnitude that would overflow a factor matrix or
-    /// another state in its dtype, and, where roots are due, that every factor matrix is finite. So a step that fails has
-    /// changed neither parameters nor state nor step counters, and the caller may go on: skip the batch, lower the loss
-    /// scale, and call again. A step allocates nothing.
+    /// A step first checks that all parameters are bound, that no gradient (with coupled weight decay, no parameter) has a
+    /// NaN, an infinity or a magnitude that would overflow a state, and, if inverse roots are due, that factor matrices are
+    /// finite. If it fails, parameters, state and step counters are unchanged, and the caller may continue: skip the batch,
+    /// lower the loss scale, and call again. Steps allocate no memory.
     ///
-    /// With the key "on_nonfinite" set to skip_block or skip_step the blocks with such a gradient, or the whole step, are
-    /// left as they are instead, outputs completed as for a gradient of NULL, and the call succeeds.
+    /// With the key "on_nonfinite" set to skip_block or skip_step, blocks with such a gradient, or the whole step, are
+    /// skipped instead, outputs are completed as for a missing gradient, and the call succeeds.
     ///
-    /// An inverse root that its method cannot compute is tried again: by the same method in float64, by eigendecomposition
-    /// in float64, by the other drivers of LAPACK. If all fail the block goes on with its previous root. Each is told in the
-    /// log once per refresh, and counted (shampoo_optimizer_stat()). When a factor matrix has failed at more refreshes in a
-    /// row than the key "root_failure_tolerance" says, the next step reports that, once per refresh, before it writes
-    /// anything.
+    /// If an inverse root cannot be computed, other methods are tried (docs/roots.md). If all fail, the block keeps its
+    /// previous root. This is logged once per refresh, and counted (shampoo_optimizer_stat()). If the roots of a factor
+    /// matrix fail at more refreshes in a row than "root_failure_tolerance" allows, the next step reports it once, before it
+    /// writes anything.
     ///
-    /// The direction of a block is known only after its states are written. Where it is not finite, or would overflow the
-    /// momentum, the parameter, or the copy in its dtype, the block is left where it is: it is told in the log and counted
-    /// ("nonfinite_blocks"), and with "on_nonfinite" = error the next step reports it, once, before it writes anything.
+    /// The direction of a block is known only after its states are written. If it is not finite, or would overflow the
+    /// momentum, the parameter or the copy, the update of the block is skipped, logged and counted ("nonfinite_blocks").
+    /// With "on_nonfinite" error the next step reports it once, before it writes anything.
     ///
-    /// \*\*Several ranks.\*\* The call is collective: the checks of all ranks count, and a failure of one is the same error on
-    /// all, with its text after "rank 2: ". With a shard_comm ranks agree before anything is written. With a replica_comm
-    /// gradients are the same on all ranks, and so is what is found in them; for what one rank finds alone (gradients that
-    /// differ after all, a state of its own that would overflow) the others have begun the step: parameters are as they were
-    /// on every rank, and the state of the blocks that the others own has taken the gradient in. A step counter that
-    /// differs, a gradient that one rank lacks, another learning rate are such errors, too. With "shard_mode" gather a state
-    /// that would overflow is known to the owner of its block alone, when the step has begun: the block is left where it is,
-    /// whatever "on_nonfinite" says, and with error the next step reports it. A collective that fails is for good:
-    /// parameters may be partly written, and every later step fails.
+    /// With several ranks the call is collective, and a failure of one rank is the error of all: see docs/many_ranks.md for
+    /// what may have been written. On CUDA the step is enqueued on the stream, checks its inputs there, and is reported by a
+    /// later call ("status_lag"); it can be captured into a CUDA graph: see docs/cuda.md.
     ///
-    /// \*\*CUDA.\*\* The step is put into the stream, and checks what is told above there: what it refuses has changed nothing,
-    /// as on the CPU, but is known only later. With the key status_lag 1 (default) a call first takes what the step before
-    /// has found, for which it waits if need be, so that at most one step is on its way. Was that refused, the call says so,
-    /// and has not made a step of its own: the host may go on by calling again. With status_lag 0 a call waits for its own
-    /// step and tells its own failure. After the last step, or at any time between, shampoo_optimizer_status() tells.
-    /// Buffers, bound scalars and arenas are read until the step is done. Inverse roots that the GPU could not compute are
-    /// tried again on the host, by the call that learns of it, which allocates memory for it; but with status_lag 1 not
-    /// where state_in and state_out are distinct: there the previous root stays.
+    /// Blocks until the step is done; on CUDA see docs/cuda.md.
     ///
-    /// \*\*CUDA, several ranks.\*\* One that cannot make its step, for what its host has found, takes part in the exchanges to
-    /// say so, and returns SHAMPOO_OK with status_lag 1: all ranks tell of it by the next call. They step, and ask for the
-    /// status, alike, and capture alike.
-    ///
-    /// \*\*CUDA, graphs.\*\* A step may be captured into a graph: stream is in the state of capture, and the call waits for
-    /// nothing and takes nothing. Addresses and hyper-parameters are those of the call, numbers of
-    /// shampoo_optimizer_bind_scalar() are read anew by each replay, and so is the step counter. At most steps no inverse
-    /// roots are due (nor, with "root_async", used for the first time), and those alone can be captured: the others are made
-    /// by a call outside of a capture. A replay at such a step, or at one whose direction is formed by another rule than
-    /// that of the step that was captured (before and after start_preconditioning_step), is refused. After a replay that was
-    /// refused all further ones are, until a step is made by a call outside of a capture. Once a step has been captured, a
-    /// call outside of a capture first waits for the stream, to learn how many replays there were.
-    ///
-    /// Blocks: until the step is done; on CUDA as told above. Threads: optimizer; the work is spread over the threads of the
-    /// plan or the executor.
-    ///
-    /// - `opt` to be stepped. Must not be NULL.
-    /// - `stream` on CUDA that which the step is put into. Must be NULL on the CPU.
-    /// - returns `SHAMPOO_OK`: parameters, copies and state are written; on CUDA they will be, in the order of stream, unless the
-    ///   step is refused.
-    /// - returns `SHAMPOO_E_INVALID`: opt is NULL, stream is not, or a bound scalar is out of range; or ranks have gradients for
-    ///   other parameters, or other hyper-parameters.
-    /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound; the error names it. Call shampoo_optimizer_bind(), with
-    ///   grad NULL where it has no gradient. Or a step counter in the state is out of range, or differs between ranks, or
-    ///   parameters do (key "verify_replicas"). On CUDA also: inverse roots are due, or used for the first time, and
-    ///   stream is being captured; a replay was one that cannot be; the arena was written by something else
-    ///   (shampoo_optimizer_bind_state()).
+    /// - `opt` stepped.
+    /// - `stream` on CUDA the stream of the step. NULL on the CPU.
+    /// - returns `SHAMPOO_OK`: parameters, copies and state are written; on CUDA they will be, in the order of stream.
+    /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in their gradients or hyper-parameters.
+    /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
+    ///   gradient. Or a step counter in the state is out of range, or counters or parameters (key "verify_replicas")
+    ///   differ between ranks. On CUDA also: a step at which roots are due was captured, a graph was replayed at such a step,
+    ///   or the arena was written by something else (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
-    ///   block and the element, and what to try; or a factor matrix that the host wrote is not finite, or the inverse root
-    ///   of one has failed too often: the error names it. The step has changed nothing, but for
-    ///   what is said above of several ranks.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one.
-    ///
-    /// Since 0.1.
+    ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one. Parameters may be partly written, and
+    ///   every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
-    /// Tells what steps on CUDA have found since a call has told it last, as shampoo_optimizer_step() would tell it: once,
-    /// here or there. Roots that failed, and blocks that could not move, are still left to the next step to tell. On the CPU
-    /// there is never anything to tell.
+    /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step()
+    /// would. Errors of roots and skipped updates are left to the next step. On the CPU there is never anything to report.
     ///
-    /// Collective where there are several ranks. Blocks: with wait, until all steps so far are done, replays in the stream
-    /// of the last call among them. Threads: optimizer.
+    /// Collective if there are several ranks. Blocks, with wait, until all steps are done, including replays on the stream
+    /// of the last call.
     ///
-    /// - `opt` to be asked. Must not be NULL.
-    /// - `wait` 0: tell what is known already; several ranks do not, as each may know something else, and wait. Otherwise
-    ///   wait.
-    /// - `step_out` receives which step was refused: the number of its call, among the calls of shampoo_optimizer_step()
-    ///   that have put a step into a stream, from 1 on; a replay has that of the call that was captured. 0: none. NULL:
-    ///   not wanted.
-    /// - returns `SHAMPOO_OK`: no step has been refused since.
-    /// - returns `SHAMPOO_E_INVALID`: opt is NULL; or as of shampoo_optimizer_step(), of a step that was refused.
-    /// - returns `SHAMPOO_E_STATE`: as of shampoo_optimizer_step().
-    /// - returns `SHAMPOO_E_NUMERIC`: as of shampoo_optimizer_step(): a gradient was not finite, or a state would have
-    ///   overflowed.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed.
-    ///
-    /// Since 0.1.
+    /// - `opt` queried.
+    /// - `wait` 0: report only what is known without waiting; several ranks always wait. Otherwise: wait.
+    /// - `step_out` receives the number of the rejected step: the number of its call of shampoo_optimizer_step() among
+    ///   those that enqueued a step, from 1; a replay has the number of the captured call. 0: none. May be NULL.
+    /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
+    /// - returns `SHAMPOO_E_INVALID`: as for shampoo_optimizer_step(), of a rejected step; also the next three.
+    /// - returns `SHAMPOO_E_STATE`: as above.
+    /// - returns `SHAMPOO_E_NUMERIC`: as above.
+    /// - returns `SHAMPOO_E_COMM`: as above.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
-    /// Text of the last failure of a call that may change this optimizer (those that do not take it as const), whatever the
-    /// thread: for hosts that move an optimizer from thread to thread, such as task runtimes.
+    /// Returns the text of the last failure of a call that takes this optimizer and is not const, on any thread: for hosts
+    /// that move an optimizer between threads.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be asked; NULL gives "".
-    /// - returns the text; "" where no such call has failed. Never NULL. It belongs to the optimizer and is valid until the
-    ///   next call with it.
-    ///
-    /// Since 0.1.
+    /// - `opt` queried. NULL gives "".
+    /// - returns the text; "" if no such call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
-    /// A counter of the optimizer, since it was created unless it says otherwise. On CUDA it counts what calls have told of
-    /// steps by now. Keys:
+    /// Returns a counter of the optimizer. Counters begin at its creation unless noted. On CUDA they include what calls have
+    /// reported so far. Keys:
     ///
     /// - "steps": steps made.
-    /// - "step.G": the step counter of group G, a part of the state: a load or a write of the state sets it, and a step in
-    ///   which no parameter of the group has a gradient does not count. It is that of the last state_out, as with the
-    ///   functions of the section State. On CUDA it is read in the order of the stream of the last call, for which the call
-    ///   waits; for replays in other streams it does not.
-    /// - "skipped_steps": calls of shampoo_optimizer_step() that changed nothing because of the key "on_nonfinite" =
-    ///   skip_step; they are not among the steps.
-    /// - "nonfinite_blocks": blocks that were found to have a gradient that cannot be used, and were skipped by that key,
-    ///   alone or with their step. With "shard_mode" gather a rank counts the blocks that it owns or holds a part of.
-    /// - "root_computed": inverse roots computed; of these, by what gave them: "root_scalar", "root_diagonal", "root_eigen",
+    /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it, and a step
+    ///   without a gradient in the group does not count. On CUDA it is read in the order of the last call's stream, and the
+    ///   call waits for it; it does not wait for replays on other streams.
+    /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
+    /// - "nonfinite_blocks": blocks with a gradient that cannot be used that were skipped by "on_nonfinite", alone or with
+    ///   their step. With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+    /// - "root_computed": inverse roots computed, and of these by method: "root_scalar", "root_diagonal", "root_eigen",
     ///   "root_newton", "root_higher_order".
-    /// - "root_retried": of these, those that needed the recovery; of these, by the rung that gave them:
-    ///   "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
-    ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK).
-    /// - "root_reused": previous roots kept because no rung could compute a new one.
+    /// - "root_retried": roots that needed the recovery ladder, and of these by rung: "root_retried_float64" (the same
+    ///   method in float64), "root_retried_eigen" (eigendecomposition in float64), "root_retried_dsyevr", "root_retried_dsyev"
+    ///   (other drivers of LAPACK).
+    /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": thread time in seconds of a part of all steps.
+    ///   the key "track_times": thread time of each phase over all steps, in seconds.
     /// - "root_error.W", with the key "track_root_residuals", over the last refresh of each factor matrix: the largest
-    ///   |X - X64| relative to the largest |X64|, X64 the root in float64.
+    ///   |X - X64| relative to the largest |X64|, where X64 is the root in float64.
     /// - "root_residual.W", likewise: the largest |X^(-1/e) - (A + epsilon I)| relative to the largest |A + epsilon I|,
-    ///   e the exponent (infinity: X has no such power).
+    ///   where e is the exponent (infinity if X has no such power).
     ///
-    /// W is mean, median, p90 (90 % are not above it), max, or worst: which factor matrix has the max, counted over all
-    /// blocks in the order of the plan; -1: nothing is tracked. The log names it (level 2).
+    /// W is mean, median, p90 (90 % are not above it), max, or worst: the index of the factor matrix with the max, over all
+    /// blocks in the order of the plan, or -1 if nothing is tracked. The log names it (level 2).
     ///
-    /// Blocks: no, but for "step.G" on CUDA. Threads: optimizer.
+    /// Blocks only for "step.G" on CUDA.
     ///
-    /// - `opt` to be asked. Must not be NULL.
+    /// - `opt` queried.
     /// - `key` one of those above.
-    /// - `value_out` receives the number. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: \*value_out is set.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such key, or a pointer is NULL.
-    /// - returns `SHAMPOO_E_STATE`: of "step.G": the state was spoiled by a load that failed; or, on CUDA, the stream of the last
+    /// - `value_out` receives the number.
+    /// - returns `SHAMPOO_E_STATE`: for "step.G": a load that failed has spoiled the state; or, on CUDA, the stream of the last
     ///   call is being captured.
-    /// - returns `SHAMPOO_E_DEVICE`: of "step.G" on CUDA: the device has failed.
-    ///
-    /// Since 0.1.
     pub fn shampoo_optimizer_stat(
         opt: *const shampoo_optimizer,
         key: *const c_char,
         value_out: *mut f64,
     ) -> shampoo_status;
-    /// Number of entries. It depends on the plan alone.
+    /// Returns the number of entries, which depends on the plan alone.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be asked. Must not be NULL.
-    /// - `count_out` receives the number. Must not be NULL.
+    /// - `opt` queried.
+    /// - `count_out` receives the number.
     /// - returns `SHAMPOO_OK`: \*count_out is set.
-    /// - returns `SHAMPOO_E_INVALID`: a pointer is NULL.
-    ///
-    /// Since 0.1.
     pub fn shampoo_state_count(opt: *const shampoo_optimizer, count_out: *mut i64) -> shampoo_status;
     /// Describes an entry. The order of entries depends on the plan alone.
     ///
-    /// Blocks: no. Threads: optimizer.
-    ///
-    /// - `opt` to be asked. Must not be NULL.
+    /// - `opt` queried.
     /// - `index` in \[0, number of entries).
-    /// - `entry` filled; struct_size must be set before. Must not be NULL.
-    /// - returns `SHAMPOO_OK`: entry is filled.
-    /// - returns `SHAMPOO_E_INVALID`: index is out of range, entry has a wrong struct_size, or a pointer is NULL.
-    ///
-    /// Since 0.1.
+    /// - `entry` filled; struct_size must be set.
+    /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_state_describe(
         opt: *const shampoo_optimizer,
         index: i64,
         entry: *mut shampoo_state_entry,
     ) -> shampoo_status;
-    /// Copies elements of an entry out of the state, out of the last state_out where arenas are bound. On CUDA that is of
-    /// the state after all steps in the stream.
+    /// Copies elements of an entry out of the state; if arenas are bound, out of the last state_out.
     ///
-    /// Blocks: until the copy is done. Threads: optimizer.
+    /// Blocks until the copy is done; on CUDA after all steps on the stream.
     ///
-    /// - `opt` to be read. Must not be NULL.
+    /// - `opt` read.
     /// - `index` in \[0, number of entries).
-    /// - `first` first element, in row-major order of the shape of the entry; of a symmetric entry, of the full matrix.
-    /// - `count` number of elements; first + count is at most the number of elements of the entry.
-    /// - `dst` receives count elements of the dtype of the entry, dense; memory of the caller.
-    /// - `dst_bytes` size of dst in bytes, at least count times the size of the dtype.
-    /// - `dst_device_type` where dst is: SHAMPOO_CPU; or SHAMPOO_CUDA, if the optimizer is there.
-    /// - `stream` on CUDA that in whose order it is copied. Must be NULL on the CPU.
-    /// - returns `SHAMPOO_OK`: dst is filled.
-    /// - returns `SHAMPOO_E_INVALID`: index or elements are out of range, dst_bytes is too small, a pointer that is needed is
-    ///   NULL, or stream is not NULL.
+    /// - `first` index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
+    ///   matrix.
+    /// - `count` number of elements.
+    /// - `dst` receives count elements of the entry's dtype.
+    /// - `dst_bytes` size of dst in bytes.
+    /// - `dst_device_type` where dst is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
+    /// - `stream` on CUDA the stream of the copy. NULL on the CPU.
+    /// - returns `SHAMPOO_E_INVALID`: index or elements are out of range, or dst_bytes is too small.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: dst_device_type is neither SHAMPOO_CPU nor that of the optimizer.
-    ///
-    /// Since 0.1.
     pub fn shampoo_state_read(
         opt: *mut shampoo_optimizer,
         index: i64,
@@ -1216,25 +1000,21 @@ extern "C" {
         dst_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Copies elements into an entry of the state, that of the last state_out where arenas are bound.
+    /// Copies elements into an entry of the state; if arenas are bound, of the last state_out.
     ///
-    /// Blocks: until the copy is done. Threads: optimizer.
+    /// Blocks until the copy is done.
     ///
-    /// - `opt` to be changed. Must not be NULL.
+    /// - `opt` changed.
     /// - `index` in \[0, number of entries).
-    /// - `first` first element, in row-major order of the shape of the entry; of a symmetric entry, of the full matrix,
-    ///   of which the elements on and below the diagonal count.
-    /// - `count` number of elements; first + count is at most the number of elements of the entry.
-    /// - `src` count elements of the dtype of the entry, dense; memory of the caller.
-    /// - `src_bytes` size of src in bytes, at least count times the size of the dtype.
-    /// - `src_device_type` where src is: SHAMPOO_CPU; or SHAMPOO_CUDA, if the optimizer is there.
-    /// - `stream` on CUDA that in whose order it is copied. Must be NULL on the CPU.
-    /// - returns `SHAMPOO_OK`: the elements are written.
-    /// - returns `SHAMPOO_E_INVALID`: index or elements are out of range, src_bytes is too small, a pointer that is needed is
-    ///   NULL, or stream is not NULL.
+    /// - `first` index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
+    ///   matrix, of which the elements on and below the diagonal are used.
+    /// - `count` number of elements.
+    /// - `src` count elements of the entry's dtype.
+    /// - `src_bytes` size of src in bytes.
+    /// - `src_device_type` where src is: SHAMPOO_CPU, or SHAMPOO_CUDA if the optimizer is there.
+    /// - `stream` on CUDA the stream of the copy. NULL on the CPU.
+    /// - returns `SHAMPOO_E_INVALID`: index or elements are out of range, or src_bytes is too small.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: src_device_type is neither SHAMPOO_CPU nor that of the optimizer.
-    ///
-    /// Since 0.1.
     pub fn shampoo_state_write(
         opt: *mut shampoo_optimizer,
         index: i64,
@@ -1245,34 +1025,29 @@ extern "C" {
         src_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Saves the states of optimizers, of all ranks, as one checkpoint: safetensors files, one or more for each rank, and a
-    /// JSON index that tells what is in them. Where arenas are bound, that is the last state_out. Parameters are the host's
-    /// to save. docs/checkpoints.md describes the files.
+    /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
+    /// bound, it saves the last state_out. The host saves parameters itself.
     ///
-    /// A checkpoint exists once its index is there, which is written last. A save that fails, or is killed at any moment,
-    /// leaves the earlier checkpoints of the directory whole. One that succeeds removes all but the last checkpoint_keep.
+    /// The index is written last. A save that fails, or is killed at any moment, leaves earlier checkpoints of the directory
+    /// intact. A successful one removes all but the last checkpoint_keep.
     ///
-    /// Collective over world. Blocks: until the files are on the disk. Threads: optimizer, of all of them.
+    /// Collective over world. Blocks until the files are on the disk.
     ///
-    /// - `opts` the optimizers of this rank, count of them. Where all ranks have one optimizer, it is that; ranks may
-    ///   have others, too, as where experts have replicas of their own. A name is one parameter on all ranks of world: not
-    ///   in two of the optimizers, and where ranks have it in optimizers of their own, copies with the same states.
-    /// - `count` number of optimizers of this rank, at least 0.
-    /// - `world` communicator of all ranks of the job, whatever their replicas and shards; one of host memory, or of
-    ///   memory of a GPU where every rank has an optimizer on CUDA. NULL: there is one rank.
-    /// - `directory` path of a directory that all ranks see, UTF-8. It is made if it is not there; what it is in must be.
-    /// - `stream` of optimizers on CUDA, that in whose order states are copied. Must be NULL on the CPU.
-    /// - returns `SHAMPOO_OK`: the checkpoint is on the disk.
-    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, a name is in two optimizers, or on two ranks with states
-    ///   that differ, or world is smaller than the replicas times the shards of an optimizer.
-    /// - returns `SHAMPOO_E_STATE`: the state of an optimizer was spoiled by a load that failed.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes memory of a GPU, and no optimizer of this rank is on CUDA.
-    /// - returns `SHAMPOO_E_IO`: a file could not be written; the text names it and the reason. The same on all ranks.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed. Ranks do not know then whether the new checkpoint is whole; what a load
-    ///   takes is. Where it failed on one rank alone, the others wait, unless the communicator has an abort.
-    /// - returns `SHAMPOO_E_NOMEM`: buffers of some MiB could not be had.
-    ///
-    /// Since 0.1.
+    /// - `opts` the optimizers of this rank. Usually all ranks have the same one, but ranks may also have different ones,
+    ///   such as experts with replicas of their own. The name of a parameter must not be in two optimizers of a rank; on
+    ///   different ranks, optimizers with the same name must have the same states.
+    /// - `count` number of optimizers of this rank, \>= 0.
+    /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
+    ///   optimizer on CUDA. NULL: one rank.
+    /// - `directory` path that all ranks see. It is created if it does not exist; its parent must exist.
+    /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
+    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or world is smaller than replicas times
+    ///   shards of an optimizer.
+    /// - returns `SHAMPOO_E_STATE`: a load that failed has spoiled the state of an optimizer.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: world takes device memory, and no optimizer of this rank is on CUDA.
+    /// - returns `SHAMPOO_E_IO`: a file could not be written. The error is the same on all ranks.
+    /// - returns `SHAMPOO_E_COMM`: a collective failed. The new checkpoint may be complete or missing. If the failure is on one
+    ///   rank only, the others wait, unless the communicator has an abort function.
     pub fn shampoo_save(
         opts: *const *mut shampoo_optimizer,
         count: i32,
@@ -1280,38 +1055,32 @@ extern "C" {
         directory: *const c_char,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Loads a checkpoint into optimizers, whatever the number of ranks, of threads and of shards that saved it. Parameters
-    /// are known by their names, and blocks by their places in them. Training then goes on with the bits of the run that
-    /// saved it, if its parameters have been brought back, too, and hyper-parameters are the same.
+    /// Loads a checkpoint, whatever the number of ranks, threads and shards with which it was saved. If the host restores
+    /// the parameters and the hyper-parameters are the same, training continues with the same bits.
     ///
-    /// What must agree: names and shapes of all parameters, the dtypes of states, and the grafting method where it keeps a
-    /// state. Other hyper-parameters are those of the optimizer that loads, and the log tells which differ. Blocks that were
-    /// cut in another way: see the key on_block_mismatch. A load that fails leaves the optimizers as they were. (One case is
-    /// left: a state of more than 24 MiB that is not that of create, or lies in memory of the host, and a failure after all
-    /// files have been read and checked, as they are read again: a file that cannot be, memory that ends, a collective. The
-    /// optimizer then refuses to step from that arena, with SHAMPOO_E_STATE, until a load succeeds or a step from another
-    /// arena has written it as its state_out.)
+    /// Names and shapes of all parameters, dtypes of states, and the grafting method (if it has a state) must match. Other
+    /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key on_block_mismatch says
+    /// what happens to blocks that are divided differently.
     ///
-    /// Collective over world. Blocks: until it is done. Threads: optimizer, of all of them.
+    /// A load that fails leaves the optimizers unchanged, with one exception: if memory or a file fails after all files have
+    /// been verified, a state of more than 24 MiB that is not in its initial state can be spoiled. Then steps fail with
+    /// SHAMPOO_E_STATE until a load succeeds.
     ///
-    /// - `opts` the optimizers of this rank, count of them, together on all ranks those of all parameters of the
-    ///   checkpoint. Where arenas are bound, the state is written to the last state_out: bind it as the next state_in.
-    /// - `count` number of optimizers of this rank, at least 0.
-    /// - `world` communicator of all ranks of the job, as for shampoo_save(); NULL: there is one rank.
-    /// - `directory` path of a directory that checkpoints were saved into, of which the last is loaded; or of the index
-    ///   of one of them. UTF-8.
-    /// - `stream` of optimizers on CUDA, that in whose order states are copied. Must be NULL on the CPU.
-    /// - returns `SHAMPOO_OK`: the states, and the step counters, are those of the checkpoint.
-    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint is of other parameters, dtypes,
-    ///   grafting or blocks; the text names the first.
-    /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable, cut off or damaged; the text names the
-    ///   file, and the entry. The same on all ranks.
-    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint is of a later format, or world as of shampoo_save().
-    /// - returns `SHAMPOO_E_COMM`: a collective failed. Where it failed on one rank alone, the others wait, unless the
-    ///   communicator has an abort.
-    /// - returns `SHAMPOO_E_NOMEM`: buffers of some MiB could not be had.
+    /// Collective over world. Blocks until it is done.
     ///
-    /// Since 0.1.
+    /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks have all parameters of the checkpoint.
+    ///   If arenas are bound, the last state_out is written: bind it as the next state_in.
+    /// - `count` number of optimizers of this rank, \>= 0.
+    /// - `world` as for shampoo_save().
+    /// - `directory` directory of checkpoints, of which the last one is loaded, or path of the index of one of them.
+    /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
+    /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, or the checkpoint has other parameters, dtypes, grafting
+    ///   or blocks. The error names the first.
+    /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable, truncated or damaged. The error is the
+    ///   same on all ranks.
+    /// - returns `SHAMPOO_E_UNSUPPORTED`: the checkpoint has a later format, or world as for shampoo_save().
+    /// - returns `SHAMPOO_E_COMM`: a collective failed. If the failure is on one rank only, the others wait, unless the
+    ///   communicator has an abort function.
     pub fn shampoo_load(
         opts: *const *mut shampoo_optimizer,
         count: i32,
@@ -1319,38 +1088,35 @@ extern "C" {
         directory: *const c_char,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier \* root_den / root_num). e is
-    /// root_relative_epsilon times the mean eigenvalue of a (its trace divided by n), or epsilon where that key is set
-    /// instead.
+    /// Computes the inverse root x = (a + e I)^(-exponent_multiplier \* root_den / root_num) of a symmetric matrix, as a step
+    /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
+    /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
+    /// zeros or subnormal numbers is the identity. Methods (key "root_method"; docs/roots.md):
     ///
-    /// root_method eigen: by eigendecomposition, or, for an inverse square root in float32 of an order of 8 to 512, by a
-    /// rational approximation with the same error; where the smallest eigenvalue is negative, all are raised until it is 0;
-    /// then e is added to all. A 1x1 matrix and a diagonal one are computed element by element, without that first
-    /// raise (unless the result would not be finite without it). With root_rank_handling pseudo_inverse, eigenvalues that
-    /// count as 0 are left out instead (root_rank_rtol, root_rank_atol). root_method newton: by the coupled inverse Newton
-    /// iteration; root_num / root_den must be whole. root_method higher_order: by a coupled iteration of order root_order;
-    /// epsilon, where it is used, is relative: max(epsilon \* L, 1e-16) is added, L a bound on the largest eigenvalue. A
-    /// matrix of zeros or subnormal numbers has the identity as its root with root_relative_epsilon. This is what a step
-    /// does with a factor matrix, its recovery included; but here the result of root_max_iterations is given as it is.
+    /// - eigen: by eigendecomposition; inverse square roots in float32 of order 8 to 512 by a rational approximation of the
+    ///   same accuracy. If the smallest eigenvalue is negative, all are raised until it is 0, and then e is added. 1x1 and
+    ///   diagonal matrices are computed elementwise, without raising them unless the result would not be finite. With
+    ///   root_rank_handling pseudo_inverse, eigenvalues that count as 0 are left out instead (root_rank_rtol,
+    ///   root_rank_atol).
+    /// - newton: the coupled inverse Newton iteration; root_num / root_den must be an integer.
+    /// - higher_order: a coupled iteration of order root_order. If epsilon is used, it is relative: max(epsilon \* L, 1e-16)
+    ///   is added, where L is a bound of the largest eigenvalue.
     ///
-    /// Blocks: until done. It allocates its workspace and runs on the calling thread. Threads: any; config is only read.
+    /// Unlike a step, this function returns an iterate that has not converged. It allocates its workspace, and runs on the
+    /// calling thread.
     ///
-    /// - `config` of which it reads all keys that begin with "root\_", "epsilon" and "exponent_multiplier"; epsilon may be
-    ///   0 here. "root_dtype" auto is dtype. Must not be NULL.
+    /// - `config` the keys that begin with "root\_", "epsilon" (which may be 0 here) and "exponent_multiplier" are read.
+    ///   "root_dtype" auto is dtype.
     /// - `n` order of the matrix, 1..32750.
     /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
-    /// - `a` n \* n elements, row-major, symmetric, of which those on and below the diagonal are read.
-    /// - `x` n \* n elements, row-major. Written, and exactly symmetric. May be a, and must not overlap it otherwise.
+    /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
+    /// - `x` receives n \* n elements, row-major and exactly symmetric. May be a; otherwise it must not overlap it.
     /// - `root_num` numerator of the root, \>= 1: 4 for the inverse fourth root.
     /// - `root_den` denominator of the root, \>= 1: 1 for the inverse fourth root.
-    /// - `info` filled; struct_size must be set before. NULL: not wanted.
-    /// - returns `SHAMPOO_OK`: x and info are written.
-    /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, the root is not whole with newton, values of the
-    ///   config contradict each other, a pointer that is needed is NULL, or info has a wrong struct_size.
-    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, the root is not finite (an eigenvalue that is not above 0 with
-    ///   an epsilon of 0), or every rung of the recovery failed. x is as before.
-    ///
-    /// Since 0.1.
+    /// - `info` filled; struct_size must be set. May be NULL.
+    /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, or values of the config contradict each other.
+    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or no finite root was found (an eigenvalue that is not above 0
+    ///   with an epsilon of 0). x is unchanged.
     pub fn shampoo_matrix_inverse_root(
         config: *const shampoo_config,
         n: i64,

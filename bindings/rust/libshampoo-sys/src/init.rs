@@ -24,6 +24,28 @@ macro_rules! init {
     };
 }
 
+impl shampoo_tensor {
+    /// `SHAMPOO_TENSOR_INIT` of the header: all fields 0.
+    pub const fn new() -> Self {
+        Self {
+            name: null(),
+            data: null_mut(),
+            grad: null(),
+            dtype: 0,
+            ndim: 0,
+            shape: [0; 8],
+            device_type: 0,
+            device_id: 0,
+        }
+    }
+}
+
+impl Default for shampoo_tensor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 init!(shampoo_backend_info, "SHAMPOO_BACKEND_INFO_INIT", {
     name: null(),
     unavailable_reason: null(),

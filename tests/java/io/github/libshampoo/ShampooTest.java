@@ -49,6 +49,7 @@ class ShampooTest {
       names.add(declared.group(1));
     }
     assertTrue(names.size() > 40, names.toString());
+    names.remove("shampoo_create_sized"); // Shampoo.create is written in Java
     names.removeAll(Arrays.stream(Raw.class.getMethods()).map(method -> method.getName()).collect(Collectors.toSet()));
     assertEquals(Set.of(), names);
   }

@@ -1,0 +1,189 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// shampoo_create and shampoo_config_parse: an optimizer from tensors and a text of options.
+#include <cstring>
+#include <vector>
+
+#include "tests/capi/behaviour/host.h"
+
+namespace shampoo_test {
+namespace {
+
+constexpr char kOptions[] = "lr=0.25 beta1=0.5 precondition_frequency=2 start_preconditioning_step=2";
+
+struct Tensors {
+  std::vector<float> weight{1, 2, 3, 4, 5, 6}, bias{7, 8};
+  std::vector<float> weight_grad = std::vector<float>(6), bias_grad = std::vector<float>(2);
+  shampoo_tensor tensors[2] = {{"weight", weight.data(), weight_grad.data(), 0, 2, {2, 3}, 0, 0},
+                               {nullptr, bias.data(), bias_grad.data(), SHAMPOO_F32, 1, {2}, SHAMPOO_CPU, 0}};
+
+  // The gradient of half the squared norm.
+  void FillGradients() {
+    weight_grad = weight;
+    bias_grad = bias;
+  }
+};
+
+// Creates an optimizer of the tensors, and returns the status without one.
+shampoo_status Create(const Tensors& model, const char* options, int32_t count = 2) {
+  shampoo_optimizer* opt = nullptr;
+  const shampoo_status status = shampoo_create(&opt, options, model.tensors, count);
+  CHECK((status == SHAMPOO_OK) == (opt != nullptr));
+  shampoo_optimizer_destroy(opt);
+  return status;
+}
+
+bool ErrorHas(const char* text) { return std::string(shampoo_last_error()).find(text) != std::string::npos; }
+
+TEST_CASE("shampoo_create steps with the bits of an optimizer that is made from a config and a plan") {
+  Tensors simple, full;
+  shampoo_optimizer* opt = nullptr;
+  Must(shampoo_create(&opt, kOptions, simple.tensors, 2));
+
+  shampoo_config* config = nullptr;
+  Must(shampoo_config_create(&config));
+  Must(shampoo_config_parse(config, kOptions));
+  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan* plan = nullptr;
+  Must(shampoo_plan_create(&plan, config, &place));
+  shampoo_param_desc weight = SHAMPOO_PARAM_DESC_INIT, bias = SHAMPOO_PARAM_DESC_INIT;
+  weight.name = "weight", weight.ndim = 2, weight.shape[0] = 2, weight.shape[1] = 3;
+  bias.name = "param.1", bias.ndim = 1, bias.shape[0] = 2;
+  Must(shampoo_plan_add_param(plan, &weight, nullptr));
+  Must(shampoo_plan_add_param(plan, &bias, nullptr));
+  Must(shampoo_plan_finish(plan));
+  shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  shampoo_optimizer* second = nullptr;
+  Must(shampoo_optimizer_create(&second, plan, &desc));
+  shampoo_buffers buffers[2] = {SHAMPOO_BUFFERS_INIT, SHAMPOO_BUFFERS_INIT};
+  buffers[0].param = buffers[0].out = full.weight.data(), buffers[0].grad = full.weight_grad.data();
+  buffers[1].param = buffers[1].out = full.bias.data(), buffers[1].grad = full.bias_grad.data();
+  Must(shampoo_optimizer_bind(second, 0, 2, buffers));
+
+  for (int step = 0; step < 5; ++step) {
+    simple.FillGradients();
+    full.FillGradients();
+    Must(shampoo_optimizer_step(opt, nullptr));
+    Must(shampoo_optimizer_step(second, nullptr));
+    CHECK(simple.weight == full.weight);
+    CHECK(simple.bias == full.bias);
+    CHECK(simple.weight[5] < 6);
+  }
+
+  shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT, other = SHAMPOO_STATE_ENTRY_INIT;
+  int64_t count = 0, other_count = 0;
+  Must(shampoo_state_count(opt, &count));
+  Must(shampoo_state_count(second, &other_count));
+  REQUIRE(count == other_count);
+  for (int64_t i = 0; i < count; ++i) {
+    Must(shampoo_state_describe(opt, i, &entry));
+    Must(shampoo_state_describe(second, i, &other));
+    CHECK(std::strcmp(entry.key, other.key) == 0);
+  }
+  shampoo_optimizer_destroy(opt);
+  shampoo_optimizer_destroy(second);
+  shampoo_plan_destroy(plan);
+  shampoo_config_destroy(config);
+}
+
+TEST_CASE("shampoo_create without options has the defaults, and without tensors it does nothing") {
+  Tensors model;
+  CHECK(Create(model, nullptr) == SHAMPOO_OK);
+  CHECK(Create(model, "") == SHAMPOO_OK);
+  CHECK(Create(model, "lr=1", 0) == SHAMPOO_OK);
+  shampoo_optimizer* opt = nullptr;
+  Must(shampoo_create(&opt, nullptr, nullptr, 0));
+  Must(shampoo_optimizer_step(opt, nullptr));
+  shampoo_optimizer_destroy(opt);
+}
+
+TEST_CASE("a tensor without a gradient stays as it is until one is bound") {
+  Tensors model;
+  model.tensors[0].grad = nullptr;
+  shampoo_optimizer* opt = nullptr;
+  Must(shampoo_create(&opt, kOptions, model.tensors, 2));
+  model.FillGradients();
+  Must(shampoo_optimizer_step(opt, nullptr));
+  CHECK(model.weight == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(model.bias[0] < 7);
+  shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
+  buffers.param = buffers.out = model.weight.data(), buffers.grad = model.weight_grad.data();
+  Must(shampoo_optimizer_bind(opt, 0, 1, &buffers));
+  Must(shampoo_optimizer_step(opt, nullptr));
+  CHECK(model.weight != std::vector<float>{1, 2, 3, 4, 5, 6});
+  shampoo_optimizer_destroy(opt);
+}
+
+TEST_CASE("shampoo_create says what is wrong with an argument, and leaves *out as it was") {
+  Tensors model;
+  const auto refuses = [&](const char* options, shampoo_status code, const char* says) {
+    CAPTURE(says);
+    CHECK(Create(model, options) == code);
+    CHECK_MESSAGE(ErrorHas(says), shampoo_last_error());
+  };
+  refuses("lr", SHAMPOO_E_INVALID, "options: key lr has no value");
+  refuses("lrr=1", SHAMPOO_E_INVALID, "did you mean lr");
+  refuses("output=updates", SHAMPOO_E_INVALID, "options: key output is updates: expected parameters");
+  refuses("epsilon=1e-3 root_relative_epsilon=1e-3", SHAMPOO_E_INVALID, "epsilon and root_relative_epsilon");
+  model.tensors[1].dtype = 9;
+  refuses("", SHAMPOO_E_INVALID, "parameter \"param.1\": param_dtype is 9");
+  model.tensors[1].dtype = 0;
+  model.tensors[1].name = "weight";
+  refuses("", SHAMPOO_E_INVALID, "\"weight\"");
+  model.tensors[1].name = nullptr;
+  model.tensors[1].device_id = 1;
+  refuses("", SHAMPOO_E_INVALID, "expected all tensors on one device");
+  model.tensors[1].device_id = 0;
+  model.tensors[0].data = nullptr;
+  refuses("", SHAMPOO_E_INVALID, "parameter \"weight\": param is NULL");
+  model.tensors[0].data = model.weight.data();
+  CHECK(Create(model, "", -1) == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("count is -1"));
+  CHECK(shampoo_create(nullptr, "", model.tensors, 2) == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("out is NULL"));
+  shampoo_optimizer* opt = nullptr;
+  CHECK(shampoo_create(&opt, "", nullptr, 2) == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("tensors is NULL"));
+  CHECK(Create(model, kOptions) == SHAMPOO_OK);
+}
+
+TEST_CASE("tensors of a later version are read if the fields that this one does not know are 0") {
+  struct Later {
+    shampoo_tensor tensor;
+    int64_t added;
+  };
+  Tensors model;
+  Later later[2] = {{model.tensors[0], 0}, {model.tensors[1], 0}};
+  const auto create = [&](size_t size) {
+    shampoo_optimizer* opt = nullptr;
+    const shampoo_status status = shampoo_create_sized(&opt, kOptions, &later[0].tensor, 2, size);
+    shampoo_optimizer_destroy(opt);
+    return status;
+  };
+  CHECK(create(sizeof(Later)) == SHAMPOO_OK);
+  later[1].added = 1;
+  CHECK(create(sizeof(Later)) == SHAMPOO_E_UNSUPPORTED);
+  CHECK(ErrorHas("tensors[1] has a field that this version of the library does not know"));
+  CHECK(create(sizeof(shampoo_tensor) - 1) == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("tensor_size is"));
+}
+
+TEST_CASE("shampoo_config_parse sets all keys of a text, or none") {
+  shampoo_config* config = nullptr;
+  Must(shampoo_config_create(&config));
+  Must(shampoo_config_parse(config, "# of the last run\nlr = 0.5\nmomentum = 0.9  # heavy ball\n"));
+  CHECK(std::string(shampoo_config_get(config, "lr")) == "0.5");
+  CHECK(std::string(shampoo_config_get(config, "momentum")) == "0.9");
+  CHECK(shampoo_config_parse(config, "lr=0.1\nmomentum=2") == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("options, line 2: key momentum"));
+  CHECK(std::string(shampoo_config_get(config, "lr")) == "0.5");
+  CHECK(shampoo_config_parse(nullptr, "") == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("config is NULL"));
+  CHECK(shampoo_config_parse(config, nullptr) == SHAMPOO_E_INVALID);
+  CHECK(ErrorHas("options is NULL"));
+  shampoo_config_destroy(config);
+}
+
+}  // namespace
+}  // namespace shampoo_test
