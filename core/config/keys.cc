@@ -154,12 +154,12 @@ const Key kKeys[] = {
             "products in each.",
      .least = 2, .most = 64, .integer = &Settings::root_order},
     {.name = "root_tolerance", .type = KeyType::kF64, .default_text = "1e-06",
-     .doc = "A coupled iteration has converged when each element of the matrix that approaches the identity is within "
-            "this distance of it.",
+     .doc = "root_method newton and higher_order have converged when each element of the matrix that approaches the "
+            "identity is within this distance of it.",
      .least = 0, .number = &Settings::root_tolerance},
     {.name = "root_max_iterations", .type = KeyType::kI64, .default_text = "100",
-     .doc = "Most iterations of a coupled iteration. If its result at that point is accurate enough, a step uses it. "
-            "Otherwise the next rung of the recovery ladder is tried.",
+     .doc = "Maximum number of iterations of root_method newton and higher_order. If the result at that point is "
+            "accurate enough, a step uses it. Otherwise the step tries the next rung of the recovery ladder.",
      .least = 1, .most = 1000000, .integer = &Settings::root_max_iterations},
     {.name = "root_rank_handling", .type = KeyType::kChoice, .default_text = "epsilon",
      .doc = "How eigenvalues that are 0 are handled. epsilon: epsilon is added to all eigenvalues. pseudo_inverse: "
@@ -251,9 +251,9 @@ const Key kKeys[] = {
             "result is then that of one rank.",
      .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Most bytes of memory for the updates of all ranks at a time. They are exchanged in as many all-gathers as "
-            "this limit requires; with shard_mode gather, in as many exchanges in each direction. An exchange always "
-            "has room for one block of each rank. 0: all updates are exchanged at once.",
+     .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
+            "as many all-gathers as this limit requires; with shard_mode gather, in as many exchanges in each "
+            "direction. An exchange always has room for one block of each rank. 0: all updates are exchanged at once.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "Measure of load for assigning blocks to ranks. Blocks are assigned from the largest to the smallest, each "
@@ -261,11 +261,11 @@ const Key kKeys[] = {
             "the block, including its roots.",
      .scope = Scope::kOptimizer, .choices = kBalanceNames, .choose = Choose<&Settings::balance>},
     {.name = "shard_mode", .type = KeyType::kChoice, .default_text = "local",
-     .doc = "How parameters are handled of which each shard rank holds a part. local: each part is a separate tensor "
-            "with its own blocks, so updates differ from those without sharding. Only a few bytes of status are "
-            "exchanged. gather: blocks are those of the whole parameters, and each is gathered at its owner for the "
-            "step. The result has the same bits as without sharding. Gradients and parameters are sent to the owners, "
-            "and updates are sent back.",
+     .doc = "How to handle parameters that are divided among shard ranks. local: each part is a separate tensor with "
+            "its own blocks, so updates differ from those without sharding. Only a few bytes of status are exchanged. "
+            "gather: blocks are those of the whole parameters, and each is gathered at its owner for the step. The "
+            "result has the same bits as without sharding. Gradients and parameters are sent to the owners, and "
+            "updates are sent back.",
      .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of steps between two comparisons of a hash of the parameters among the ranks. A difference is an "
@@ -282,8 +282,8 @@ const Key kKeys[] = {
             "start from their initial values, all other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
-     .doc = "On a GPU, number of calls after which a step reports its errors: gradients that it refused and roots that "
-            "it could not compute. 1: the next call reports them, so no call waits for its own step. 0: each call "
+     .doc = "On a GPU, the number of calls after which a step reports its errors: gradients that it refused and roots "
+            "that it could not compute. 1: the next call reports them, so no call waits for its own step. 0: each call "
             "waits for its step. Has no effect on the CPU, where a call returns when its step is done.",
      .scope = Scope::kOptimizer, .least = 0, .most = 1, .integer = &Settings::status_lag},
     {.name = "precondition_math", .type = KeyType::kChoice, .default_text = "f32",
