@@ -154,8 +154,8 @@ const Key kKeys[] = {
             "products in each.",
      .least = 2, .most = 64, .integer = &Settings::root_order},
     {.name = "root_tolerance", .type = KeyType::kF64, .default_text = "1e-06",
-     .doc = "root_method newton and higher_order have converged when each element of the matrix that approaches the "
-            "identity is within this distance of it.",
+     .doc = "The iteration of root_method newton or higher_order has converged when each element of the matrix that "
+            "approaches the identity is within this distance of it.",
      .least = 0, .number = &Settings::root_tolerance},
     {.name = "root_max_iterations", .type = KeyType::kI64, .default_text = "100",
      .doc = "Maximum number of iterations of root_method newton and higher_order. If the result at that point is "
