@@ -87,7 +87,7 @@ def step() -> "list[str]":
               text(312, a + 25, "key", "frequency")]
     parts += [box(380, a - 15, 46, 46, BLUE, sub("X", 0)), box(434, a - 22, 62, 62, BLUE, sub("X", 1))]
     parts.append(text(506, a + 4, "name", "inverse roots", "start"))
-    parts.append(text(506, a + 22, "small", "(F + &#949; I) to the power -1/4", "start"))
+    parts.append(text(506, a + 22, "small", "(F + &#949; I) to the power -1/2", "start"))
     # In the middle: the direction.
     parts += [box(150, b - 23, 62, 46, GREEN, "H"), *named(181, b + 38, "filtered gradient", "beta1")]
     parts += [arrow((216, b), (338, b)), arrow((438, a + 44), (438, b - 36))]

@@ -2,7 +2,7 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  */
-/* Prints docs/keys.md, made from the table of keys that is part of the library. */
+/* Prints docs/keys.md, generated from the table of keys in the library. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +10,16 @@
 static const char kHead[] =
     "# Keys\n"
     "\n"
-    "Every hyper-parameter is a key of a config: `shampoo_config_set_f64` sets keys of type f64,\n"
-    "`shampoo_config_set_i64` those of type i64, bool and f64, and `shampoo_config_set_str` any key, as text. A key\n"
-    "belongs to a parameter group, so that each group has its own value; a key marked **(o)** belongs to the whole\n"
-    "optimizer, and is read from the config that the plan was created with. A key marked **(c)** can be changed\n"
-    "between steps by `shampoo_optimizer_set`; the others are fixed when the plan takes the config. For advice on\n"
-    "values see the [tuning guide](tuning.md). This page is made from the library's own table: the test `docs.keys`\n"
-    "compares the two, and tells how to make the page again.\n"
+    "Every hyper-parameter is a key of a config. `shampoo_config_set_f64` sets keys of type f64,\n"
+    "`shampoo_config_set_i64` sets keys of type i64, bool and f64, and `shampoo_config_set_str` sets any key from\n"
+    "text.\n"
+    "\n"
+    "Each parameter group has its own value of a key. Keys marked **(o)** apply to the whole optimizer and are\n"
+    "read from the config that is passed to `shampoo_plan_create`. Keys marked **(c)** can be changed between\n"
+    "steps with `shampoo_optimizer_set`; all others are fixed when the plan takes the config.\n"
+    "\n"
+    "The [tuning guide](tuning.md) gives advice on values. This page is generated from the library's table of\n"
+    "keys. The test `docs.keys` compares the two and prints the command that generates the page.\n"
     "\n"
     "| key | type | default | range | meaning |\n"
     "|---|---|---|---|---|\n";
@@ -29,7 +32,7 @@ static void PrintCell(const char* text) {
   }
 }
 
-/* What a preset sets apart from the defaults of the table. */
+/* Prints the values of a preset that differ from the defaults of the table. Returns 0 if a call fails. */
 static int PrintPreset(const char* preset) {
   shampoo_config* config = NULL;
   const int32_t count = shampoo_config_key_count();
@@ -70,7 +73,7 @@ int main(void) {
     PrintCell(key.doc);
     fputs(" |\n", stdout);
   }
-  fputs("\nThe preset `shampoo` is the table above. All other presets differ from it in the following keys.\n", stdout);
+  fputs("\nThe preset `shampoo` is the table above. Other presets differ from it in the following keys.\n", stdout);
   if (!PrintPreset("shampoo_2024")) {
     fprintf(stderr, "%s\n", shampoo_last_error());
     return 1;
