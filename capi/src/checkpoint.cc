@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
 
@@ -16,7 +16,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   std::vector<OptimizerState*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
-  call.caller_status = Caught([&]() -> Status {
+  call.caller_status = CatchExceptions([&]() -> Status {
     if (count < 0) return Invalid("count is ", count, ": expected at least 0");
     if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
     for (int32_t i = 0; i < count; ++i) {

@@ -63,15 +63,15 @@ constexpr double MachineEpsilon(Dtype dtype) {
 constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
 
 // Whether a number can be used in the arithmetic of a computation dtype.
-enum class ScalarFit { kFits, kTooLarge, kVanishes };
+enum class ScalarFit { kFits, kTooLarge, kUnderflows };
 
-// may_vanish: whether the number may round to zero. A learning rate may; a scale of the gradients or an epsilon may
+// may_underflow: whether the number may round to zero. A learning rate may; a scale of the gradients or an epsilon may
 // not.
-constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_vanish) {
+constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_underflow) {
   const double magnitude = number < 0 ? -number : number;
   if (!(magnitude <= LargestFinite(computation))) return ScalarFit::kTooLarge;
   const bool is_narrow = computation == Dtype::kF32;
-  if (is_narrow && !may_vanish && number != 0 && static_cast<float>(number) == 0) return ScalarFit::kVanishes;
+  if (is_narrow && !may_underflow && number != 0 && static_cast<float>(number) == 0) return ScalarFit::kUnderflows;
   return ScalarFit::kFits;
 }
 

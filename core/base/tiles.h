@@ -39,6 +39,6 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
 }
 
 // Products of two numbers from which on an operation is worth dividing, and each part of it to be one.
-inline constexpr int64_t kProductsWorthDividing = int64_t{1} << 28;
+inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

@@ -13,7 +13,7 @@ namespace {
 // Squares along the diagonal of a small update: large enough for GEMM, small enough that what lies above the diagonal
 // costs little.
 constexpr int64_t kLeaf = 32;
-// Up to this order SYRK is slower than squares of GEMM where PutsTogetherSmallUpdates.
+// Up to this order SYRK is slower than squares of GEMM where UsesGemmForSmallUpdates.
 constexpr int64_t kLargestSmall = 512;
 
 // The squares that a large update is divided into: in these BLAS is nearly as fast as in the whole, and in smaller ones
@@ -40,7 +40,7 @@ void Below(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left,
 
 template <typename Real>
 void Small(const RankUpdate<Real>& u) {
-  static const bool by_gemm = PutsTogetherSmallUpdates();
+  static const bool by_gemm = UsesGemmForSmallUpdates();
   if (by_gemm && u.n <= kLargestSmall) {
     UpdateByGemm(u);
   } else {
@@ -50,7 +50,7 @@ void Small(const RankUpdate<Real>& u) {
 
 }  // namespace
 
-bool PutsTogetherSmallUpdates() {
+bool UsesGemmForSmallUpdates() {
   const std::string_view kernel = KernelName();
   return kernel == "SkylakeX" || kernel == "Cooperlake" || kernel == "Sapphirerapids";
 }
@@ -80,7 +80,7 @@ void UpdateByGemm(const RankUpdate<Real>& u) {
 template <typename Real>
 void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
-  if (u.n < 2 * kTile || products < double{kProductsWorthDividing}) return Small(u);
+  if (u.n < 2 * kTile || products < double{kMinParallelProducts}) return Small(u);
   const int64_t panels = u.n / kTile;  // the last may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };

@@ -28,7 +28,7 @@ void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
 // Whether small rank updates are put together from squares of GEMM on this processor: where its kernels make GEMM so
 // fast that SYRK's treatment of the diagonal shows.
-bool PutsTogetherSmallUpdates();
+bool UsesGemmForSmallUpdates();
 // The same result by either way, for tests.
 template <typename Real>
 void UpdateBySyrk(const RankUpdate<Real>& update);

@@ -24,7 +24,7 @@ constexpr size_t kBufferBytes = size_t{32} << 22;
 constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
 constexpr int64_t kDepth = 512;
 // Panels are populated apart while they are small beside a huge page, which larger scratch memory is to have.
-constexpr int64_t kMostApart = int64_t{512} << 10;
+constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
 // The scratch that this thread has entered, and whether its buffer is handed out. Initial-exec: in a host that loads
 // the library by dlopen, every other kind of thread-local variable is allocated by its first use on a thread, in a
@@ -109,7 +109,7 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   (element_bytes == sizeof(double) ? double_ : single_) = true;
 }
 
-bool ScratchExtent::apart() const { return panels() * panel_ <= kMostApart; }
+bool ScratchExtent::apart() const { return panels() * panel_ <= kMaxSeparate; }
 
 int64_t ScratchExtent::bytes() const {
   if (!kNeeded) return 0;

@@ -76,10 +76,10 @@ Status CheckNumber(const Key& key, double number) {
 }
 
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
-  const bool may_vanish = key.least == 0 && !key.least_open;
-  const ScalarFit fit = FitOfScalar(number, computation, may_vanish);
+  const bool may_underflow = key.least == 0 && !key.least_open;
+  const ScalarFit fit = FitOfScalar(number, computation, may_underflow);
   if (fit == ScalarFit::kFits) return {};
-  const bool vanishes = fit == ScalarFit::kVanishes;
+  const bool vanishes = fit == ScalarFit::kUnderflows;
   return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
                  NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",
                  vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),

@@ -19,7 +19,7 @@ inline constexpr int64_t kLargestBlockDim = 32750;
 // The most elements of a block. BLAS counts in 32-bit integers, too.
 inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
 // The most blocks of a plan. More of them are a mistake in max_preconditioner_dim, not a model.
-inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 
 enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
 

@@ -9,9 +9,9 @@ namespace shampoo {
 namespace {
 
 Status CheckRank(const char* kind, int rank, int world) {
-  constexpr int kMostRanks = 1 << 20;
-  if (world < 1 || world > kMostRanks)
-    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMostRanks);
+  constexpr int kMaxRanks = 1 << 20;
+  if (world < 1 || world > kMaxRanks)
+    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMaxRanks);
   if (rank < 0 || rank >= world) {
     return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
   }

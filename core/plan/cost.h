@@ -31,7 +31,7 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
 // float32 needs no eigenvectors and takes about two fifths of that time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
-      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kLeastByResolvents && d <= kLargestByResolvents;
+      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventOrder && d <= kMaxResolventOrder;
   return by_resolvents ? 4 : 10;
 }
 

@@ -20,7 +20,7 @@ struct PartBytes {
 
 // Returns the bytes of n elements of a block.
 PartBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
-  const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kPartAlignment); };
+  const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kSliceAlignment); };
   return {bytes(desc.grad_dtype), bytes(desc.param_dtype), bytes(block.exchange_dtype)};
 }
 
@@ -130,7 +130,7 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
         delivered.Add(owner, shard, bytes.update);
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
-        const BlockPart part{index, shard, n, to_owner > 0, region, 0, 0, 0};
+        const ShardSlice part{index, shard, n, to_owner > 0, region, 0, 0, 0};
         // Offsets within the pair for now. The start of the pair is added when all sizes are known.
         if (shard == own) {
           round.held.push_back(part);
@@ -150,7 +150,7 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
     }
     collect.segment = static_cast<size_t>(collected.largest());
     deliver.segment = static_cast<size_t>(delivered.largest());
-    const auto move = [&](BlockPart* part, const std::vector<int64_t>& collect_at,
+    const auto move = [&](ShardSlice* part, const std::vector<int64_t>& collect_at,
                           const std::vector<int64_t>& deliver_at, int partner) {
       const Block& block = plan.block(part->block);
       part->gradient_at += At(collect_at, partner);
@@ -159,12 +159,12 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
     };
     const std::vector<int64_t> collect_send = Starts(collect.send);
     const std::vector<int64_t> deliver_recv = Starts(deliver.recv);
-    for (BlockPart& part : round.held) {
+    for (ShardSlice& part : round.held) {
       move(&part, collect_send, deliver_recv, plan.block(part.block).shard_owner);
     }
     const std::vector<int64_t> collect_recv = Starts(collect.recv);
     const std::vector<int64_t> deliver_send = Starts(deliver.send);
-    for (BlockPart& part : round.owned) {
+    for (ShardSlice& part : round.owned) {
       move(&part, collect_recv, deliver_send, part.shard);
     }
   }

@@ -19,10 +19,10 @@ namespace shampoo {
 // The size of the header of what one shard rank sends to another.
 inline constexpr int64_t kPairHeaderBytes = 16;
 // The alignment of the parts that follow the header.
-inline constexpr int64_t kPartAlignment = 16;
+inline constexpr int64_t kSliceAlignment = 16;
 
 // The part of a block that one shard rank holds.
-struct BlockPart {
+struct ShardSlice {
   int64_t block = 0;  // index in the plan
   int shard = 0;      // the rank that holds the part
   int64_t elements = 0;
@@ -51,8 +51,8 @@ struct PairTraffic {
 
 struct GatherRound {
   PairTraffic collect, deliver;
-  std::vector<BlockPart> held;    // the parts that this rank holds
-  std::vector<BlockPart> owned;   // all parts of the blocks that this rank owns
+  std::vector<ShardSlice> held;   // the parts that this rank holds
+  std::vector<ShardSlice> owned;  // all parts of the blocks that this rank owns
   std::vector<WholeBlock> whole;  // the blocks that this rank owns
 };
 

@@ -18,7 +18,7 @@ int RunEigenDriver(EigenDriver driver, int64_t n, Root* a, Root* l, const RootWo
     if (driver == EigenDriver::kRelativelyRobust) return blas::Syevr(n, a, l, workspace.Work(n), workspace.ints);
     if (driver == EigenDriver::kImplicitQr) return blas::Syev(n, a, l, workspace.Work(n));
   }
-  return SolveByParts(n, a, l, workspace.Work(n), workspace.ints, workspace.tiles);
+  return SolveInStages(n, a, l, workspace.Work(n), workspace.ints, workspace.tiles);
 }
 
 template <typename Root>

@@ -26,13 +26,13 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
     return outcome;
   }
   if (!probe.Fits(a, l)) {
-    outcome.failure = RootFailure::kWrong;
+    outcome.failure = RootFailure::kWrongResult;
     return outcome;
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
   // A higher rung may not make a root out of what is 0 but for rounding.
-  const bool retries_singular = rung != Rung::kAsked && spec.epsilon == 0;
+  const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/blas/blas.h"
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 #include "core/roots/reflectors.h"
 
 namespace shampoo {
@@ -15,7 +15,7 @@ namespace {
 
 // The smallest order at which the parts are faster: up to 32 LAPACK's reduction and back-transformation do without
 // panels of their own, and ssyevd takes the same time in float64.
-constexpr int64_t kLeastByParts = 33;
+constexpr int64_t kMinStagedOrder = 33;
 
 // Within a block the reduction is made of products with vectors. LAPACK's 32 is too much of them while the matrix stays
 // in the cache: 16 takes 8 to 12 % less time at n = 128 and 256, and the same at 1024.
@@ -42,8 +42,8 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 }  // namespace
 
 template <typename Root>
-int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
-  if (n < kLeastByParts || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
+int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
+  if (n < kMinStagedOrder || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
   // EigenWork(n) = 2 n^2 + 64 n + 1 elements: the matrix, which becomes the reflectors; then the memory of one part
   // after another. The eigenvectors come into being in `a`.
   Root* const v = work;
@@ -61,7 +61,7 @@ int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* 
   return 0;
 }
 
-template int SolveByParts<float>(int64_t, float*, float*, float*, int32_t*, Tiles*);
-template int SolveByParts<double>(int64_t, double*, double*, double*, int32_t*, Tiles*);
+template int SolveInStages<float>(int64_t, float*, float*, float*, int32_t*, Tiles*);
+template int SolveInStages<double>(int64_t, double*, double*, double*, int32_t*, Tiles*);
 
 }  // namespace shampoo

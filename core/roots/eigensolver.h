@@ -14,6 +14,6 @@ namespace shampoo {
 // work: blas::EigenWork(n) elements, ints: blas::EigenIntWork(n). tiles: idle threads may take part of the work, each
 // of them inside a ScratchUse; nullptr: none. The result does not depend on it.
 template <typename Root>
-int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
+int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
 
 }  // namespace shampoo

@@ -34,7 +34,7 @@ template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
   const double power = -1 / spec.exponent;
-  const double dropped = DroppedBelow(n, DtypeOf<Real>());
+  const double dropped = ZeroEigenvalueTolerance(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
   // X is scaled to order one and B against it, as X^power may be out of range where B X^power is not.
   const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data()}).largest, 0);
@@ -49,8 +49,8 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
       b[static_cast<size_t>(i * n + j)] = (static_cast<double>(a[kept]) + (i == j ? shift : 0.0)) * back * back;
     }
   }
-  constexpr double kMostProducts = 64;
-  if (power == std::floor(power) && power > 0 && power <= kMostProducts) {
+  constexpr double kMaxProducts = 64;
+  if (power == std::floor(power) && power > 0 && power <= kMaxProducts) {
     // A whole power is taken as it stands: an eigendecomposition would add rounding of its own.
     Mirror(n, root.data());
     product = b;

@@ -50,7 +50,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   if constexpr (std::is_same_v<Root, float>) {
     bool suitable = false;
-    if (IsRootByResolvents(spec, rung, matrix.n)) {
+    if (UsesResolvents(spec, rung, matrix.n)) {
       attempt.outcome = ResolventRoot(spec, rung, matrix.n, scale, workspace, &attempt.x, &suitable);
     }
     if (suitable) {
@@ -108,7 +108,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
       residual = RootResidual(n, b, result.x, spec.numerator / spec.denominator, workspace);
     }
     if (!(residual <= kLargestResidual)) {
-      outcome.failure = result.converged == 1 ? RootFailure::kWrong : RootFailure::kNotConverged;
+      outcome.failure = result.converged == 1 ? RootFailure::kWrongResult : RootFailure::kNotConverged;
       return attempt;
     }
   }
@@ -178,7 +178,7 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   return attempt.outcome;
 }
 
-// The rungs above kAsked, which gave `first`. wide: it was in float64 here.
+// The rungs above kRequested, which gave `first`. wide: it was in float64 here.
 template <typename Real>
 RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
                         const RootOutcome& first, bool wide, const RootWorkspace<double>& workspace, double limit,
@@ -218,10 +218,10 @@ RootOutcome ComputeRoot(const RootSpec& asked, const SymmetricView<Real>& matrix
   const bool wide = memory.root_dtype == Dtype::kF64;
   const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints, memory.tiles};
   if (wide) {
-    first = RunRung(spec, Rung::kAsked, matrix, facts, own_wide, limit, x);
+    first = RunRung(spec, Rung::kRequested, matrix, facts, own_wide, limit, x);
   } else {
     const RootWorkspace<float> own{static_cast<float*>(memory.own), memory.own_ints, memory.tiles};
-    first = RunRung(spec, Rung::kAsked, matrix, facts, own, limit, x);
+    first = RunRung(spec, Rung::kRequested, matrix, facts, own, limit, x);
   }
   first.diagonal_input = facts.diagonal;
   if (first.ok()) return first;

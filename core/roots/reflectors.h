@@ -28,12 +28,12 @@ template <typename Root>
 class Reflectors {
  public:
   // Widest panel, and eigenvectors in a tile: fixed, as other numbers round differently.
-  static constexpr int64_t kMostWidth = 64;
+  static constexpr int64_t kMaxWidth = 64;
   static constexpr int64_t kTileRows = 128;
   // Below it a tile is not worth the waking of a thread.
-  static constexpr int64_t kLeastTiled = 512;
+  static constexpr int64_t kMinTiledOrder = 512;
   // A panel's own preparation costs more than wide products gain at small n.
-  static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMostWidth; }
+  static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }
 
   // v: as Sytrd left it, rows 1 to n - 1 are what is above; y: n x n elements of memory.
   Reflectors(int64_t n, Root* v, const Root* tau, Root* y) : n_(n), v_(v), tau_(tau), y_(y) {}
@@ -41,7 +41,7 @@ class Reflectors {
   // Computes Y, and writes what Sytrd implies into the panels of V.
   void Prepare(Tiles* tiles) const;
 
-  // Row i of z <- Q (row i), for all n rows. products: n * kMostWidth elements.
+  // Row i of z <- Q (row i), for all n rows. products: n * kMaxWidth elements.
   void Apply(Root* z, Root* products, Tiles* tiles) const;
 
  private:

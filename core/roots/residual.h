@@ -33,6 +33,6 @@ const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double 
                              const RootWorkspace<double>& workspace);
 
 // The eigenvalues of an n x n matrix of this dtype that are 0 but for its rounding, relative to the largest.
-double DroppedBelow(int64_t n, Dtype dtype);
+double ZeroEigenvalueTolerance(int64_t n, Dtype dtype);
 
 }  // namespace shampoo

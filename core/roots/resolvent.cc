@@ -83,7 +83,7 @@ ResolventSum::ResolventSum(const Tridiagonal& t, const EigenvalueBounds& bounds,
   const double scale = std::sqrt(least);
   largest_ = 1 / scale;
   poles_ = RoundUp(sum.count, TridiagonalKernels::kLanes);
-  std::array<double, ZolotarevSum::kMostPoles> shifts;
+  std::array<double, ZolotarevSum::kMaxPoles> shifts;
   for (int64_t j = 0; j < poles_; ++j) {
     const auto from = static_cast<size_t>(std::min<int64_t>(j, sum.count - 1));
     shifts[static_cast<size_t>(j)] = shift + least * sum.poles[from];

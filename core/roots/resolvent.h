@@ -38,7 +38,7 @@ class ResolventSum {
   static constexpr double kLargestCondition = 1 << ZolotarevSum::kLargestCondition;
 
   // Elements of float64 that a sum keeps in memory of the caller, for matrices up to n x n.
-  static constexpr int64_t Elements(int64_t n) { return n * ZolotarevSum::kMostPoles; }
+  static constexpr int64_t Elements(int64_t n) { return n * ZolotarevSum::kMaxPoles; }
   // Elements of float64 that Multiply needs.
   static constexpr int64_t ScratchElements(int64_t n) { return n * TridiagonalKernels::kLanes; }
 
@@ -57,10 +57,10 @@ class ResolventSum {
 
   // The next columns of Y, from the left to the right. `Block` is what they add to those before.
   struct Block {
-    int64_t count;                                                       // columns
-    std::array<float, kColumns * ZolotarevSum::kMostPoles> factors;      // count x poles: old generators to new rows
-    std::array<double, ZolotarevSum::kMostPoles> growth;                 // old generators to new generators
-    std::array<double, kColumns * ZolotarevSum::kMostPoles> generators;  // poles x kColumns: their new rows
+    int64_t count;                                                      // columns
+    std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;      // count x poles: old generators to new rows
+    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // old generators to new generators
+    std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: their new rows
     std::array<double, kColumns * kColumns> sums;  // count x kColumns: the square on the diagonal, lower triangle
   };
   // count: at most kColumns
@@ -72,8 +72,8 @@ class ResolventSum {
   int64_t columns_ = 0;
   double largest_;
   double* inverses_;
-  std::array<double, ZolotarevSum::kMostPoles> weights_{};
-  std::array<double, ZolotarevSum::kMostPoles> corner_{};
+  std::array<double, ZolotarevSum::kMaxPoles> weights_{};
+  std::array<double, ZolotarevSum::kMaxPoles> corner_{};
 };
 
 }  // namespace shampoo

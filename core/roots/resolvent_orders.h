@@ -7,7 +7,7 @@
 namespace shampoo {
 
 // The orders of matrices whose inverse square root in float32 is computed without eigenvectors.
-inline constexpr int64_t kLeastByResolvents = 8;
-inline constexpr int64_t kLargestByResolvents = 512;
+inline constexpr int64_t kMinResolventOrder = 8;
+inline constexpr int64_t kMaxResolventOrder = 512;
 
 }  // namespace shampoo

@@ -9,7 +9,7 @@
 
 #include "core/base/round_up.h"
 #include "core/blas/blas.h"
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 #include "core/roots/matrix.h"
 #include "core/roots/probe.h"
 #include "core/roots/reflectors.h"
@@ -25,7 +25,7 @@ constexpr int64_t kWidth = ResolventSum::kColumns;
 constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
 // Vectors for the check of the result, which are multiplied by Q with the generators.
 constexpr int64_t kProbes = 3;
-constexpr int64_t kMostStride = ZolotarevSum::kMostPoles + kProbes;
+constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
 // Of ResolventResult::root_error. 30 times what was seen at the largest condition.
 constexpr double kLargestRootError = 1e-5;
 
@@ -39,7 +39,7 @@ struct Memory {
   double *d, *e, *u, *y, *z;         // n each: T, and vectors
   double* inverses;                  // ResolventSum::Elements
   float *tau, *narrow_d, *narrow_e;  // n each
-  float* generators;                 // n x kMostStride
+  float* generators;                 // n x kMaxStride
   float *panel, *products;           // kWidth x ld, kWidth x n
 
   Memory(int64_t n, float* memory) {
@@ -61,14 +61,14 @@ struct Memory {
     tau = narrow(n);
     narrow_d = narrow(n);
     narrow_e = narrow(n);
-    generators = narrow(n * kMostStride);
+    generators = narrow(n * kMaxStride);
   }
 
   // Elements of float that all parts take.
   static constexpr int64_t Elements(int64_t n) {
     const int64_t ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
     const int64_t wide = 5 * n + ResolventSum::Elements(n);
-    const int64_t narrow = kWidth * (ld + n) + 3 * n + n * kMostStride;
+    const int64_t narrow = kWidth * (ld + n) + 3 * n + n * kMaxStride;
     return n * (ld + n) + kAlignment / 4 + 2 * wide + narrow;
   }
 
@@ -76,8 +76,8 @@ struct Memory {
   static constexpr int64_t kAlignment = 64;  // bytes, of the elements of float64
 };
 
-static_assert(Memory::Elements(kLeastByResolvents) <= RootWorkspace<float>::ResolventWork(kLeastByResolvents));
-static_assert(Memory::Elements(kLargestByResolvents) <= RootWorkspace<float>::ResolventWork(kLargestByResolvents));
+static_assert(Memory::Elements(kMinResolventOrder) <= RootWorkspace<float>::ResolventWork(kMinResolventOrder));
+static_assert(Memory::Elements(kMaxResolventOrder) <= RootWorkspace<float>::ResolventWork(kMaxResolventOrder));
 
 // Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
 int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
@@ -122,7 +122,7 @@ class Window {
       float* const to = memory_.x + (first + i) * n_ + first;
       for (int64_t j = 0; j <= i; ++j) to[j] = static_cast<float>(from[j]);
     }
-    std::array<float, ZolotarevSum::kMostPoles> growth;
+    std::array<float, ZolotarevSum::kMaxPoles> growth;
     for (size_t j = 0; j < static_cast<size_t>(poles_); ++j) growth[j] = static_cast<float>(block_.growth[j]);
     for (int64_t i = 0; i < first; ++i) {
       float* const row = memory_.generators + i * stride_;
@@ -149,7 +149,7 @@ class Window {
     blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, ld, s.data(), k);
     blas::Gemm({false, false, -0.5f, 1}, k, c, k, s.data(), k, panel.y, ld, w, n_);
     blas::Syr2k(c, k, -1, panel.y, ld, w, n_, x, n_);
-    std::array<float, kWidth * kMostStride> products;
+    std::array<float, kWidth * kMaxStride> products;
     blas::Gemm(k, stride_, c, panel.v, ld, memory_.generators, stride_, products.data(), stride_);
     blas::Gemm({true, false, -1, 1}, c, stride_, k, panel.y, ld, products.data(), stride_, memory_.generators, stride_);
   }
@@ -198,9 +198,9 @@ bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& 
 
 }  // namespace
 
-bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n) {
-  return spec.method == RootMethod::kEigen && rung == Rung::kAsked && spec.exponent == -0.5 && spec.clamp &&
-         !spec.pseudo_inverse && !spec.eigenvectors && n >= kLeastByResolvents && n <= kLargestByResolvents;
+bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n) {
+  return spec.method == RootMethod::kEigen && rung == Rung::kRequested && spec.exponent == -0.5 && spec.clamp &&
+         !spec.pseudo_inverse && !spec.eigenvectors && n >= kMinResolventOrder && n <= kMaxResolventOrder;
 }
 
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack) {
@@ -268,7 +268,7 @@ RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale,
   outcome.epsilon = spec.epsilon;
   outcome.shift = spec.epsilon - std::ldexp(result.least, scale);
   if (!Fits(n, result, workspace)) {
-    outcome.failure = RootFailure::kWrong;
+    outcome.failure = RootFailure::kWrongResult;
     return outcome;
   }
   *x = result.x;

@@ -26,7 +26,7 @@ struct ResolventResult {
 };
 
 // Whether the root is computed so, in float32.
-bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n);
+bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // The matrix is in workspace.Matrix(n) (lower triangle), and stays there. epsilon: added to its eigenvalues after they
 // have been raised until the least is not below 0.

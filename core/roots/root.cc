@@ -14,7 +14,7 @@ const char* FailureText(RootFailure failure) {
       return "the matrix contains an infinity";
     case RootFailure::kSolver:
       return "the eigensolver did not converge";
-    case RootFailure::kWrong:
+    case RootFailure::kWrongResult:
       return "the solver gave a wrong result";
     case RootFailure::kNotConverged:
       return "the iteration did not converge to a root";
@@ -28,7 +28,7 @@ const char* FailureText(RootFailure failure) {
 
 const char* RungText(Rung rung) {
   switch (rung) {
-    case Rung::kAsked:
+    case Rung::kRequested:
       return "the method asked for";
     case Rung::kFloat64:
       return "the same method in float64";

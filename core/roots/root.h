@@ -11,11 +11,11 @@ namespace shampoo {
 
 // The attempts that the recovery ladder makes, in its order; those that are the same as an earlier one are left out.
 enum class Rung {
-  kAsked,     // the method and root dtype that were asked for
-  kFloat64,   // the same method in float64
-  kEigen,     // eigendecomposition in float64, divide and conquer (dsyevd)
-  kEigenRrr,  // in float64 by relatively robust representations (dsyevr)
-  kEigenQr,   // in float64 by implicit QR (dsteqr, by way of dsyev)
+  kRequested,  // the method and root dtype that were asked for
+  kFloat64,    // the same method in float64
+  kEigen,      // eigendecomposition in float64, divide and conquer (dsyevd)
+  kEigenRrr,   // in float64 by relatively robust representations (dsyevr)
+  kEigenQr,    // in float64 by implicit QR (dsteqr, by way of dsyev)
 };
 inline constexpr size_t kRungCount = 5;
 
@@ -24,9 +24,9 @@ enum class EigenDriver { kDivideAndConquer, kRelativelyRobust, kImplicitQr };
 struct RootOutcome {
   RootKind kind = RootKind::kEigen;
   RootFailure failure = RootFailure::kNone;
-  Rung rung = Rung::kAsked;                        // that gave the root
-  RootFailure first_failure = RootFailure::kNone;  // of rung kAsked, if another gave the root
-  int rungs_used = 0;                              // beyond kAsked
+  Rung rung = Rung::kRequested;                    // that gave the root
+  RootFailure first_failure = RootFailure::kNone;  // of rung kRequested, if another gave the root
+  int rungs_used = 0;                              // beyond kRequested
   int iterations = 0;
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
   int solver_info = 0;

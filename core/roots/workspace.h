@@ -31,8 +31,8 @@ struct RootWorkspace {
   }
   // What a root without eigenvectors needs beyond the matrix itself (resolvent_root.cc).
   static constexpr int64_t ResolventWork(int64_t n) {
-    const int64_t largest = std::min(n, kLargestByResolvents);
-    return n < kLeastByResolvents ? 0 : 2 * largest * largest + 168 * largest + 512;
+    const int64_t largest = std::min(n, kMaxResolventOrder);
+    return n < kMinResolventOrder ? 0 : 2 * largest * largest + 168 * largest + 512;
   }
   static int64_t Ints(int64_t n) { return blas::EigenIntWork(n); }
 

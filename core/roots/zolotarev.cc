@@ -24,13 +24,13 @@ struct Elliptic {
 // Jacobi's functions of u for the complementary parameter mc = 1 - m. Source: Abramowitz and Stegun, Handbook of
 // Mathematical Functions (1964), section 16.4.
 Elliptic JacobiElliptic(double u, double mc) {
-  constexpr int kMostSteps = 16;
-  std::array<double, kMostSteps> ratio{};  // c / a
+  constexpr int kMaxSteps = 16;
+  std::array<double, kMaxSteps> ratio{};  // c / a
   double a = 1;
   double b = std::sqrt(mc);
   double c = std::sqrt(1 - mc);
   int steps = 0;
-  while (steps + 1 < kMostSteps && std::fabs(c) > 1e-17 * a) {
+  while (steps + 1 < kMaxSteps && std::fabs(c) > 1e-17 * a) {
     const double mean = (a + b) / 2;
     c = (a - b) / 2;
     b = std::sqrt(a * b);

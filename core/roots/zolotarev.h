@@ -13,13 +13,13 @@ namespace shampoo {
 // and related matrix functions by contour integrals (2008), method 3.
 struct ZolotarevSum {
   static constexpr int kLargestCondition = 27;  // the largest q
-  static constexpr int kMostPoles = TridiagonalKernels::kMostPoles;
+  static constexpr int kMaxPoles = TridiagonalKernels::kMaxPoles;
   // Two thirds of the unit roundoff of float32.
   static constexpr double kError = 4e-8;
 
   int count = 0;
-  std::array<double, kMostPoles> poles{};
-  std::array<double, kMostPoles> weights{};
+  std::array<double, kMaxPoles> poles{};
+  std::array<double, kMaxPoles> weights{};
 
   // q: 1 to kLargestCondition. The sums are computed once, and live as long as the process.
   static const ZolotarevSum& ForCondition(int q);

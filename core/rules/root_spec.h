@@ -20,7 +20,7 @@ enum class RootFailure {
   kNanInput,
   kInfInput,
   kSolver,        // the eigensolver reports that it failed
-  kWrong,         // a solver reports success, and its result does not fit the matrix
+  kWrongResult,   // a solver reports success, and its result does not fit the matrix
   kNotConverged,  // an iteration ends away from a root
   kSingular,      // a shifted eigenvalue is 0, to rounding
   kOutOfRange,    // the root is beyond the dtype that has to hold it

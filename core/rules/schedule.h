@@ -24,15 +24,15 @@ enum class DirectionRule {
 // What a step does for the inverse roots of a block.
 enum class RootTask : unsigned char {
   kNone,
-  kCompute,       // they are computed from the factor matrices as they are now
-  kTakeSnapshot,  // the factor matrices are kept, to compute them later
-  kFromSnapshot,  // they are computed from what was kept root_async or more steps ago, and used from now on
-  kTakeOver,      // the same, but that they have been computed since, on a device
+  kCompute,           // they are computed from the factor matrices as they are now
+  kTakeSnapshot,      // the factor matrices are kept, to compute them later
+  kFromSnapshot,      // they are computed from what was kept root_async or more steps ago, and used from now on
+  kAdoptDeviceRoots,  // the same, but that they have been computed since, on a device
 };
 
 // Whether a step uses roots from now on that it did not use before.
 constexpr bool Refreshes(RootTask task) {
-  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kTakeOver;
+  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots;
 }
 
 struct RootSchedule {
@@ -110,8 +110,8 @@ constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
 struct GroupSchedule {
   RefreshKeys keys;
   int64_t t = 0;
-  Refresh last;           // at or before t
-  Refresh last_of_taken;  // at or before t - async, where a block that took part in each step since uses its roots
+  Refresh last;         // at or before t
+  Refresh last_usable;  // at or before t - async, where a block that took part in each step since uses its roots
   int64_t first_interval = 1;
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
@@ -164,7 +164,7 @@ constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
 // same answer, whoever owns the block.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
-  const Refresh& taken = group.last_of_taken;
+  const Refresh& taken = group.last_usable;
   return IsDue(group, phase) || (IsDeferred(keys, taken) && IsRefreshedAt(keys, phase, taken, group.t - keys.async));
 }
 
@@ -195,7 +195,7 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
     case RootTask::kCompute:
       return -t;
     case RootTask::kFromSnapshot:
-    case RootTask::kTakeOver:
+    case RootTask::kAdoptDeviceRoots:
       return -before;
     case RootTask::kNone:
       break;

@@ -9,7 +9,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-constexpr int64_t kMostBlocks = 1 << 14;  // that are held at a time, but for one parameter's
+constexpr int64_t kMaxBlocks = 1 << 14;  // that are held at a time, but for one parameter's
 
 std::string LastPartOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -74,7 +74,7 @@ Status ForEachBatch(const Source& source, const CheckpointIndex& params, const s
   for (int first = 0; first < param_count;) {
     int last = first;
     int64_t blocks = 0;
-    while (last < param_count && (last == first || blocks + counts[static_cast<size_t>(last)] <= kMostBlocks)) {
+    while (last < param_count && (last == first || blocks + counts[static_cast<size_t>(last)] <= kMaxBlocks)) {
       blocks += counts[static_cast<size_t>(last++)];
     }
     CheckpointIndex index;

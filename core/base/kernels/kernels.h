@@ -33,7 +33,7 @@ struct KernelsOf {
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
   static constexpr int kLanes = 8;  // a number of poles is a multiple of it
-  static constexpr int kMostPoles = 24;
+  static constexpr int kMaxPoles = 24;
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
 

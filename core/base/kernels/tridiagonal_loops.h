@@ -81,7 +81,7 @@ void GrowResolvents(const double* e, const double* inverses, int64_t first, int6
     const double* const inverse = inverses + (first + m) * poles;
     const double beside = first + m > 0 ? e[first + m - 1] : 0;
     double* const sum = sums + m * kColumns;
-    double ratio[TridiagonalKernels::kMostPoles];
+    double ratio[TridiagonalKernels::kMaxPoles];
     for (int64_t j = 0; j < poles; ++j) {
       ratio[j] = -beside * inverse[j];
       corner[j] = weights[j] * inverse[j] + ratio[j] * ratio[j] * corner[j];

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 
 #include <cblas.h>
 #include <lapacke.h>

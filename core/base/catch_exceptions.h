@@ -12,7 +12,7 @@ namespace shampoo {
 
 // What work() returns, or its exception as a failure: where a rank has to go on to an exchange that others wait in.
 template <typename Work>
-Status Caught(Work&& work) {
+Status CatchExceptions(Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
