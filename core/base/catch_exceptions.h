@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// What work() returns, or its exception as a failure: where a rank has to go on to an exchange that others wait in.
+// Returns the status of work(), or its exception as a status. For a rank that must still join an exchange in which
+// other ranks wait for it.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {
