@@ -29,7 +29,7 @@ std::string MakeBuildInfo() {
 
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept {
   const bool is_kept = ThreadText::Set(message) != nullptr;
-  fixed_error = is_kept ? nullptr : "out of host memory: there was none left to keep the text of this error";
+  fixed_error = is_kept ? nullptr : "out of host memory: no memory was left to store the text of this error";
   return static_cast<shampoo_status>(code);
 }
 

@@ -34,13 +34,12 @@ Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void 
 Status CheckDevice(const shampoo_optimizer_desc& desc) {
   if (desc.device_type == SHAMPOO_CUDA) return {};  // of which there may be many
   if (desc.device_type != SHAMPOO_CPU) {
-    return Unsupported("desc.device_type is ", desc.device_type,
-                       ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
+    return Unsupported("desc.device_type is ", desc.device_type, ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
   }
   if (desc.device_id != 0)
-    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
+    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, because the CPU is one device");
   if (desc.stream == nullptr) return {};
-  return Invalid("desc.stream is not NULL: on the CPU there is none, and calls return when they are done");
+  return Invalid("desc.stream is not NULL: expected NULL on the CPU, which has no streams");
 }
 
 }  // namespace

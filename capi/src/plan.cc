@@ -83,7 +83,7 @@ shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* con
     const bool on_cpu = own.device_type == SHAMPOO_CPU;
     if (!on_cpu && own.device_type != SHAMPOO_CUDA) {
       return shampoo::Unsupported("desc.device_type is ", own.device_type,
-                                  ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
+                                  ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
     }
     auto made = std::make_unique<shampoo_plan>();
     const shampoo::Placement placement = {own.threads,       own.replica_rank,

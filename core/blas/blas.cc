@@ -111,8 +111,9 @@ int Syev(int64_t n, double* a, double* w, double* work) {
 Status CheckThreads() {
   if (openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};
   return Unsupported(
-      "the OpenBLAS of this system is its serial build, in which several threads at a time give wrong results: install "
-      "the one with threads (libopenblas0-pthread), or build with SHAMPOO_SYSTEM_BLAS=OFF");
+      "the OpenBLAS of this system is the serial build, which gives wrong results when several threads call it: "
+      "install "
+      "the threaded build (libopenblas0-pthread), or build libshampoo with SHAMPOO_SYSTEM_BLAS=OFF");
 }
 #else
 Status CheckThreads() { return {}; }

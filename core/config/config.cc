@@ -74,7 +74,7 @@ constexpr AbsentOption kAbsentOptions[] = {
 Status UnknownKey(std::string_view name) {
   const std::string folded = FoldName(name);
   for (const Alias& alias : kAliases) {
-    if (folded == alias.name) return Invalid("there is no key \"", name, "\": it is ", alias.keys, " here");
+    if (folded == alias.name) return Invalid("there is no key \"", name, "\": use ", alias.keys);
   }
   for (const AbsentOption& option : kAbsentOptions) {
     if (folded == option.name) return Invalid("there is no key \"", name, "\": ", option.advice);
@@ -92,13 +92,13 @@ Status CheckRoots(const Settings& settings) {
   if (settings.root_method != RootMethod::kEigen) {
     const char* const method = settings.root_method == RootMethod::kNewton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1) {
-      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
-                     " is not allowed with root_method ", method,
-                     ", which knows whole roots: expected 1; use inverse_root_override, or root_method eigen");
+      return Invalid(
+          "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
+          method, ", which computes integer roots only: expected 1; use inverse_root_override, or root_method eigen");
     }
     if (pseudo_inverse) {
       return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
-                     ", which knows no eigenvalues: expected root_method eigen");
+                     ", which computes no eigenvalues: expected root_method eigen");
     }
   }
   if (pseudo_inverse && settings.epsilon != 0) {
@@ -226,11 +226,10 @@ Status Config::ResolveSchedule(Settings* settings) const {
   if (start == -1) start = grows ? 1 : frequency;
   if (start == 0 && (grows || frequency == 1)) start = 1;
   if (start < frequency && !grows) {
-    return Invalid(
-        "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-        ": the start must not lie before the first refresh of the roots; use -1 (the same as the frequency), "
-        "a value of at least ",
-        frequency, ", or refresh_growth above 0");
+    return Invalid("start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
+                   ": the start must not be before the first refresh of the roots; use -1 (the same as the frequency), "
+                   "a value of at least ",
+                   frequency, ", or refresh_growth above 0");
   }
   if (settings->root_async >= frequency) {
     return Invalid("root_async is ", settings->root_async, " and precondition_frequency is ", frequency,

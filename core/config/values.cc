@@ -102,10 +102,10 @@ Status Settings::CheckMoments() const {
     const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
     if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
       continue;
-    return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
-                   " and ", moment.decay, " do not go together, as rounding would undo every decrease: expected a ",
-                   moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ",
-                   moment.dtype_key, " f32");
+    return Invalid(
+        "keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype), " and ",
+        moment.decay, " are not allowed together, because rounding would undo every decrease: expected a ",
+        moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ", moment.dtype_key, " f32");
   }
   return {};
 }
@@ -135,7 +135,7 @@ Status MakeInteger(const Key& key, int64_t integer, Value* value) {
     case KeyType::kF64:
       if (integer > kExact || integer < -kExact) {
         return Invalid("key ", key.name, ": the integer ", integer,
-                       " may be no double: use shampoo_config_set_f64 with the double that is meant");
+                       " may not be exact as a double: use shampoo_config_set_f64 with the intended double");
       }
       return MakeNumber(key, static_cast<double>(integer), value);
     case KeyType::kI64:

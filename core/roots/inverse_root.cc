@@ -94,7 +94,7 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   spec.id = 0;
   if (spec.method == RootMethod::kNewton && numerator % denominator != 0) {
     return Invalid("root_num is ", numerator, " and root_den ", denominator,
-                   ": root_method newton needs a whole number as root; use higher_order or eigen");
+                   ": root_method newton requires that root_num is a multiple of root_den; use higher_order or eigen");
   }
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
@@ -114,8 +114,8 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   const RootOutcome& outcome = result->outcome;
   if (!outcome.ok()) {
     return Numeric("the inverse root of the matrix a (", n, " x ", n,
-                   ") could not be computed: ", FailureText(outcome.failure),
-                   "; look at how it was made, or use a larger ", settings.EpsilonKey());
+                   ") could not be computed: ", FailureText(outcome.failure), "; check the matrix, or use a larger ",
+                   settings.EpsilonKey());
   }
   result->residual = spec.exponent == 0 ? 0 : Residual(spec, outcome.shift, n, a, root, wide.view());
   std::copy(root.begin(), root.end(), x);

@@ -15,7 +15,7 @@ const char* FailureText(RootFailure failure) {
     case RootFailure::kSolver:
       return "the eigensolver did not converge";
     case RootFailure::kWrongResult:
-      return "the solver gave a wrong result";
+      return "the solver returned a wrong result";
     case RootFailure::kNotConverged:
       return "the iteration did not converge to a root";
     case RootFailure::kSingular:
@@ -29,7 +29,7 @@ const char* FailureText(RootFailure failure) {
 const char* RungText(Rung rung) {
   switch (rung) {
     case Rung::kRequested:
-      return "the method asked for";
+      return "the requested method";
     case Rung::kFloat64:
       return "the same method in float64";
     case Rung::kEigen:
