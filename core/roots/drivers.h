@@ -11,7 +11,7 @@
 
 namespace shampoo {
 
-// The solvers behind the doors of solver.h.
+// The solvers that the functions of solver.h call.
 template <typename Root>
 int RunEigenDriver(EigenDriver driver, int64_t n, Root* a, Root* l, const RootWorkspace<Root>& workspace) {
   if constexpr (std::is_same_v<Root, double>) {

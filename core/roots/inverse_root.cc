@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-// Workspace for matrices of n x n that frees itself.
+// A workspace for n x n matrices that owns its memory.
 template <typename Root>
 class OwnedWorkspace {
  public:
@@ -29,14 +29,15 @@ class OwnedWorkspace {
   std::vector<int32_t> ints_;
 };
 
-// max |B X^power - I|, B = A + shift I, I the projector on what X keeps where it is a pseudo-inverse.
+// Returns max |B X^power - I| with B = A + shift I. For a pseudo-inverse, I is the projector on the directions that X
+// keeps.
 template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
   const double power = -1 / spec.exponent;
   const double dropped = ZeroEigenvalueTolerance(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
-  // X is scaled to order one and B against it, as X^power may be out of range where B X^power is not.
+  // X is scaled to order one and B inversely, because X^power may be out of range when B X^power is not.
   const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data()}).largest, 0);
   std::vector<double> root(count);
   LoadLower(SymmetricView<Real>{n, x.data()}, scale, root.data());
@@ -51,7 +52,7 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
   }
   constexpr double kMaxProducts = 64;
   if (power == std::floor(power) && power > 0 && power <= kMaxProducts) {
-    // A whole power is taken as it stands: an eigendecomposition would add rounding of its own.
+    // An integer power is computed by products, because an eigendecomposition would add rounding errors.
     Mirror(n, root.data());
     product = b;
     for (int k = 0; k < static_cast<int>(power); ++k) {

@@ -18,8 +18,8 @@ void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau
     std::fill(row + panel.first + i + 1, row + panel.columns, Root{0});
     std::copy(row, row + panel.columns, panel.y + i * ld);
   }
-  // H(k-1) ... H(0) = I - V^T T V, T = D (I + U)^-1, D = diag(tau) and U the transpose of what is below the diagonal of
-  // D V V^T. No division by a tau: it may be 0.
+  // H(k-1) ... H(0) = I - V^T T V with T = D (I + U)^-1 and D = diag(tau). U is the transpose of the strictly lower
+  // triangle of D V V^T. This form does not divide by tau, which may be 0.
   std::array<Root, Reflectors<Root>::kMaxWidth * Reflectors<Root>::kMaxWidth> inner;
   blas::Syrk(false, k, panel.columns, Root{1}, panel.v, ld, Root{0}, inner.data(), k);
   for (int64_t i = 0; i < k; ++i) {

@@ -54,7 +54,7 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // A relative epsilon is the one that was used. The coupled iterations know no clamp.
+  // Use the epsilon that was resolved for the root. The coupled iterations have no clamp.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
   exact.clamp = outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder;
