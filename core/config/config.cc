@@ -8,7 +8,7 @@
 namespace shampoo {
 namespace {
 
-// Names that other optimizers have for the same.
+// A name that other optimizers use for a key.
 struct Alias {
   std::string_view name;
   const char* keys;
@@ -60,7 +60,7 @@ constexpr Alias kAliases[] = {
     {"num_threads", "threads"},
 };
 
-// Options of other optimizers for which there is no key.
+// An option of other optimizers for which there is no key.
 struct AbsentOption {
   std::string_view name;
   const char* advice;
@@ -86,8 +86,8 @@ Status UnknownKey(std::string_view name) {
                  " shampoo_config_describe_key lists all keys, as does docs/keys.md");
 }
 
-// What a root method cannot do.
-Status CheckRoots(const Settings& settings) {
+// Checks that the root method supports the other keys of inverse roots.
+Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
     const char* const method = settings.root_method == RootMethod::kNewton ? "newton" : "higher_order";
@@ -116,7 +116,7 @@ Status CheckRoots(const Settings& settings) {
 
 Config::Config() : values_(Keys().size()), set_(Keys().size(), false) { ApplyPreset(Presets()[0]); }
 
-// Replaces the values of all keys that were not set.
+// Replaces the values of all keys that the user has not set.
 void Config::ApplyPreset(const Preset& preset) {
   for (const Key& key : Keys()) {
     if (IsSet(key)) continue;
@@ -124,7 +124,7 @@ void Config::ApplyPreset(const Preset& preset) {
     for (const Preset::Default& of_preset : preset.defaults) {
       if (std::string_view(of_preset.key) == key.name) text = of_preset.text;
     }
-    // Defaults pass their own checks: a test asserts it for the table and for each preset.
+    // Defaults pass the checks of their keys. A test asserts this for the table and for each preset.
     (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
   }
 }
@@ -195,14 +195,14 @@ Status Config::Resolve(Settings* settings) const {
 
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon(&made));
-  SHAMPOO_RETURN_IF_ERROR(CheckRoots(made));
+  SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(made));
   SHAMPOO_RETURN_IF_ERROR(ResolveSchedule(&made));
   SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
   *settings = std::move(made);
   return {};
 }
 
-// Of epsilon and root_relative_epsilon the one that was set holds; otherwise the preset's.
+// If the user has set epsilon or root_relative_epsilon, disables the other one, which the preset may have set.
 Status Config::ResolveEpsilon(Settings* settings) const {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings->root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings->epsilon != 0) {

@@ -12,11 +12,12 @@
 namespace shampoo {
 namespace {
 
-// Returns the value that a misspelled one stands for, such as adam for "AdamW" and f32 for "float32"; nullptr: none.
-const char* MeantValue(const Key& key, std::string_view given) {
-  if (given.size() >= 2 && given.front() == '"') given = given.substr(1, given.size() - 2);
-  const std::string folded = FoldName(given);
-  NearestName nearest(given);
+// Returns the allowed value that is closest to a misspelled one, such as adam for "AdamW" and f32 for "float32", or
+// nullptr.
+const char* NearestValue(const Key& key, std::string_view text) {
+  if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
+  const std::string folded = FoldName(text);
+  NearestName nearest(text);
   if (std::string_view(key.default_text) == "auto" && folded == "auto") return "auto";
   if (key.type == KeyType::kBool) {
     for (const char* const value : {"true", "false"}) {
@@ -35,23 +36,24 @@ const char* MeantValue(const Key& key, std::string_view given) {
   return nearest.found();
 }
 
-Status OutOfRange(const Key& key, std::string_view given) {
-  const char* const meant = MeantValue(key, given);
-  return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type),
+Status OutOfRange(const Key& key, std::string_view text) {
+  const char* const nearest = NearestValue(key, text);
+  return Invalid("key ", key.name, ": the value ", text, " is not allowed: expected ", TypeName(key.type),
                  key.choices.empty() ? ", " : ": ", RangeText(key),
-                 meant == nullptr ? "" : Cat("; did you mean ", meant, "?"));
+                 nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
 }
 
-constexpr int64_t kExact = int64_t{1} << 53;  // up to here every integer is a double
+constexpr int64_t kLargestExactInteger = int64_t{1} << 53;  // every integer up to it is exact as a double
 
 bool InRange(const Key& key, double number) {
-  // Written so that NaN fails; the limits are finite, so infinity fails, too.
+  // The comparisons are false for NaN. The limits are finite, so infinity is also out of range.
   const bool above = key.least_open ? number > key.least : number >= key.least;
   const bool below = key.most_open ? number < key.most : number <= key.most;
   return above && below;
 }
 
-// As an integer, since a double does not tell 2^53 from 2^53 + 1. The limits of integer keys are whole and closed.
+// Compares integers, because 2^53 and 2^53 + 1 are equal as doubles. The limits of integer keys are integers and
+// closed.
 bool InRange(const Key& key, int64_t integer) {
   return integer >= static_cast<int64_t>(key.least) && integer <= static_cast<int64_t>(key.most);
 }
@@ -133,7 +135,7 @@ Status MakeNumber(const Key& key, double number, Value* value) {
 Status MakeInteger(const Key& key, int64_t integer, Value* value) {
   switch (key.type) {
     case KeyType::kF64:
-      if (integer > kExact || integer < -kExact) {
+      if (integer > kLargestExactInteger || integer < -kLargestExactInteger) {
         return Invalid("key ", key.name, ": the integer ", integer,
                        " may not be exact as a double: use shampoo_config_set_f64 with the intended double");
       }
@@ -166,13 +168,13 @@ Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* el
   return {};
 }
 
-Status ParseValue(const Key& key, std::string_view given, Value* value) {
-  const std::string_view text = Trim(given);
+Status ParseValue(const Key& key, std::string_view untrimmed, Value* value) {
+  const std::string_view text = Trim(untrimmed);
   if (text == "auto" && std::string_view(key.default_text) == "auto") {
     *value = {0, 0, true, "auto"};
     return {};
   }
-  const std::string quoted = Cat("\"", given, "\"");
+  const std::string quoted = Cat("\"", untrimmed, "\"");
   switch (key.type) {
     case KeyType::kF64: {
       double number = 0;

@@ -22,7 +22,7 @@ class PieceCutter {
     const int64_t stride = At(strides_, dim);
     const int64_t first_whole = start / stride + (start % stride != 0 ? 1 : 0);
     const int64_t end_whole = end / stride;
-    if (first_whole > end_whole) {  // start and end lie inside the same slice
+    if (first_whole > end_whole) {  // start and end are in the same slice
       Cut(dim + 1, start - end_whole * stride, end - end_whole * stride);
       return;
     }

@@ -49,7 +49,7 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
     if (plan.gathers && plan.shard_layouts[p].everywhere()) {
       line += ", held whole by every shard rank";
     } else if (plan.gathers) {
-      line += Cat(", held in parts (shard_form, shampoo_plan_add_shard) with the checksum ",
+      line += Cat(", held in shards (shard_form, shampoo_plan_add_shard) with the checksum ",
                   plan.shard_layouts[p].Hash(plan.placement.shard_world));
     }
     if (with_shards && desc.form == ShardForm::kFlat) {

@@ -9,14 +9,15 @@
 namespace shampoo {
 namespace {
 
-// What a rank has of `things` that are cut into equal chunks. The last ranks may have less or nothing.
+// The chunk of one rank when `total` elements or rows are divided into equal chunks. The chunks of the last ranks may
+// be shorter or empty.
 struct Chunk {
   int64_t first;
   int64_t count;
 };
-Chunk ChunkOf(int64_t things, int64_t chunk, int rank) {
-  const int64_t first = std::min(things, chunk * rank);
-  return {first, std::min(chunk, things - first)};
+Chunk ChunkOf(int64_t total, int64_t chunk, int rank) {
+  const int64_t first = std::min(total, chunk * rank);
+  return {first, std::min(chunk, total - first)};
 }
 
 bool SameRegion(const Region& a, const Region& b) {
@@ -118,9 +119,9 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
 bool ShardLayout::FollowRule(const ParamDesc& own, int rank, int world) {
   if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) return true;
   const Region region = Region::Of(own);
-  const auto follows = [&](Rule rule, int64_t things) {
+  const auto follows = [&](Rule rule, int64_t total) {
     rule_ = rule;
-    chunk_ = (things + world - 1) / world;
+    chunk_ = (total + world - 1) / world;
     const Region expected = Of(rank);
     return region.elements() == 0 ? expected.elements() == 0 : SameRegion(region, expected);
   };
@@ -198,7 +199,7 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_interval()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
-  // Fast path: if each row of the block lies inside one row of the region's tensor, all rows cover the same columns.
+  // Fast path: if each row of the block is within one row of the region's tensor, all rows cover the same columns.
   const int last = region.shape.ndim - 1;
   const int64_t width = region.shape[last];
   const int64_t column = block.tensor_offset % width;
