@@ -9,7 +9,8 @@
 namespace shampoo {
 namespace {
 
-// What is wrong on this rank, the others are to know where there is a communicator.
+// Runs a save or a load. Errors of this rank's arguments are passed on as caller_status: with a communicator, the other
+// ranks must learn of them.
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                      void* stream, Run&& run) {
@@ -34,7 +35,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   return run(call);
 }
 
-// Every optimizer that took part tells the failure.
+// Runs body() and stores its error as the last error of every optimizer.
 template <typename Body>
 shampoo_status GuardAll(shampoo_optimizer* const* opts, int32_t count, Body&& body) {
   std::string error;
