@@ -2,21 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
 
 namespace shampoo {
 namespace {
 
-// What is wrong on this rank, the others are to know where there is a communicator.
+// Runs a save or a load. Errors of this rank's arguments are passed on as caller_status: with a communicator, the other
+// ranks must learn of them.
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                      void* stream, Run&& run) {
   std::vector<OptimizerState*> optimizers;
   CheckpointCall call;
   call.world = world != nullptr ? world->comm.get() : nullptr;
-  call.caller_status = Caught([&]() -> Status {
+  call.caller_status = CatchExceptions([&]() -> Status {
     if (count < 0) return Invalid("count is ", count, ": expected at least 0");
     if (count > 0) SHAMPOO_RETURN_IF_ERROR(RequireArgument(opts, "opts"));
     for (int32_t i = 0; i < count; ++i) {
@@ -34,7 +35,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   return run(call);
 }
 
-// Every optimizer that took part tells the failure.
+// Runs body() and stores its error as the last error of every optimizer.
 template <typename Body>
 shampoo_status GuardAll(shampoo_optimizer* const* opts, int32_t count, Body&& body) {
   std::string error;

@@ -14,17 +14,18 @@
 
 namespace shampoo {
 
-// This thread's last failure, and its code as the return value.
+// Sets the last error of this thread, and returns its code.
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept;
 
-// A Status as the return value of the API; copy_to, if given, keeps the text, too.
+// Reports a status as the return value of an API function. The text of an error is also copied to *copy_to unless
+// copy_to is nullptr.
 inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
   if (status.ok()) return SHAMPOO_OK;
   if (copy_to != nullptr) *copy_to = status.message();
   return ReportFailure(status.code(), status.message());
 }
 
-// The same where memory may be short: the copy is left out rather than thrown for.
+// Reports an exception. If there is no memory for the copy, *copy_to is cleared.
 inline shampoo_status ReportException(Code code, const char* message, std::string* copy_to) noexcept {
   try {
     if (copy_to != nullptr) *copy_to = message;
@@ -34,8 +35,9 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
   return ReportFailure(code, message);
 }
 
-// Every function of the API runs its body in here: no exception leaves the library, and no trap of the host is taken in
-// it. Threads that help have the floating-point mode of this one (Executor::ForEachSlot).
+// Runs the body of an API function, so that no exception leaves the library and no floating-point trap that the
+// application has enabled is taken. Worker threads use the floating-point environment of this thread
+// (Executor::ForEachSlot).
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   const MaskedTraps traps;

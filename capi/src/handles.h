@@ -12,7 +12,7 @@
 #include "core/optimizer/optimizer.h"
 #include "core/plan/plan.h"
 
-// What the opaque handles of the public header are.
+// The definitions of the opaque handles of the public header.
 
 struct shampoo_config {
   shampoo::Config config;

@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// The text of this thread's last failure where there was no memory to keep it, else nullptr. Initial-exec: every other
-// thread-local variable may be allocated by its first use on a thread.
+// The text of this thread's last error if there was no memory to store it, otherwise nullptr. The TLS model is
+// initial-exec, because a variable of another model may be allocated at its first use on a thread.
 [[gnu::tls_model("initial-exec")]] thread_local const char* fixed_error = nullptr;
 
 std::string MakeBuildInfo() {
@@ -28,8 +28,8 @@ std::string MakeBuildInfo() {
 }  // namespace
 
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept {
-  const bool is_kept = ThreadText::Set(message) != nullptr;
-  fixed_error = is_kept ? nullptr : "out of host memory: there was none left to keep the text of this error";
+  const bool is_stored = ThreadText::Set(message) != nullptr;
+  fixed_error = is_stored ? nullptr : "out of host memory: no memory was left to store the text of this error";
   return static_cast<shampoo_status>(code);
 }
 

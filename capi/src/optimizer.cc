@@ -7,10 +7,10 @@
 namespace shampoo {
 namespace {
 
-Status ReadAllocator(const shampoo_allocator* given, HostAllocator* allocator, void (**release)(void*)) {
-  if (given == nullptr) return {};
+Status ReadAllocator(const shampoo_allocator* user_struct, HostAllocator* allocator, void (**release)(void*)) {
+  if (user_struct == nullptr) return {};
   shampoo_allocator own;
-  SHAMPOO_RETURN_IF_ERROR(ReadStruct(given, sizeof own, "allocator", &own));
+  SHAMPOO_RETURN_IF_ERROR(ReadStruct(user_struct, sizeof own, "allocator", &own));
   if (own.allocate == nullptr || own.deallocate == nullptr) {
     return Invalid("allocator.", own.allocate == nullptr ? "allocate" : "deallocate",
                    " is NULL: expected both functions");
@@ -20,10 +20,10 @@ Status ReadAllocator(const shampoo_allocator* given, HostAllocator* allocator, v
   return {};
 }
 
-Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void (**release)(void*)) {
-  if (given == nullptr) return {};
+Status ReadExecutor(const shampoo_executor* user_struct, HostExecutor* executor, void (**release)(void*)) {
+  if (user_struct == nullptr) return {};
   shampoo_executor own;
-  SHAMPOO_RETURN_IF_ERROR(ReadStruct(given, sizeof own, "executor", &own));
+  SHAMPOO_RETURN_IF_ERROR(ReadStruct(user_struct, sizeof own, "executor", &own));
   if (own.parallel_for == nullptr) return Invalid("executor.parallel_for is NULL: expected a function");
   if (own.threads < 1) return Invalid("executor.threads is ", own.threads, ": expected at least 1");
   *executor = {own.user, own.threads, own.parallel_for};
@@ -32,15 +32,14 @@ Status ReadExecutor(const shampoo_executor* given, HostExecutor* executor, void 
 }
 
 Status CheckDevice(const shampoo_optimizer_desc& desc) {
-  if (desc.device_type == SHAMPOO_CUDA) return {};  // of which there may be many
+  if (desc.device_type == SHAMPOO_CUDA) return {};  // DeviceEngine::Create checks device_id
   if (desc.device_type != SHAMPOO_CPU) {
-    return Unsupported("desc.device_type is ", desc.device_type,
-                       ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
+    return Unsupported("desc.device_type is ", desc.device_type, ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
   }
   if (desc.device_id != 0)
-    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
+    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, because the CPU is one device");
   if (desc.stream == nullptr) return {};
-  return Invalid("desc.stream is not NULL: on the CPU there is none, and calls return when they are done");
+  return Invalid("desc.stream is not NULL: expected NULL on the CPU, which has no streams");
 }
 
 }  // namespace
@@ -60,8 +59,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
     void (*release_executor)(void*) = nullptr;
-    // From here on other ranks may wait for this one.
-    Status given = [&]() -> Status {
+    // From here on other ranks may wait for this rank, so that errors are passed to Create instead of being returned.
+    Status caller_status = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
       SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
       SHAMPOO_RETURN_IF_ERROR(shampoo::ReadAllocator(own.allocator, &inner.allocator, &release_allocator));
@@ -75,7 +74,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     if (own.replica_comm != nullptr) inner.replica_comm = own.replica_comm->comm;
     if (own.shard_comm != nullptr) inner.shard_comm = own.shard_comm->comm;
     auto made = std::make_unique<shampoo_optimizer>();
-    SHAMPOO_RETURN_IF_ERROR(shampoo::Optimizer::Create(plan->plan->data(), inner, std::move(given), &made->optimizer));
+    SHAMPOO_RETURN_IF_ERROR(
+        shampoo::Optimizer::Create(plan->plan->data(), inner, std::move(caller_status), &made->optimizer));
     made->release_allocator = release_allocator;
     made->allocator_user = inner.allocator.user;
     made->release_executor = release_executor;
@@ -87,7 +87,7 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 
 void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
   if (opt == nullptr) return;
-  opt->optimizer.reset();  // its memory goes back before the host's allocator and executor are released
+  opt->optimizer.reset();  // frees its memory before the allocator and the executor are released
   if (opt->release_executor != nullptr) opt->release_executor(opt->executor_user);
   if (opt->release_allocator != nullptr) opt->release_allocator(opt->allocator_user);
   delete opt;
@@ -95,9 +95,9 @@ void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
 
 namespace {
 
-// The body with the optimizer, its last error kept beside the thread's.
+// Runs body(optimizer). An error also becomes the last error of the optimizer.
 template <typename Body>
-shampoo_status With(shampoo_optimizer* opt, Body&& body) {
+shampoo_status GuardOptimizer(shampoo_optimizer* opt, Body&& body) {
   return Guard(
       [&]() -> Status {
         SHAMPOO_RETURN_IF_ERROR(RequireArgument(opt, "opt"));
@@ -110,7 +110,7 @@ shampoo_status With(shampoo_optimizer* opt, Body&& body) {
 
 shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int32_t count,
                                       const shampoo_buffers* buffers) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     SHAMPOO_RETURN_IF_ERROR(optimizer.CheckRange(first, count));
     if (count == 0) return {};
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(buffers, "buffers"));
@@ -134,17 +134,18 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
 
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
                                              const void* value) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) {
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) {
     return optimizer.state().hyper_parameters().Bind(group, key, dtype, value);
   });
 }
 
 shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* state_in, void* state_out) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.state().Bind(state_in, state_out); });
+  return GuardOptimizer(opt,
+                        [&](shampoo::Optimizer& optimizer) { return optimizer.state().Bind(state_in, state_out); });
 }
 
 shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, const char* key, double value) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.Set(group, key, value); });
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) { return optimizer.Set(group, key, value); });
 }
 
 shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group, const char* key, double* value_out) {
@@ -156,13 +157,13 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
 }
 
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     return optimizer.Step(optimizer.state().memory().CheckStream(stream), stream);
   });
 }
 
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out) {
-  return With(opt, [&](shampoo::Optimizer& optimizer) -> Status {
+  return GuardOptimizer(opt, [&](shampoo::Optimizer& optimizer) -> Status {
     int64_t failed = 0;
     Status status = optimizer.ReportSteps(wait != 0, &failed);
     if (step_out != nullptr) *step_out = failed;

@@ -11,9 +11,9 @@
 namespace shampoo {
 namespace {
 
-Status ReadDtype(const char* field, int32_t given, Dtype* dtype) {
-  if (FloatDtypeFromInt(given, dtype)) return {};
-  return Invalid(field, " is ", given,
+Status ReadDtype(const char* field, int32_t value, Dtype* dtype) {
+  if (FloatDtypeFromInt(value, dtype)) return {};
+  return Invalid(field, " is ", value,
                  ": expected SHAMPOO_F32 (1), SHAMPOO_F64 (2), SHAMPOO_F16 (3) or SHAMPOO_BF16 (4)");
 }
 
@@ -21,49 +21,49 @@ Shape ReadShape(const int64_t* dims, int32_t ndim) {
   return Shape::Of(std::span<const int64_t>(dims, static_cast<size_t>(ndim)));
 }
 
-// The fields that describe a shard of a parameter with so many dims.
-Status ReadShard(const shampoo_param_desc& given, int32_t ndim, ParamDesc* desc) {
-  if (given.shard_form < 0 || given.shard_form > 2) {
-    return Invalid("shard_form is ", given.shard_form, ": expected 0 (whole), 1 (flat) or 2 (rectangle)");
+// Reads the fields that describe a shard of a parameter with ndim dims.
+Status ReadShard(const shampoo_param_desc& user_desc, int32_t ndim, ParamDesc* desc) {
+  if (user_desc.shard_form < 0 || user_desc.shard_form > 2) {
+    return Invalid("shard_form is ", user_desc.shard_form, ": expected 0 (whole), 1 (flat) or 2 (rectangle)");
   }
-  if (given.shard_form != 1 && (given.flat_offset != 0 || given.flat_count != 0)) {
-    return Invalid("flat_offset is ", given.flat_offset, " and flat_count ", given.flat_count,
-                   " although shard_form is ", given.shard_form,
+  if (user_desc.shard_form != 1 && (user_desc.flat_offset != 0 || user_desc.flat_count != 0)) {
+    return Invalid("flat_offset is ", user_desc.flat_offset, " and flat_count ", user_desc.flat_count,
+                   " although shard_form is ", user_desc.shard_form,
                    ": set shard_form to 1 for a flat shard, or leave them 0");
   }
-  for (int32_t k = 0; given.shard_form != 2 && k < 8; ++k) {
-    if (given.local_offset[k] != 0 || given.local_shape[k] != 0) {
-      return Invalid("local_offset[", k, "] is ", given.local_offset[k], " and local_shape[", k, "] ",
-                     given.local_shape[k], " although shard_form is ", given.shard_form,
+  for (int32_t k = 0; user_desc.shard_form != 2 && k < 8; ++k) {
+    if (user_desc.local_offset[k] != 0 || user_desc.local_shape[k] != 0) {
+      return Invalid("local_offset[", k, "] is ", user_desc.local_offset[k], " and local_shape[", k, "] ",
+                     user_desc.local_shape[k], " although shard_form is ", user_desc.shard_form,
                      ": set shard_form to 2 for a rectangle, or leave them 0");
     }
   }
-  desc->form = static_cast<ShardForm>(given.shard_form);
-  desc->flat_offset = given.flat_offset;
-  desc->flat_count = given.flat_count;
-  desc->local_offset = ReadShape(given.local_offset, ndim);
-  desc->local_shape = ReadShape(given.local_shape, ndim);
+  desc->form = static_cast<ShardForm>(user_desc.shard_form);
+  desc->flat_offset = user_desc.flat_offset;
+  desc->flat_count = user_desc.flat_count;
+  desc->local_offset = ReadShape(user_desc.local_offset, ndim);
+  desc->local_shape = ReadShape(user_desc.local_shape, ndim);
   return {};
 }
 
-// The caller's description in the core's form; sense is made of it by the plan.
-Status ReadParamDesc(const shampoo_param_desc& given, ParamDesc* desc) {
-  SHAMPOO_RETURN_IF_ERROR(RequireArgument(given.name, "desc.name"));
-  desc->name = given.name;
+// Converts the caller's description of a parameter. The plan checks its values.
+Status ReadParamDesc(const shampoo_param_desc& user_desc, ParamDesc* desc) {
+  SHAMPOO_RETURN_IF_ERROR(RequireArgument(user_desc.name, "desc.name"));
+  desc->name = user_desc.name;
   const std::string context = Cat("parameter \"", desc->name, "\"");
-  if (given.ndim < 0 || given.ndim > kMaxDims) {
-    return Invalid("ndim is ", given.ndim, ": expected 0 (a scalar) to ", kMaxDims).Within(context);
+  if (user_desc.ndim < 0 || user_desc.ndim > kMaxDims) {
+    return Invalid("ndim is ", user_desc.ndim, ": expected 0 (a scalar) to ", kMaxDims).Within(context);
   }
-  SHAMPOO_RETURN_IF_ERROR(ReadShard(given, given.ndim, desc).Within(context));
-  SHAMPOO_RETURN_IF_ERROR(ReadDtype("param_dtype", given.param_dtype, &desc->param_dtype).Within(context));
-  SHAMPOO_RETURN_IF_ERROR(ReadDtype("grad_dtype", given.grad_dtype, &desc->grad_dtype).Within(context));
-  const int32_t out_dtype = given.out_dtype == 0 ? given.param_dtype : given.out_dtype;
-  const int32_t copy_dtype = given.copy_dtype == 0 ? given.param_dtype : given.copy_dtype;
+  SHAMPOO_RETURN_IF_ERROR(ReadShard(user_desc, user_desc.ndim, desc).Within(context));
+  SHAMPOO_RETURN_IF_ERROR(ReadDtype("param_dtype", user_desc.param_dtype, &desc->param_dtype).Within(context));
+  SHAMPOO_RETURN_IF_ERROR(ReadDtype("grad_dtype", user_desc.grad_dtype, &desc->grad_dtype).Within(context));
+  const int32_t out_dtype = user_desc.out_dtype == 0 ? user_desc.param_dtype : user_desc.out_dtype;
+  const int32_t copy_dtype = user_desc.copy_dtype == 0 ? user_desc.param_dtype : user_desc.copy_dtype;
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("out_dtype", out_dtype, &desc->out_dtype).Within(context));
   SHAMPOO_RETURN_IF_ERROR(ReadDtype("copy_dtype", copy_dtype, &desc->copy_dtype).Within(context));
-  desc->shape = ReadShape(given.shape, given.ndim);
-  desc->stack_dims = given.stack_dims;
-  desc->group = given.group;
+  desc->shape = ReadShape(user_desc.shape, user_desc.ndim);
+  desc->stack_dims = user_desc.stack_dims;
+  desc->group = user_desc.group;
   return {};
 }
 
@@ -83,7 +83,7 @@ shampoo_status shampoo_plan_create(shampoo_plan** out, const shampoo_config* con
     const bool on_cpu = own.device_type == SHAMPOO_CPU;
     if (!on_cpu && own.device_type != SHAMPOO_CUDA) {
       return shampoo::Unsupported("desc.device_type is ", own.device_type,
-                                  ": this version knows SHAMPOO_CPU (1) and SHAMPOO_CUDA (2)");
+                                  ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
     }
     auto made = std::make_unique<shampoo_plan>();
     const shampoo::Placement placement = {own.threads,       own.replica_rank,

@@ -8,9 +8,9 @@
 
 namespace shampoo {
 
-// "1 block", "2 blocks"
+// Returns a count with its noun: "1 block", "2 blocks".
 std::string CountText(int64_t count, std::string_view noun);
-// "12 bytes", "1.5 GiB"
+// Returns a number of bytes in a readable unit: "12 bytes", "1.5 GiB".
 std::string BytesText(int64_t bytes);
 
 }  // namespace shampoo

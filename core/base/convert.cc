@@ -9,13 +9,13 @@
 namespace shampoo {
 namespace {
 
-// A double rounded to float "to odd": a second rounding to a narrower type is then the same as one rounding
-// (Boldo and Melquiond, "When double rounding is odd", 2005; 24 bits are more than 11 + 2).
+// Rounds a double to float "to odd". A second rounding to a narrower type then gives the same result as one rounding
+// (Boldo and Melquiond, "When double rounding is odd", 2005): the 24 bits of a float are at least 11 + 2.
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(value)) return nearest;
   uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  // Truncate toward zero, then set the last bit: it stands for "something was cut off".
+  // Truncate toward zero, then set the last bit, which marks that the result is inexact.
   if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;
   return std::bit_cast<float>(bits | 1u);
 }
@@ -40,7 +40,7 @@ uint16_t FloatToHalf(float value) {
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
   if (magnitude < 0x38800000u) {
-    // Subnormal in half: adding 0.5 puts the wanted bits at the end of the float, rounded to nearest even by the adder.
+    // Subnormal in half: adding 0.5 shifts its bits to the end of the float, and the addition rounds to nearest even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
   }

@@ -12,8 +12,8 @@ namespace shampoo {
 
 inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Round to nearest, ties to even; a NaN stays one (its payload's top bit is set, so that rounding cannot make
-// infinity).
+// Rounds to nearest, ties to even. A NaN stays NaN: the top bit of its payload is set, so that rounding cannot turn it
+// into infinity.
 inline uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -22,14 +22,16 @@ inline uint16_t FloatToBf16(float value) {
 }
 
 float HalfToFloat(uint16_t bits);
-uint16_t FloatToHalf(float value);    // round to nearest, ties to even; beyond 65504 (rounded): infinity
-uint16_t DoubleToHalf(double value);  // one rounding, not by way of float
-uint16_t DoubleToBf16(double value);  // one rounding, not by way of float
+// Rounds to nearest, ties to even. A number that rounds to more than 65504 becomes infinity.
+uint16_t FloatToHalf(float value);
+// Round once, without an intermediate float.
+uint16_t DoubleToHalf(double value);
+uint16_t DoubleToBf16(double value);
 
-// n elements of `from` (of type dtype) as Real, one by one; a float64 that goes to float32 is rounded to nearest.
+// Converts n elements of type dtype to Real. A float64 that becomes a float32 is rounded to nearest.
 template <typename Real>
 void Widen(const void* from, Dtype dtype, Real* to, int64_t n);
-// The other way: each element rounded once to dtype.
+// Converts n elements to dtype. Each element is rounded once.
 template <typename Real>
 void Narrow(const Real* from, void* to, Dtype dtype, int64_t n);
 

@@ -13,7 +13,7 @@ namespace shampoo {
 namespace {
 
 int AffinityCpus() {
-  // The kernel's mask can be longer than cpu_set_t's 1024 bits: grow until it fits.
+  // The kernel's mask can be longer than the 1024 bits of cpu_set_t: double the size until it fits.
   for (int bits = 1024; bits <= (1 << 20); bits *= 2) {
     cpu_set_t* mask = CPU_ALLOC(static_cast<size_t>(bits));
     if (mask == nullptr) return 1;
@@ -31,7 +31,7 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// The path of the process in the unified (v2) hierarchy, from lines such as "0::/user.slice/app".
+// Returns the path of the process in the unified (v2) hierarchy, from lines such as "0::/user.slice/app".
 std::string CgroupPath() {
   const std::string groups = ReadText("/proc/self/cgroup");
   const size_t at = groups.rfind("0::", 0) == 0 ? 0 : groups.find("\n0::");
@@ -40,7 +40,7 @@ std::string CgroupPath() {
   return groups.substr(start, groups.find('\n', start) - start);
 }
 
-// A limit holds for all groups below it, so the smallest one from the leaf to the root counts.
+// Returns the smallest quota on the path from the leaf to the root, because a limit holds for all groups below it.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

@@ -6,10 +6,12 @@
 
 namespace shampoo {
 
-// Processors that this process may use: its affinity mask, cut by the CPU quota of its control group. At least 1.
+// Returns how many processors this process may use, at least 1: the processors of its affinity mask, limited by the CPU
+// quota of its control group.
 int UsableCpus();
 
-// ceil(quota / period) from the text of a cgroup v2 cpu.max file ("max 100000", "150000 100000"); 0: no limit.
+// Returns ceil(quota / period) from the text of a cgroup v2 cpu.max file, such as "150000 100000". Returns 0 if there
+// is no limit, as in "max 100000".
 int CpusFromQuota(const std::string& cpu_max);
 
 }  // namespace shampoo

@@ -28,10 +28,10 @@ constexpr size_t SizeOf(Dtype dtype) {
 }
 
 const char* NameOf(Dtype dtype);                               // "f32", "f64", "f16", "bf16", "i32", "i64"
-bool FloatDtypeFromName(std::string_view name, Dtype* dtype);  // false: not one of the four float types
+bool FloatDtypeFromName(std::string_view name, Dtype* dtype);  // returns false unless it is one of the float types
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
-// Largest finite value: 65504 for f16.
+// Returns the largest finite value: 65504 for f16.
 constexpr double LargestFinite(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
@@ -45,7 +45,7 @@ constexpr double LargestFinite(Dtype dtype) {
   }
 }
 
-// Distance from 1 to the next number: 2^-23 for f32.
+// Returns the distance from 1 to the next larger number: 2^-23 for f32.
 constexpr double MachineEpsilon(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
@@ -59,19 +59,19 @@ constexpr double MachineEpsilon(Dtype dtype) {
   }
 }
 
-// Smallest positive number with all digits. computation: kF32 or kF64.
+// Returns the smallest positive normal number. computation: kF32 or kF64.
 constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
 
 // Whether a number can be used in the arithmetic of a computation dtype.
-enum class ScalarFit { kFits, kTooLarge, kVanishes };
+enum class ScalarFit { kFits, kTooLarge, kUnderflows };
 
-// may_vanish: whether the number may round to zero. A learning rate may; a scale of the gradients or an epsilon may
+// may_underflow: whether a number other than 0 may round to 0. A learning rate may; a gradient scale or an epsilon may
 // not.
-constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_vanish) {
+constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_underflow) {
   const double magnitude = number < 0 ? -number : number;
   if (!(magnitude <= LargestFinite(computation))) return ScalarFit::kTooLarge;
   const bool is_narrow = computation == Dtype::kF32;
-  if (is_narrow && !may_vanish && number != 0 && static_cast<float>(number) == 0) return ScalarFit::kVanishes;
+  if (is_narrow && !may_underflow && number != 0 && static_cast<float>(number) == 0) return ScalarFit::kUnderflows;
   return ScalarFit::kFits;
 }
 

@@ -13,15 +13,15 @@
 
 namespace shampoo {
 
-// A host's own way to run tasks in parallel (shampoo_executor of the public header).
+// The application's own executor (shampoo_executor of the public header).
 struct HostExecutor {
   void* user = nullptr;
   int32_t threads = 0;
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) = nullptr;
 };
 
-// Gives this thread the rounding, flush-to-zero and traps of another, for a while: results must not depend on which
-// thread computes them.
+// Sets the floating-point environment of this thread (rounding, flush-to-zero, traps) to that of another thread, and
+// restores it in the destructor. Results must not depend on the thread that computes them.
 class FloatingPointMode {
  public:
   explicit FloatingPointMode(const std::fenv_t& mode) {
@@ -36,19 +36,20 @@ class FloatingPointMode {
   std::fenv_t before_;
 };
 
-// Where parallel work of one optimizer runs. A slot is a worker's place: it has workspace of its own, and at most one
-// thread is in it at a time. Which thread takes which item changes from run to run; results never depend on it.
+// Runs the parallel work of one optimizer. A slot has its own workspace, and at most one thread uses a slot at a time.
+// The assignment of items to threads differs from run to run; results never depend on it.
 class Executor {
  public:
-  // host.parallel_for == nullptr: the library's pool. At most `threads` slots: workspace was planned for so many.
+  // Creates an executor of at most `threads` slots, for which the plan has counted workspace. It runs on the library's
+  // thread pool if host.parallel_for is nullptr.
   static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   int slots() const { return slots_; }
 
-  // work(slot, item) for every item of [0, count), handed out in rising order to at most so many slots; work must not
-  // throw.
+  // Calls work(slot, item) for every item in [0, count). Items are handed out in rising order to at most `slots` slots.
+  // work must not throw.
   template <typename Work>
   void ForEach(int64_t count, int slots, Work&& work) {
     std::atomic<int64_t> next{0};
@@ -62,7 +63,7 @@ class Executor {
     ForEach(count, slots_, work);
   }
 
-  // work(slot) for every slot of [0, slots), at the same time as far as there are threads.
+  // Calls work(slot) for every slot in [0, slots), concurrently as far as threads are available.
   template <typename Work>
   void ForEachSlot(int slots, Work&& work) {
     struct Shared {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/hash.h"
 
-// Compiled into this file, so that no symbol of it is shared with the host's copy.
+// Inlined into this file, so that the library shares no xxhash symbol with the application's copy.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -7,10 +7,10 @@
 
 namespace shampoo {
 
-// XXH3 of so many bytes: to tell whether two ranks hold the same, not against an adversary.
+// Returns the XXH3 hash of `bytes` bytes. It detects differences and damage, and does not protect against an attacker.
 uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 
-// The same, with a seed of 0, of bytes that come piece by piece.
+// Computes the same hash, with seed 0, of bytes that arrive in pieces.
 class StreamHash {
  public:
   StreamHash();
@@ -18,7 +18,7 @@ class StreamHash {
   uint64_t value() const;
 
  private:
-  alignas(64) unsigned char state_[576];  // of xxhash, whose header stays in one file
+  alignas(64) unsigned char state_[576];  // an XXH3_state_t; only hash.cc includes xxhash.h
 };
 
 }  // namespace shampoo

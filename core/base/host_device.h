@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Functions of headers that libshampoo.so, the CUDA plugin and the host fake of its tests each compile (core/rules).
-// They use only <cmath> of the standard library, and neither throw nor allocate.
+// Marks functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each compile
+// (core/rules). They use only <cmath> of the standard library, and neither throw nor allocate.
 //
-//   SHAMPOO_HD           a function that host code and kernels call. A constexpr function needs no mark, because
-//                        nvcc is called with --expt-relaxed-constexpr.
-//   SHAMPOO_CALLS_BACK   in front of such a function: it calls what it is given, which may be for kernels only
-//   SHAMPOO_HD_ELEMENT   the same for a function that is called for every element. It is always inlined: the loops of
-//                        core/base/kernels are compiled for several instruction sets, and the linker must not merge
-//                        functions of two of them.
+//   SHAMPOO_HD           A function that host code and kernels call. A constexpr function needs no mark, because nvcc
+//                        is called with --expt-relaxed-constexpr.
+//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD for a template that calls a callable argument. The argument may be
+//                        callable on the device only.
+//   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. It is always inlined: the
+//                        loops of core/base/kernels are compiled for several instruction sets, and the linker must
+//                        not merge functions of two of them.
 #if defined(__CUDACC__)
 #define SHAMPOO_HD __host__ __device__
 #define SHAMPOO_CALLS_BACK _Pragma("nv_exec_check_disable")

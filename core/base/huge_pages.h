@@ -10,8 +10,9 @@ namespace shampoo {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Asks for huge pages where they fit whole: a column of a large matrix meets a page of its own with every element, and
-// most of its time is spent on finding them. A wish: where the system does not grant it, nothing changes.
+// Requests huge pages for the part of the memory that they fit into. Each element of a column of a large matrix is in a
+// page of its own, so that a walk down the column spends most of its time on address translation. This is a hint: if
+// the system does not grant it, nothing changes.
 inline void AdviseHugePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #ifdef MADV_HUGEPAGE
   const size_t whole = bytes / kHugePage * kHugePage;

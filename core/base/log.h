@@ -9,14 +9,15 @@ namespace shampoo {
 enum class LogLevel : int { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 using LogCallback = void (*)(void* user, int level, const char* message);
 
-// One callback for the process; nullptr: silence. It runs on the thread that is inside a call of the library.
+// Sets the log callback of the process; nullptr disables logging. The callback runs on the thread that called the
+// library.
 void SetLog(LogCallback callback, void* user, LogLevel max_level);
-// Whether a message of this level would be delivered: check before building an expensive text.
+// Returns whether a message of this level would be delivered. Check it before building an expensive text.
 bool LogEnabled(LogLevel level);
 void Log(LogLevel level, const std::string& message);
 
-// make() gives the text, and is called only if somebody listens. For places that have nothing left to fail: a text for
-// which there is no memory is left out.
+// Logs the text that make() returns; an empty text is not logged. make() is called only if the level is enabled. For
+// code that cannot report an error: a message for which there is no memory is dropped.
 template <typename Make>
 void LogText(LogLevel level, Make&& make) noexcept {
   try {

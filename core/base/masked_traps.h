@@ -6,9 +6,8 @@
 
 namespace shampoo {
 
-// Masks the floating-point traps of this thread for a while. Overflow, NaN and division by zero are ordinary
-// intermediate values here: they are looked for in results. Rounding and flush-to-zero stay as they are; traps and
-// exception flags are restored at the end.
+// Masks the floating-point traps of this thread, and restores traps and exception flags in the destructor. Infinity and
+// NaN are ordinary intermediate values here; results are checked for them. Rounding and flush-to-zero are unchanged.
 class MaskedTraps {
  public:
   MaskedTraps() { std::feholdexcept(&before_); }

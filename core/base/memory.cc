@@ -13,7 +13,7 @@ constexpr int64_t kAlignment = 256;
 constexpr int32_t kCpu = 1;
 
 void* AllocateHere(size_t bytes) {
-  // aligned_alloc wants a multiple of the alignment.
+  // aligned_alloc requires a multiple of the alignment.
   if (bytes < 2 * kHugePage)
     return std::aligned_alloc(kAlignment, static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes), kAlignment)));
   void* memory = nullptr;
@@ -36,14 +36,15 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   if (memory == nullptr) {
     return NoMemory("allocating ", bytes, " bytes of ", what, own ? "" : " by the host's allocator",
                     " failed: "
-                    "shampoo_plan_bytes tells what is needed beforehand; a smaller max_preconditioner_dim, a narrower "
-                    "dtype of the states or fewer threads need less");
+                    "shampoo_plan_bytes reports the need beforehand; a smaller max_preconditioner_dim, narrower state "
+                    "dtypes or fewer threads need less");
   }
   made.data_ = static_cast<char*>(memory);
   made.bytes_ = bytes;
   made.allocator_ = allocator;
   if (reinterpret_cast<uintptr_t>(memory) % uint64_t{kAlignment} != 0) {
-    return Invalid("the host's allocator gave a pointer that is not aligned to the ", kAlignment, " bytes asked for");
+    return Invalid("the host's allocator returned a pointer that is not aligned to the ", kAlignment,
+                   " bytes requested");
   }
   *out = std::move(made);
   return {};

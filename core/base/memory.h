@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// A framework's own memory (shampoo_allocator of the public header); allocate == nullptr: the library's.
+// The application's own allocator (shampoo_allocator of the public header). If allocate is nullptr, the library
+// allocates.
 struct HostAllocator {
   void* user = nullptr;
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id,
@@ -19,7 +20,7 @@ struct HostAllocator {
                      void* stream) = nullptr;
 };
 
-// One block of host memory, aligned to 256 bytes.
+// One allocation of host memory, aligned to 256 bytes and freed in the destructor.
 class Allocation {
  public:
   Allocation() = default;
@@ -32,7 +33,7 @@ class Allocation {
   }
   ~Allocation();
 
-  // what: for the error text, "state", "workspace".
+  // Allocates `bytes` bytes. what: the noun in the error text, such as "state" or "workspace".
   static Status Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out);
 
   char* data() const { return data_; }

@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// Bytes of memory, to compare with others; start nullptr: none.
+// A range of memory. It is empty if `start` is nullptr.
 struct MemoryRange {
   const void* start;
   int64_t bytes;

@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The least multiple of `alignment` that is not below `bytes`.
+// Returns the least multiple of `alignment` that is at least `bytes`.
 inline constexpr int64_t RoundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }

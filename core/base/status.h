@@ -26,12 +26,12 @@ enum class Code : int {
 
 const char* CodeName(Code code);
 
-// Success, or a code with a text. An error that travels up gains context: "outer: inner: cause".
+// Success, or an error with a code and a text. Callers prepend context to the text of an error: "outer: inner: cause".
 class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Code code, std::string message) : failure_(new Failure{code, std::move(message)}) {}
-  // That memory ran out: takes none.
+  // Returns the error that memory ran out. It allocates nothing.
   static Status OutOfMemory() noexcept { return Status(&out_of_memory); }
 
   bool ok() const { return failure_ == nullptr; }
@@ -42,7 +42,7 @@ class [[nodiscard]] Status {
     if (ok()) return Status();
     return failure_.get() == &out_of_memory ? OutOfMemory() : Status(code(), message());
   }
-  // The same failure, seen from one level further out.
+  // Returns the same error with "<context>: " prepended to its text.
   Status Within(const std::string& context) && {
     return ok() ? Status() : Status(code(), Cat(context, ": ", message()));
   }
@@ -98,7 +98,7 @@ Status Internal(const Pieces&... pieces) {
 
 }  // namespace shampoo
 
-// An early return is control flow, which no function can do for its caller.
+// A macro, because a function cannot return from its caller.
 #define SHAMPOO_RETURN_IF_ERROR(expression)                                      \
   do {                                                                           \
     if (::shampoo::Status status_of_call = (expression); !status_of_call.ok()) { \

@@ -12,17 +12,17 @@ void Team::Work(Worker* worker) {
     unfinished_ -= done;
     if (unfinished_ == 0) changed_.notify_all();
   }
-  // All items are begun, or about to be by threads that have arrived: nothing waits for a slot that a host has yet to
-  // run.
+  // All items have been started, or are about to be by threads that have arrived. So this thread never waits for a slot
+  // that the executor has not run yet.
   std::unique_lock<std::mutex> lock(mutex_);
   while (unfinished_ > 0) {
     if (!Help(worker, false, &lock)) changed_.wait(lock);
   }
 }
 
-bool Team::Help(Worker* worker, bool leaf_only, std::unique_lock<std::mutex>* lock) {
-  for (Job* job = jobs_; job != nullptr; job = job->following) {
-    if (job->next == job->count || worker->slot_ >= job->slots || (leaf_only && !job->leaf)) continue;
+bool Team::Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock) {
+  for (Job* job = jobs_; job != nullptr; job = job->next_job) {
+    if (job->next == job->count || worker->slot_ >= job->slots || (slot_is_busy && job->uses_slot)) continue;
     const int64_t i = job->next++;
     ++job->running;
     lock->unlock();
@@ -36,7 +36,7 @@ bool Team::Help(Worker* worker, bool leaf_only, std::unique_lock<std::mutex>* lo
 
 void Team::Divide(Worker* worker, Job* job) {
   std::unique_lock<std::mutex> lock(mutex_);
-  job->following = jobs_;
+  job->next_job = jobs_;
   jobs_ = job;
   changed_.notify_all();
   while (job->next < job->count) {
@@ -49,13 +49,13 @@ void Team::Divide(Worker* worker, Job* job) {
     if (!Help(worker, true, &lock)) changed_.wait(lock);
   }
   Job** link = &jobs_;
-  while (*link != job) link = &(*link)->following;
-  *link = job->following;
+  while (*link != job) link = &(*link)->next_job;
+  *link = job->next_job;
 }
 
 void Team::Worker::RunInSlots(int64_t count, int slots, SlotTile tile, void* argument) {
   if (count == 1) return tile(argument, *this, 0);
-  Job job{tile, argument, count, slots, false};
+  Job job{tile, argument, count, slots, true};
   team_->Divide(this, &job);
 }
 
@@ -66,10 +66,10 @@ void Team::Worker::Run(int64_t count, Tile tile, void* argument) {
     void* argument;
   } call{tile, argument};
   const auto run = [](void* own, Worker&, int64_t i) {
-    const auto* const wanted = static_cast<Call*>(own);
-    wanted->tile(wanted->argument, i);
+    const auto* const forwarded = static_cast<Call*>(own);
+    forwarded->tile(forwarded->argument, i);
   };
-  Job job{run, &call, count, INT32_MAX, true};
+  Job job{run, &call, count, INT32_MAX, false};
   team_->Divide(this, &job);
 }
 

@@ -12,18 +12,18 @@
 
 namespace shampoo {
 
-// One parallel operation over items in which idle threads help the busy ones: a thread takes whole items while there
-// are any, so that an item stays in its cache; after that it takes tiles of items that others are still at.
+// One parallel operation over items, in which idle threads help busy ones. A thread takes whole items while there are
+// any, so that an item stays in its cache. After that it takes tiles of the items that other threads still work on.
 class Team {
  public:
-  // A thread in its slot. What it divides by Run becomes available to idle threads.
+  // A thread and its slot. Run offers tiles of its item to idle threads.
   class Worker : public Tiles {
    public:
     using SlotTile = void (*)(void* argument, Worker& worker, int64_t i);
 
     int slot() const { return slot_; }
     void Run(int64_t count, Tile tile, void* argument) override;
-    // The same for tiles that need what belongs to a slot: only slots below `slots` take them.
+    // Like Run, for tiles that use the memory of a slot. Only threads in slots below `slots` take them.
     void RunInSlots(int64_t count, int slots, SlotTile tile, void* argument);
 
    private:
@@ -35,15 +35,16 @@ class Team {
 
   using Item = void (*)(void* argument, Worker& worker, int64_t item);
 
-  // item(argument, worker, i) once for every i in [0, count), started in rising order by slots below item_slots. There
-  // are more slots than that, which only help, only where count is at most item_slots. enter(slot) returns what a
-  // thread keeps while it is in its slot.
+  // Calls item(argument, worker, i) once for every i in [0, count). Threads in slots below item_slots start the items
+  // in rising order; threads in the other slots only help. `slots` may exceed item_slots only if count is at most
+  // item_slots. Each thread calls enter(slot) first and keeps the returned object until it has finished.
   template <typename Enter>
   static void Run(Executor* executor, int64_t count, int item_slots, int slots, Item item, void* argument,
                   Enter&& enter) {
     Team team(count, item_slots, item, argument);
     executor->ForEachSlot(slots, [&](int) {
-      // Numbered as they come, so that those that take items are never behind those that wait for them.
+      // Slots are numbered in the order of arrival: a thread that takes items never arrives after one that waits for
+      // them.
       Worker worker(&team, team.arrived_.fetch_add(1, std::memory_order_relaxed));
       [[maybe_unused]] const auto kept = enter(worker.slot());
       team.Work(&worker);
@@ -51,25 +52,25 @@ class Team {
   }
 
  private:
-  // Some tiles that are not all done.
+  // Tiles of one operation, at least one of which is not finished.
   struct Job {
     Worker::SlotTile tile;
     void* argument;
     int64_t count;
     int slots;
-    bool leaf;            // its tiles use nothing that belongs to a slot
-    int64_t next = 0;     // first tile that nobody has taken
-    int64_t running = 0;  // taken and not finished, but by the job's owner
-    Job* following = nullptr;
+    bool uses_slot;       // its tiles use the memory of a slot
+    int64_t next = 0;     // the first tile that no thread has taken
+    int64_t running = 0;  // tiles that other threads than the job's owner have taken and not finished
+    Job* next_job = nullptr;
   };
 
   Team(int64_t count, int item_slots, Item item, void* argument)
       : count_(count), item_slots_(item_slots), item_(item), argument_(argument), unfinished_(count) {}
   void Work(Worker* worker);
   void Divide(Worker* worker, Job* job);
-  // Takes a tile of somebody's job and runs it, unlocked meanwhile; false: there is none. leaf_only: this slot's memory
-  // is in use.
-  bool Help(Worker* worker, bool leaf_only, std::unique_lock<std::mutex>* lock);
+  // Runs one tile of any job, without the lock. Returns false if there is none. slot_is_busy: the memory of this slot
+  // is in use, so that only jobs without uses_slot are considered.
+  bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
   const int64_t count_;
   const int item_slots_;

@@ -16,7 +16,7 @@ inline void Append(std::string& out, const char* piece) { out.append(piece == nu
 inline void Append(std::string& out, const std::string& piece) { out.append(piece); }
 inline void Append(std::string& out, char piece) { out.push_back(piece); }
 inline void Append(std::string& out, bool piece) { out.append(piece ? "true" : "false"); }
-// std::to_chars, and not printf or a stream: a host's locale must not put a comma into a number.
+// Uses std::to_chars because the output of printf and streams depends on the locale of the application.
 template <typename Number>
 requires(std::is_arithmetic_v<Number>) void Append(std::string& out, Number piece) {
   char digits[40];
@@ -25,7 +25,7 @@ requires(std::is_arithmetic_v<Number>) void Append(std::string& out, Number piec
 }
 }  // namespace text_internal
 
-// The pieces one after the other; numbers in their shortest form that reads back exactly.
+// Concatenates the pieces. Numbers have the shortest form that reads back exactly.
 template <typename... Pieces>
 std::string Cat(const Pieces&... pieces) {
   std::string out;

@@ -14,8 +14,8 @@ pid_t process_pool_pid = 0;
 
 std::atomic<ThreadPool*> ThreadPool::abandoned = nullptr;
 
-// The threads of a pool live in the process that made it. In a child of fork nothing can end it: there is no thread to
-// join, a mutex may be locked for ever, and destroying a condition variable waits for those that wait for it.
+// The threads of a pool exist only in the process that created it. A child of fork cannot destroy the pool: there is no
+// thread to join, a mutex may be locked forever, and the destructor of a condition variable waits for its waiters.
 void ThreadPool::Release(ThreadPool* pool, pid_t owner) {
   if (getpid() == owner) {
     delete pool;
@@ -51,7 +51,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Grow(int workers) {
   if (static_cast<int>(workers_.size()) >= workers) return;
-  // The host's signal handlers belong on the host's threads.
+  // Signal handlers of the application must run on its own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -72,7 +72,7 @@ void ThreadPool::Run(Task task, void* argument, int64_t slots) {
   }
   Job job{task, argument, slots, 0, 0, {}, nullptr};
   std::unique_lock<std::mutex> lock(mutex_);
-  job.following = jobs_;
+  job.next_job = jobs_;
   jobs_ = &job;
   for (int64_t i = 1; i < slots; ++i) work_.notify_one();
   while (job.next < job.slots) {
@@ -87,15 +87,15 @@ void ThreadPool::Run(Task task, void* argument, int64_t slots) {
 
 void ThreadPool::Remove(Job* job) {
   Job** link = &jobs_;
-  while (*link != job) link = &(*link)->following;
-  *link = job->following;
+  while (*link != job) link = &(*link)->next_job;
+  *link = job->next_job;
 }
 
 void ThreadPool::WorkerLoop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     Job* job = jobs_;
-    while (job != nullptr && job->next == job->slots) job = job->following;
+    while (job != nullptr && job->next == job->slots) job = job->next_job;
     if (job == nullptr) {
       if (stopping_) return;
       work_.wait(lock);

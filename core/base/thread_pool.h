@@ -14,40 +14,41 @@
 
 namespace shampoo {
 
-// The worker threads of the process: made with the first optimizer that needs them, joined with the last.
+// The worker threads of the process. They are created with the first optimizer that needs them and joined with the
+// last.
 //
-// Why our own: an embedded library may not bring an OpenMP runtime (static TLS, fork, several runtimes in one process),
-// and a host must be able to put its own threads in its place.
+// An embedded library must not bring an OpenMP runtime (static TLS, fork, several runtimes in one process), and an
+// application must be able to use its own threads instead.
 class ThreadPool {
  public:
   using Task = void (*)(void* argument, int64_t slot);
 
-  // The pool of this process, grown to at least `workers` threads. A child of fork gets a new one, and leaves that of
-  // its parent alone when it lets go of it.
+  // Returns the pool of this process, grown to at least `workers` threads. A child of fork gets a new pool. When it
+  // releases the pool of its parent, that pool is not destroyed.
   static std::shared_ptr<ThreadPool> Acquire(int workers);
 
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls task(argument, slot) once for every slot in [0, slots), on the caller and on whatever workers are free, and
-  // returns when all are done. Several threads may run at once; the caller alone makes progress if no worker is free.
-  // A task must not throw.
+  // Calls task(argument, slot) once for every slot in [0, slots), on the calling thread and on free workers, and
+  // returns when all calls have returned. Several threads may call Run at the same time. If no worker is free, the
+  // calling thread runs all slots. A task must not throw.
   void Run(Task task, void* argument, int64_t slots);
 
  private:
   ThreadPool() = default;
   ~ThreadPool();
-  // What the last user does. owner: the process that made the pool.
+  // Called when the last user releases the pool. owner: the process that created the pool.
   static void Release(ThreadPool* pool, pid_t owner);
 
   struct Job {
     Task task;
     void* argument;
     int64_t slots;
-    int64_t next = 0;     // first slot that nobody has taken
+    int64_t next = 0;     // the first slot that no thread has taken
     int64_t running = 0;  // slots taken by workers and not finished
     std::condition_variable finished;
-    Job* following = nullptr;  // an intrusive list: a step allocates nothing
+    Job* next_job = nullptr;  // an intrusive list, because a step allocates nothing
   };
 
   void Grow(int workers);
@@ -60,7 +61,7 @@ class ThreadPool {
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 
-  // Pools of other processes, so that leak checkers find them.
+  // Pools that a parent process created. They stay reachable, so that leak checkers do not report them.
   static std::atomic<ThreadPool*> abandoned;
   ThreadPool* next_abandoned_ = nullptr;
 };

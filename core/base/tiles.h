@@ -6,21 +6,21 @@
 
 namespace shampoo {
 
-// Divides one large operation into tiles that threads without work of their own may take. How an operation is divided
-// must follow from its shape alone, never from the number of threads: then its result does not depend on that either.
+// Divides one large operation into tiles that idle threads may take. The division must depend on the shape of the
+// operation alone, never on the number of threads: then the result does not depend on that number either.
 class Tiles {
  public:
   using Tile = void (*)(void* argument, int64_t i);
 
   virtual ~Tiles() = default;
 
-  // Calls tile(argument, i) once for every i in [0, count), on this thread and on idle ones; returns when all are done.
-  // A tile must not throw.
+  // Calls tile(argument, i) once for every i in [0, count), on this thread and on idle threads, and returns when all
+  // calls have returned. A tile must not throw.
   virtual void Run(int64_t count, Tile tile, void* argument) = 0;
 
   template <typename Work>
   void ForEach(int64_t count, const Work& work) {
-    if (count <= 1) {  // a small block is full of them
+    if (count <= 1) {  // frequent in small blocks
       if (count == 1) work(0);
       return;
     }
@@ -31,14 +31,14 @@ class Tiles {
   }
 };
 
-// work(i) once for every i in [0, count), on idle threads too where there are tiles and more than one to do.
+// Calls work(i) once for every i in [0, count). If `tiles` is not nullptr and count is above 1, idle threads may help.
 template <typename Work>
 void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
   if (tiles != nullptr && count > 1) return tiles->ForEach(count, work);
   for (int64_t i = 0; i < count; ++i) work(i);
 }
 
-// Products of two numbers from which on an operation is worth dividing, and each part of it to be one.
-inline constexpr int64_t kProductsWorthDividing = int64_t{1} << 28;
+// The least number of multiplications for which an operation is divided into tiles. Also the least size of one tile.
+inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

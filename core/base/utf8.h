@@ -7,10 +7,10 @@
 
 namespace shampoo {
 
-// Whether the bytes are UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Returns whether the bytes are UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool IsUtf8(std::string_view text);
 
-// The longest beginning of a UTF-8 text that has at most so many bytes and ends between two characters.
+// Returns the longest prefix of a UTF-8 text that has at most `bytes` bytes and ends between two characters.
 std::string_view Utf8Prefix(std::string_view text, size_t bytes);
 
 }  // namespace shampoo

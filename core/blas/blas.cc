@@ -73,12 +73,13 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   cblas_dsymv(CblasRowMajor, upper ? CblasUpper : CblasLower, Int(n), 1.0, a, Int(lda), x, 1, 0.0, y, 1);
 }
 
-// The sizes that LAPACK's documentation of ssyevd names for eigenvectors wanted, and dsyevr and dsyev need less; the
-// block size of the reduction to tridiagonal form asks for more than that only at small n, hence the 64 n.
+// The sizes that LAPACK's documentation gives for ssyevd with eigenvectors; dsyevr and dsyev need less. For small n the
+// block size of the reduction to tridiagonal form needs more than that, hence 64 n.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 
-// Row-major lower is column-major upper; the eigenvectors come back as columns of a column-major matrix: as our rows.
+// A row-major lower triangle is a column-major upper triangle. LAPACK returns eigenvectors as columns of a column-major
+// matrix, which are the rows of a row-major matrix.
 int Syevd(int64_t n, float* a, float* w, float* work, int32_t* int_work) {
   return LAPACKE_ssyevd_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)), int_work,
                              Int(3 + 5 * n));
@@ -111,8 +112,9 @@ int Syev(int64_t n, double* a, double* w, double* work) {
 Status CheckThreads() {
   if (openblas_get_parallel() != OPENBLAS_SEQUENTIAL) return {};
   return Unsupported(
-      "the OpenBLAS of this system is its serial build, in which several threads at a time give wrong results: install "
-      "the one with threads (libopenblas0-pthread), or build with SHAMPOO_SYSTEM_BLAS=OFF");
+      "the OpenBLAS of this system is the serial build, which gives wrong results when several threads call it: "
+      "install "
+      "the threaded build (libopenblas0-pthread), or build libshampoo with SHAMPOO_SYSTEM_BLAS=OFF");
 }
 #else
 Status CheckThreads() { return {}; }

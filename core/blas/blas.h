@@ -9,17 +9,17 @@
 
 namespace shampoo::blas {
 
-// Thin overloads for float and double. Matrices are row-major; extents must fit in 31 bits (the plan sees to it).
-// Every thread that calls one of these must be inside a ScratchUse (scratch.h).
+// Thin overloads of BLAS and LAPACK for float and double. Matrices are row-major. Extents must fit 31 bits, which the
+// plan checks. A thread that calls one of these functions must hold a ScratchUse (scratch.h).
 
-// C <- alpha A A^T + beta C (A: n x k), or with transposed alpha A^T A + beta C (A: k x n). Only the lower triangle of
-// C (n x n) is read and written.
+// C <- alpha A A^T + beta C (A: n x k), or, if `transposed`, C <- alpha A^T A + beta C (A: k x n). Reads and writes
+// only the lower triangle of C (n x n).
 void Syrk(bool transposed, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, float beta, float* c,
           int64_t ldc);
 void Syrk(bool transposed, int64_t n, int64_t k, double alpha, const double* a, int64_t lda, double beta, double* c,
           int64_t ldc);
 
-// C (m x n) <- alpha A B + beta C, A (m x k) or its transpose (k x m), B (k x n) or its transpose (n x k).
+// C (m x n) <- alpha A B + beta C. A is stored as m x k, or as its transpose, k x m; B as k x n, or as n x k.
 template <typename Real>
 struct Product {
   bool transpose_a, transpose_b;
@@ -30,16 +30,16 @@ void Gemm(const Product<float>& how, int64_t m, int64_t n, int64_t k, const floa
 void Gemm(const Product<double>& how, int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b,
           int64_t ldb, double* c, int64_t ldc);
 
-// C (m x n) <- X B (X: m x m) or with right B X (X: n x n), X symmetric, its upper triangle stored.
+// C (m x n) <- X B (X: m x m), or, if `right`, C <- B X (X: n x n). X is symmetric; its upper triangle is read.
 void Symm(bool right, int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c,
           int64_t ldc);
 void Symm(bool right, int64_t m, int64_t n, const double* x, int64_t ldx, const double* b, int64_t ldb, double* c,
           int64_t ldc);
 
-// C (m x n) <- B X, X symmetric, its lower triangle stored.
+// C (m x n) <- B X. X is symmetric; its lower triangle is read.
 void SymmLower(int64_t m, int64_t n, const float* x, int64_t ldx, const float* b, int64_t ldb, float* c, int64_t ldc);
 
-// C <- alpha (A^T B + B^T A) + C (A and B: k x n). Only the lower triangle of C (n x n) is read and written.
+// C <- alpha (A^T B + B^T A) + C (A and B: k x n). Reads and writes only the lower triangle of C (n x n).
 void Syr2k(int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
            int64_t ldc);
 
@@ -50,32 +50,34 @@ void Gemm(int64_t m, int64_t n, int64_t k, const Real* a, int64_t lda, const Rea
   Gemm(Product<Real>{false, false, Real{1}, Real{0}}, m, n, k, a, lda, b, ldb, c, ldc);
 }
 
-// y <- A x, or with transposed A^T x (A: n x n, both triangles stored).
+// y <- A x, or, if `transposed`, y <- A^T x. A is n x n with both triangles stored.
 void Gemv(bool transposed, int64_t n, const float* a, const float* x, float* y);
 void Gemv(bool transposed, int64_t n, const double* a, const double* x, double* y);
-// y <- A x for a symmetric A of which one triangle is stored.
+// y <- A x. A is symmetric; its upper or lower triangle is read.
 void Symv(bool upper, int64_t n, const float* a, int64_t lda, const float* x, float* y);
 void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, double* y);
 
-// Sizes of the eigensolvers' workspaces, in elements, for matrices up to n x n.
+// Return the sizes of the eigensolvers' workspaces, in elements, for matrices up to n x n.
 int64_t EigenWork(int64_t n);
 int64_t EigenIntWork(int64_t n);
-// Eigendecomposition of a symmetric matrix; the lower triangle of `a` is read. On success w holds the eigenvalues in
-// rising order and row i of `a` the eigenvector of w[i]. Returns LAPACK's info.
-// Syevd: divide and conquer. Syevr: relatively robust representations. Syev: implicit QR.
+// Compute the eigendecomposition of a symmetric matrix; the lower triangle of `a` is read. On success w holds the
+// eigenvalues in rising order, and row i of `a` holds the eigenvector of w[i]. Return LAPACK's info.
+//   Syevd  divide and conquer
+//   Syevr  relatively robust representations
+//   Syev   implicit QR
 int Syevd(int64_t n, float* a, float* w, float* work, int32_t* int_work);
 int Syevd(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 int Syevr(int64_t n, double* a, double* w, double* work, int32_t* int_work);
 int Syev(int64_t n, double* a, double* w, double* work);
 
-// Largest extent for which the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
+// The largest extent for which the workspace size of the eigensolvers fits the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
-// Whether threads may be inside BLAS at a time, those of the host among them. Always with the private copy; not with a
-// serial OpenBLAS of the system, whose scratch memory is shared among threads.
+// Checks that several threads, including those of the application, may call BLAS at the same time. This holds for the
+// private copy. It does not hold for a serial OpenBLAS of the system, whose threads share scratch memory.
 Status CheckThreads();
 
-// Name, version and the kernel that runs on this CPU: {"OpenBLAS 0.3.21", "SkylakeX"}.
+// The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".
 struct Identity {
   std::string library;
   std::string kernel;

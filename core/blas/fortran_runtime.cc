@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The one function of the Fortran runtime that the parts of LAPACK in use call: having it here keeps libgfortran, and
-// with it libquadmath, out of the library's dependencies.
+// The only function of the Fortran runtime that the routines of LAPACK in use call. It is defined here so that the
+// library depends on neither libgfortran nor libquadmath.
 #ifndef SHAMPOO_SYSTEM_BLAS
 
 #include <algorithm>
 #include <cstddef>
 
-// target = left // right, cut or padded with blanks to target_length (?ormtr builds "LN" and the like with it).
+// target = left // right, cut or padded with blanks to target_length. ?ormtr builds strings such as "LN" with it.
 extern "C" void _gfortran_concat_string(size_t target_length, char* target,  // NOLINT(bugprone-reserved-identifier)
                                         size_t left_length, const char* left, size_t right_length, const char* right) {
   const size_t from_left = std::min(left_length, target_length);

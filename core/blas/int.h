@@ -6,7 +6,7 @@
 
 namespace shampoo::blas {
 
-// An extent as BLAS and LAPACK take it; plans hold no larger ones.
+// Converts an extent to the integer type of BLAS and LAPACK. Plans contain no larger extents.
 constexpr int Int(int64_t extent) { return static_cast<int>(extent); }
 
 }  // namespace shampoo::blas

@@ -6,10 +6,10 @@
 
 namespace shampoo {
 
-// The upper triangle as the lower.
+// Copies the lower triangle to the upper one.
 template <typename Root>
 void Mirror(int64_t n, Root* a) {
-  // In tiles, as the upper triangle is written down its columns.
+  // In tiles, because the upper triangle is written column by column.
   constexpr int64_t kTile = 32;
   for (int64_t row = 0; row < n; row += kTile) {
     const int64_t row_end = row + kTile < n ? row + kTile : n;

@@ -10,28 +10,28 @@
 namespace shampoo::blas {
 namespace {
 
-// Squares along the diagonal of a small update: large enough for GEMM, small enough that what lies above the diagonal
-// costs little.
+// The order of the squares along the diagonal of a small update: large enough for GEMM, and small enough that the
+// elements above the diagonal cost little.
 constexpr int64_t kLeaf = 32;
-// Up to this order SYRK is slower than squares of GEMM where PutsTogetherSmallUpdates.
+// Up to this order SYRK is slower than GEMM on squares if UsesGemmForSmallUpdates().
 constexpr int64_t kLargestSmall = 512;
 
-// The squares that a large update is divided into: in these BLAS is nearly as fast as in the whole, and in smaller ones
-// no longer (squares of 256 take 7 % more time at n = 512).
+// The order of the squares that a large update is divided into. On these squares BLAS is nearly as fast as on the whole
+// matrix. Smaller squares are slower: squares of 256 take 7 % more time at n = 512.
 constexpr int64_t kTile = 512;
 
 template <typename Real>
-RankUpdate<Real> Part(const RankUpdate<Real>& u, int64_t first, int64_t count) {
-  RankUpdate<Real> part = u;
-  part.n = count;
-  part.a = u.transposed ? u.a + first : u.a + first * u.lda;
-  part.c = u.c + first * u.ldc + first;
-  return part;
+RankUpdate<Real> DiagonalSquare(const RankUpdate<Real>& u, int64_t first, int64_t count) {
+  RankUpdate<Real> square = u;
+  square.n = count;
+  square.a = u.transposed ? u.a + first : u.a + first * u.lda;
+  square.c = u.c + first * u.ldc + first;
+  return square;
 }
 
-// Rows [first, first + rows) and columns [left, left + columns), all below the diagonal.
+// Updates rows [first, first + rows) and columns [left, left + columns) of C, all of which are below the diagonal.
 template <typename Real>
-void Below(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left, int64_t columns) {
+void UpdateBelowDiagonal(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left, int64_t columns) {
   const Real* const a = u.transposed ? u.a + first : u.a + first * u.lda;
   const Real* const b = u.transposed ? u.a + left : u.a + left * u.lda;
   Gemm({u.transposed, !u.transposed, u.alpha, u.beta}, rows, columns, u.k, a, u.lda, b, u.lda,
@@ -39,8 +39,8 @@ void Below(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left,
 }
 
 template <typename Real>
-void Small(const RankUpdate<Real>& u) {
-  static const bool by_gemm = PutsTogetherSmallUpdates();
+void UpdateSmall(const RankUpdate<Real>& u) {
+  static const bool by_gemm = UsesGemmForSmallUpdates();
   if (by_gemm && u.n <= kLargestSmall) {
     UpdateByGemm(u);
   } else {
@@ -50,7 +50,7 @@ void Small(const RankUpdate<Real>& u) {
 
 }  // namespace
 
-bool PutsTogetherSmallUpdates() {
+bool UsesGemmForSmallUpdates() {
   const std::string_view kernel = KernelName();
   return kernel == "SkylakeX" || kernel == "Cooperlake" || kernel == "Sapphirerapids";
 }
@@ -64,9 +64,9 @@ template <typename Real>
 void UpdateByGemm(const RankUpdate<Real>& u) {
   if (u.n > kLeaf) {
     const int64_t half = (u.n / 2 + kLeaf - 1) / kLeaf * kLeaf;
-    UpdateByGemm(Part(u, 0, half));
-    Below(u, half, u.n - half, 0, half);
-    UpdateByGemm(Part(u, half, u.n - half));
+    UpdateByGemm(DiagonalSquare(u, 0, half));
+    UpdateBelowDiagonal(u, half, u.n - half, 0, half);
+    UpdateByGemm(DiagonalSquare(u, half, u.n - half));
     return;
   }
   Real square[kLeaf * kLeaf];
@@ -80,17 +80,17 @@ void UpdateByGemm(const RankUpdate<Real>& u) {
 template <typename Real>
 void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
-  if (u.n < 2 * kTile || products < double{kProductsWorthDividing}) return Small(u);
-  const int64_t panels = u.n / kTile;  // the last may be larger
+  if (u.n < 2 * kTile || products < double{kMinParallelProducts}) return UpdateSmall(u);
+  const int64_t panels = u.n / kTile;  // the last one may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };
-  // Squares below the diagonal first, as they take twice as long.
+  // Squares below the diagonal first, because they take twice as long.
   const int64_t below = panels * (panels - 1) / 2;
   const auto tile = [&](int64_t i) {
-    if (i >= below) return Small(Part(u, first_of(i - below), count_of(i - below)));
+    if (i >= below) return UpdateSmall(DiagonalSquare(u, first_of(i - below), count_of(i - below)));
     int64_t row = panels - 1;
     while (i >= row) i -= row--;
-    Below(u, first_of(row), count_of(row), first_of(i), count_of(i));
+    UpdateBelowDiagonal(u, first_of(row), count_of(row), first_of(i), count_of(i));
   };
   ForEachTile(tiles, below + panels, tile);
 }

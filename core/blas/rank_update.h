@@ -8,8 +8,8 @@
 
 namespace shampoo::blas {
 
-// C <- alpha A A^T + beta C (A: n x k), or with transposed alpha A^T A + beta C (A: k x n), of which the lower triangle
-// is read and written; what lies above the diagonal is not touched.
+// C <- alpha A A^T + beta C (A: n x k), or, if `transposed`, C <- alpha A^T A + beta C (A: k x n). Only the lower
+// triangle of C is read and written.
 template <typename Real>
 struct RankUpdate {
   bool transposed;
@@ -22,14 +22,15 @@ struct RankUpdate {
   int64_t ldc;
 };
 
-// tiles: idle threads may take part; nullptr: none. The result depends on neither.
+// Computes a rank update. Idle threads may help through `tiles`, which may be nullptr. The result does not depend on
+// the threads.
 template <typename Real>
 void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
-// Whether small rank updates are put together from squares of GEMM on this processor: where its kernels make GEMM so
-// fast that SYRK's treatment of the diagonal shows.
-bool PutsTogetherSmallUpdates();
-// The same result by either way, for tests.
+// Returns whether small rank updates are computed in squares by GEMM on this processor. GEMM is so fast with its
+// kernels that SYRK's handling of the diagonal is noticeable.
+bool UsesGemmForSmallUpdates();
+// Compute a rank update with one of the two methods. For tests.
 template <typename Real>
 void UpdateBySyrk(const RankUpdate<Real>& update);
 template <typename Real>

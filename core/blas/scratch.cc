@@ -18,17 +18,18 @@
 namespace shampoo::blas {
 namespace {
 
-// BUFFER_SIZE of OpenBLAS (common_x86_64.h, common_arm64.h): the block sizes of its products are computed from it.
+// BUFFER_SIZE of OpenBLAS (common_x86_64.h, common_arm64.h), from which it computes the block sizes of its products.
 constexpr size_t kBufferBytes = size_t{32} << 22;
-// No kernel of OpenBLAS 0.3.21 has a first panel above 2 MiB or one that is deeper than 512 (P x Q and Q of param.h).
+// The limits of all kernels of OpenBLAS 0.3.21: no first panel exceeds 2 MiB or a depth of 512 (P x Q and Q in
+// param.h).
 constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
 constexpr int64_t kDepth = 512;
-// Panels are populated apart while they are small beside a huge page, which larger scratch memory is to have.
-constexpr int64_t kMostApart = int64_t{512} << 10;
+// Up to this size, panels are populated separately. Larger scratch memory is populated as a whole, in huge pages.
+constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
-// The scratch that this thread has entered, and whether its buffer is handed out. Initial-exec: in a host that loads
-// the library by dlopen, every other kind of thread-local variable is allocated by its first use on a thread, in a
-// step.
+// The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec:
+// in a process that loads the library with dlopen, every other kind of thread-local variable is allocated at its first
+// use on a thread, which would be in a step.
 [[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
 [[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
 
@@ -41,13 +42,13 @@ void* Reserve() {
 
 int64_t PageBytes() { return sysconf(_SC_PAGESIZE); }
 
-// Written once at create, so that no step meets a page fault.
+// Writes to every page, so that no step has a page fault.
 void Populate(void* base, int64_t bytes) {
   const int64_t page = PageBytes();
   for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
-// More pages than there are up to the second panel of any kernel.
+// At least the number of pages up to the second panel of any kernel.
 constexpr size_t kPagesOfPanels = 4096;
 using Residency = std::array<unsigned char, kPagesOfPanels>;
 
@@ -57,9 +58,9 @@ bool ReadResidency(void* base, Residency* resident) {
   return mincore(base, bytes, resident->data()) == 0;
 }
 
-// Where products of Real pack their second operand: in bytes from the beginning, rounded down to pages; -1: not known.
-// OpenBLAS does not tell, so a small product on scratch memory shows it, by the pages that become resident; entered by
-// this thread, and nothing else of it touched but by the same for another Real.
+// Returns the offset at which products of Real pack their second operand, in bytes, rounded down to pages; -1: unknown.
+// OpenBLAS does not report it. The function makes a small product and looks for pages that have become resident. This
+// thread must hold a ScratchUse of `base`, and nothing but a call for another Real may have written to that memory.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
@@ -96,24 +97,24 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   const auto element = static_cast<int64_t>(element_bytes);
   const int64_t larger = std::max(d, wide);
   const int64_t page = PageBytes();
-  // A panel has the elements of its operand, of which a product takes at most kDepth rows at a time, each extent
-  // rounded up to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l elements, sb
-  // min_l x min_j). Of a product with a vector it holds copies of vectors and of a small square, each from a page of
-  // its own on.
+  // A panel holds elements of its operand. A product takes at most kDepth rows at a time, and each extent is rounded up
+  // to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l elements, sb min_l x
+  // min_j). For a product with a vector, the panel holds copies of vectors and of a small square, each of which starts
+  // on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;
-  // Panels do not begin at the beginning of a page.
+  // A panel does not begin at the start of a page.
   panel_ = std::max(panel_, RoundUp(std::max(packed, vectors), page) + page);
   whole_ = std::max(whole_, kFirstPanelBytes + panel_);
   (element_bytes == sizeof(double) ? double_ : single_) = true;
 }
 
-bool ScratchExtent::apart() const { return panels() * panel_ <= kMostApart; }
+bool ScratchExtent::panels_are_separate() const { return panels() * panel_ <= kMaxSeparate; }
 
 int64_t ScratchExtent::bytes() const {
   if (!kNeeded) return 0;
-  return apart() ? panels() * panel_ : std::min(whole_, static_cast<int64_t>(kBufferBytes));
+  return panels_are_separate() ? panels() * panel_ : std::min(whole_, static_cast<int64_t>(kBufferBytes));
 }
 
 Scratch::Scratch(Scratch&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
@@ -131,7 +132,7 @@ Status Scratch::Create(const ScratchExtent& extent, Scratch* out) {
                     "limit of the process's address space (ulimit -v) or set a smaller value of the key threads");
   }
   out->base_ = base;
-  if (extent.apart()) {
+  if (extent.panels_are_separate()) {
     out->PopulatePanels(extent);
   } else {
     AdviseHugePages(base, static_cast<size_t>(extent.bytes()));
@@ -143,7 +144,7 @@ Status Scratch::Create(const ScratchExtent& extent, Scratch* out) {
 void Scratch::PopulatePanels(const ScratchExtent& extent) {
   if (extent.bytes() == 0) return;
 #ifdef MADV_NOHUGEPAGE
-  // A huge page would be resident whole.
+  // The whole of a huge page would be resident.
   (void)madvise(base_, kBufferBytes, MADV_NOHUGEPAGE);
 #endif
   ScratchUse use(this);
@@ -171,7 +172,7 @@ ScratchUse::~ScratchUse() { entered = previous_; }
 }  // namespace shampoo::blas
 
 #ifndef SHAMPOO_SYSTEM_BLAS
-// The names are the linker's: calls of blas_memory_alloc and blas_memory_free arrive here.
+// The linker redirects calls of blas_memory_alloc and blas_memory_free to these names.
 extern "C" void* __wrap_blas_memory_alloc(int) {  // NOLINT(bugprone-reserved-identifier)
   using namespace shampoo::blas;
   if (entered != nullptr && !in_use) {
@@ -180,7 +181,7 @@ extern "C" void* __wrap_blas_memory_alloc(int) {  // NOLINT(bugprone-reserved-id
   }
   unplanned.fetch_add(1);
   void* base = Reserve();
-  // OpenBLAS does not look at the result, and LAPACK cannot report it: there is no way on.
+  // OpenBLAS does not check the result, and LAPACK cannot report an error.
   if (base == nullptr) std::abort();
   return base;
 }

@@ -9,36 +9,36 @@
 
 namespace shampoo::blas {
 
-// What calls of BLAS touch of a Scratch.
+// The bytes of a Scratch that calls of BLAS write to.
 //
-// A product packs a panel of its first operand at the beginning of the scratch memory, and one of its second operand
-// behind the room for the largest first panel, which is up to 2 MiB: another place for each kernel and element. Of
-// small blocks only the panels count, which have holes between them.
+// A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
+// operand after the room for the largest first panel, which is up to 2 MiB. The offset of the second panel depends on
+// the kernel and the element type. For small blocks, only the two panels are populated, not the gap between them.
 class ScratchExtent {
  public:
-  // Products of d x d and d x wide matrices and of their transposes, and eigenproblems of order d.
+  // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of order d.
   void Add(int64_t d, int64_t wide, size_t element_bytes);
 
-  // Bytes that Scratch::Create populates.
+  // Returns the number of bytes that Scratch::Create populates.
   int64_t bytes() const;
 
  private:
   friend class Scratch;
-  bool apart() const;
+  bool panels_are_separate() const;
   int64_t panels() const { return 1 + (single_ ? 1 : 0) + (double_ ? 1 : 0); }
 
-  int64_t whole_ = 0;  // from the beginning, the holes among them
-  int64_t panel_ = 0;  // the largest
+  int64_t whole_ = 0;  // bytes from the beginning to the end of the last panel
+  int64_t panel_ = 0;  // bytes of the largest panel
   bool single_ = false;
   bool double_ = false;
 };
 
 // Scratch memory for one thread's calls of BLAS.
 //
-// OpenBLAS's serial archive has one scratch allocator for all threads: two threads that are inside a GEMM at the same
-// time can get the same buffer, and the results are wrong without an error. The linker puts our own allocator in its
-// place (--wrap, cmake/blas.cmake), which serves each thread from the Scratch that it has entered by a ScratchUse.
-// With the system's BLAS all of this is empty.
+// The serial archive of OpenBLAS has one scratch allocator for all threads. Two threads in GEMM at the same time can
+// get the same buffer, and then compute wrong results without an error. The linker replaces that allocator by our own
+// (--wrap, cmake/blas.cmake), which returns the Scratch of the thread's innermost ScratchUse. With the system's BLAS a
+// Scratch is empty.
 class Scratch {
  public:
   Scratch() = default;
@@ -46,10 +46,10 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch();
 
-  // Reserves what OpenBLAS may ever use (address space only) and populates the extent.
+  // Reserves the address space that OpenBLAS may use at most, and populates the extent.
   static Status Create(const ScratchExtent& extent, Scratch* out);
 
-  // Bytes of the reservation that are resident now: for tests.
+  // Returns how many bytes of the reservation are resident now. For tests.
   int64_t ResidentBytes() const;
 
  private:
@@ -58,7 +58,7 @@ class Scratch {
   void* base_ = nullptr;
 };
 
-// While it lives, this thread's BLAS calls use the scratch.
+// While it exists, BLAS calls of this thread use the scratch.
 class ScratchUse {
  public:
   explicit ScratchUse(Scratch* scratch);
@@ -70,9 +70,9 @@ class ScratchUse {
   void* previous_;
 };
 
-// How often BLAS asked for memory outside of a ScratchUse or beyond the one buffer of a Scratch, since the process
-// began. Served by a mapping of its own, so that results are right, but slowly: a test asserts that a step never does
-// it.
+// Returns how many times, since the process started, BLAS has requested memory outside of a ScratchUse or beyond the
+// one buffer of a Scratch. Each such request gets a new mapping: results are correct, but the request is slow. A test
+// asserts that a step makes none.
 int64_t UnplannedScratchRequests();
 
 }  // namespace shampoo::blas

@@ -9,12 +9,13 @@
 namespace shampoo::blas {
 namespace {
 
-// Squares along the diagonal: what is above it there is computed for nothing. With smaller ones GEMM is slower.
+// The order of the squares along the diagonal. Their elements above the diagonal are computed needlessly, but GEMM is
+// slower on smaller squares.
 constexpr int64_t kProductLeaf = 48;
-// Up to this order a whole product takes no longer.
+// Up to this order a full product takes no longer.
 constexpr int64_t kLargestWhole = 64;
 
-// Rows and columns [first, first + count) of C.
+// Computes the lower triangle of rows and columns [first, first + count) of C.
 template <typename Real>
 void LowerTriangle(int64_t n, int64_t first, int64_t count, Real alpha, const Real* a, const Real* b, Real beta,
                    Real* c) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 
 namespace shampoo {
 
@@ -28,7 +28,7 @@ Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicat
     part.resize(2 * std::min(room, most));
     return {};
   };
-  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(prepare)));
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(CatchExceptions(prepare)));
   std::vector<int64_t> all;
   for (size_t first = 0; first < most; first += room) {
     std::fill(part.begin(), part.end(), 0);

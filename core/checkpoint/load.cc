@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/amount.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/checkpoint/matching.h"
 #include "core/checkpoint/names.h"
 #include "core/checkpoint/progress.h"
@@ -81,7 +81,7 @@ class Load {
 
   Status Run() {
     int64_t number = 0;  // 0: the directory is the index itself
-    const Status own = Caught([&]() -> Status {
+    const Status own = CatchExceptions([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
       return ranks_.is_first() ? Choose(&number) : Status();
     });
@@ -91,12 +91,12 @@ class Load {
       SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived({"number of the checkpoint", 0, number}, 0, kLargestNumber));
       return ReadAndMatch(number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number)));
     };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(read)));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(read)));
     SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
     SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
 
     std::unique_ptr<Before> before;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
       before = std::make_unique<Before>(call_.optimizers);
       reader_ = std::make_unique<StatesReader>(index_);
       return before->Keep();
@@ -111,8 +111,8 @@ class Load {
       SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived("flag of a rank that has stepped", needs, 0, 1));
       return Check(all_first);
     };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(check)));
-    Status status = Caught([&] { return ranks_.Agree(Caught([&] { return Apply(); })); });
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(check)));
+    Status status = CatchExceptions([&] { return ranks_.Agree(CatchExceptions([&] { return Apply(); })); });
     if (!status.ok()) {
       before->Restore(status.message());
       return status;
@@ -156,7 +156,7 @@ class Load {
     int64_t of_first = 0;
     const auto own = static_cast<int64_t>(index_.checksum);
     SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(own, &of_first));
-    return ranks_.Agree(Caught([&] {
+    return ranks_.Agree(CatchExceptions([&] {
       if (own == of_first) return Status();
       return IoFailed(index_.path, " is another file than on rank 0: all ranks need the same directory");
     }));
@@ -166,7 +166,7 @@ class Load {
   Status CheckParamsOfOthers() const {
     constexpr size_t kBits = 63;
     std::vector<int64_t> own;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] {
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
       own.assign(index_.params.size() / kBits + 1, 0);
       for (size_t p = 0; p < index_.params.size(); ++p) {
         if (matching_->Knows(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);

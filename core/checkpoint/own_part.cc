@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/base/hash.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/duplicates.h"
@@ -154,12 +154,12 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
     }
     return {};
   };
-  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(Caught(collect)));
+  SHAMPOO_RETURN_IF_ERROR(ranks.Agree(CatchExceptions(collect)));
   std::vector<int64_t> keeps;
   SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
   Duplicates duplicates;
   SHAMPOO_RETURN_IF_ERROR(FindDuplicates(ranks, items, &duplicates));
-  return ranks.Agree(Caught([&] {
+  return ranks.Agree(CatchExceptions([&] {
     const auto most = static_cast<int64_t>(FindKey("checkpoint_keep")->most);
     SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("checkpoint_keep", keeps, 1, most));
     part->keep = std::max(part->keep, *std::max_element(keeps.begin(), keeps.end()));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/comm/agreement.h"
 
 namespace shampoo {
@@ -48,7 +48,7 @@ Status Ranks::FromFirst(int64_t own, int64_t* number) const {
 }
 
 Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
-  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+  SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     numbers->assign(own.size() * static_cast<size_t>(world()), 0);
     return Status();
   })));
@@ -60,7 +60,7 @@ Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* number
 Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
   const auto try_to_take = [&](int rank, const char* text, int64_t length) {
     if (!own->ok()) return;
-    *own = Caught([&] {
+    *own = CatchExceptions([&] {
       take(rank, std::string(text, static_cast<size_t>(length)));
       return Status();
     });
@@ -73,7 +73,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     return {};
   }
   int64_t longest = 0;
-  SHAMPOO_RETURN_IF_ERROR(Agree(Caught([&] {
+  SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
     if (longest <= kLongestText) return Status();
     return Invalid("a text of the index has ", longest, " bytes; expected at most ", kLongestText,
@@ -97,14 +97,14 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     most_left.assign(static_cast<size_t>(world()), kMostTexts);
     return {};
   };
-  SHAMPOO_RETURN_IF_ERROR(Agree(Caught(prepare)));
+  SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions(prepare)));
   size_t next = 0;
   for (bool more = true; more;) {
     char* const segment_of_rank = buffer.data() + segment * rank();
     RoundHeader header{0, 0};
     for (; next < count; ++next) {
       std::string text;
-      if (own->ok()) *own = Caught([&] { return text = make(next), Status(); });
+      if (own->ok()) *own = CatchExceptions([&] { return text = make(next), Status(); });
       if (!own->ok()) {
         next = count;  // no more texts
         break;

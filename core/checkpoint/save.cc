@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/amount.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/index_writer.h"
 #include "core/checkpoint/names.h"
@@ -24,7 +24,7 @@ class Save {
       : call_(call), ranks_(call.world), limits_(limits) {}
 
   Status Run() {
-    const Status own = Caught([&]() -> Status {
+    const Status own = CatchExceptions([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
       for (const OptimizerState* optimizer : call_.optimizers) {
         SHAMPOO_RETURN_IF_ERROR(optimizer->CheckUsable(optimizer->out()));
@@ -42,8 +42,8 @@ class Save {
       temporary_index_path_ = index_path_ + kTemporary;
       return {};
     };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught(prepare)));
-    Status status = Caught([&] { return Write(writer.get()); });
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(prepare)));
+    Status status = CatchExceptions([&] { return Write(writer.get()); });
     if (!status.ok()) {
       // After a lost collective ranks do not know of each other: one of them may have made it a checkpoint.
       if (call_.world != nullptr && call_.world->failed()) {
@@ -74,9 +74,9 @@ class Save {
   Status Write(StatesWriter* writer) {
     const int64_t bytes = part_.bytes();
     Progress progress("saving", bytes);
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return writer->Write(&part_.blocks, &progress); })));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return writer->Write(&part_.blocks, &progress); })));
     SHAMPOO_RETURN_IF_ERROR(WriteIndex(writer->files()));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(Caught([&] { return ranks_.is_first() ? Publish() : Status(); })));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return ranks_.is_first() ? Publish() : Status(); })));
     if (ranks_.is_first()) {
       LogText(LogLevel::kInfo, [&] { return Cat("saved ", index_path_, ": ", BytesText(bytes), " of rank 0"); });
     }
@@ -98,7 +98,7 @@ class Save {
   Status WriteIndex(const std::vector<StoredFile>& files) {
     IndexWriter index;
     Descriptions merged;
-    Status status = Caught([&] {
+    Status status = CatchExceptions([&] {
       return ranks_.is_first() ? index.Create(temporary_index_path_, call_.library, ranks_.world()) : Status();
     });
     const auto merge = [&merged](int rank, const std::string& text) { merged.Add(rank, text); };
@@ -106,7 +106,7 @@ class Save {
     const auto description = [this](size_t i) { return part_.descriptions[i]; };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.descriptions.size(), description, merge, &status));
     const auto go_on = [&status](auto&& write) {
-      if (status.ok()) status = Caught([&] { return write(), Status(); });
+      if (status.ok()) status = CatchExceptions([&] { return write(), Status(); });
     };
     go_on([&] {
       index.Begin("groups");
@@ -124,9 +124,9 @@ class Save {
     };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.blocks.size(), block, add, &status));
     if (ranks_.is_first()) {
-      if (status.ok()) status = Caught([&] { return merged.status(); });
-      if (status.ok()) status = Caught([&] { return index.Finish(); });
-      if (status.ok()) status = Caught([&] { return CheckWritten(); });
+      if (status.ok()) status = CatchExceptions([&] { return merged.status(); });
+      if (status.ok()) status = CatchExceptions([&] { return index.Finish(); });
+      if (status.ok()) status = CatchExceptions([&] { return CheckWritten(); });
     }
     return ranks_.Agree(status);
   }
@@ -182,7 +182,7 @@ class Save {
   // The save has succeeded by now: what cannot be removed is told, and no failure.
   void RemoveOlder() const {
     int64_t keep = part_.keep;
-    const Status status = Caught([&]() -> Status {
+    const Status status = CatchExceptions([&]() -> Status {
       std::vector<FoundCheckpoint> found;
       SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
       for (const FoundCheckpoint& checkpoint : found) {

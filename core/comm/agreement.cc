@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/base/hash.h"
 #include "core/base/utf8.h"
 #include "core/comm/received.h"
@@ -113,7 +113,8 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
   const auto code = static_cast<Code>(comm->NumberOf(rank));
   // Texts take memory, which a rank may not have.
   std::vector<char> buffer;
-  const Status room = Caught([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
+  const Status room =
+      CatchExceptions([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
   SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(room.code())));
   SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
   if (FirstNotZero(*comm) != comm->world()) {

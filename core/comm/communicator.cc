@@ -11,9 +11,9 @@ namespace shampoo {
 
 Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* out) {
   if (ops.all_gather == nullptr) return Invalid("ops.all_gather is NULL: expected a function");
-  constexpr int kMostRanks = 1 << 20;
-  if (ops.world < 1 || ops.world > kMostRanks) {
-    return Invalid("ops.world is ", ops.world, ": expected at least 1, and at most ", kMostRanks);
+  constexpr int kMaxRanks = 1 << 20;
+  if (ops.world < 1 || ops.world > kMaxRanks) {
+    return Invalid("ops.world is ", ops.world, ": expected at least 1, and at most ", kMaxRanks);
   }
   if (ops.rank < 0 || ops.rank >= ops.world) {
     return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " as ops.world is ", ops.world);

@@ -8,7 +8,7 @@
 namespace shampoo {
 namespace {
 
-// Names that other optimizers have for the same.
+// A name that other optimizers use for a key.
 struct Alias {
   std::string_view name;
   const char* keys;
@@ -60,7 +60,7 @@ constexpr Alias kAliases[] = {
     {"num_threads", "threads"},
 };
 
-// Options of other optimizers for which there is no key.
+// An option of other optimizers for which there is no key.
 struct AbsentOption {
   std::string_view name;
   const char* advice;
@@ -74,7 +74,7 @@ constexpr AbsentOption kAbsentOptions[] = {
 Status UnknownKey(std::string_view name) {
   const std::string folded = FoldName(name);
   for (const Alias& alias : kAliases) {
-    if (folded == alias.name) return Invalid("there is no key \"", name, "\": it is ", alias.keys, " here");
+    if (folded == alias.name) return Invalid("there is no key \"", name, "\": use ", alias.keys);
   }
   for (const AbsentOption& option : kAbsentOptions) {
     if (folded == option.name) return Invalid("there is no key \"", name, "\": ", option.advice);
@@ -86,19 +86,19 @@ Status UnknownKey(std::string_view name) {
                  " shampoo_config_describe_key lists all keys, as does docs/keys.md");
 }
 
-// What a root method cannot do.
-Status CheckRoots(const Settings& settings) {
+// Checks that the root method supports the other keys of inverse roots.
+Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
     const char* const method = settings.root_method == RootMethod::kNewton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1) {
-      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
-                     " is not allowed with root_method ", method,
-                     ", which knows whole roots: expected 1; use inverse_root_override, or root_method eigen");
+      return Invalid(
+          "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
+          method, ", which computes integer roots only: expected 1; use inverse_root_override, or root_method eigen");
     }
     if (pseudo_inverse) {
       return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
-                     ", which knows no eigenvalues: expected root_method eigen");
+                     ", which computes no eigenvalues: expected root_method eigen");
     }
   }
   if (pseudo_inverse && settings.epsilon != 0) {
@@ -116,7 +116,7 @@ Status CheckRoots(const Settings& settings) {
 
 Config::Config() : values_(Keys().size()), set_(Keys().size(), false) { ApplyPreset(Presets()[0]); }
 
-// Replaces the values of all keys that were not set.
+// Replaces the values of all keys that the user has not set.
 void Config::ApplyPreset(const Preset& preset) {
   for (const Key& key : Keys()) {
     if (IsSet(key)) continue;
@@ -124,7 +124,7 @@ void Config::ApplyPreset(const Preset& preset) {
     for (const Preset::Default& of_preset : preset.defaults) {
       if (std::string_view(of_preset.key) == key.name) text = of_preset.text;
     }
-    // Defaults pass their own checks: a test asserts it for the table and for each preset.
+    // Defaults pass the checks of their keys. A test asserts this for the table and for each preset.
     (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
   }
 }
@@ -195,14 +195,14 @@ Status Config::Resolve(Settings* settings) const {
 
   if (ValueOf(*FindKey("root_rank_rtol")).is_auto) made.root_rank_rtol = -1;
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon(&made));
-  SHAMPOO_RETURN_IF_ERROR(CheckRoots(made));
+  SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(made));
   SHAMPOO_RETURN_IF_ERROR(ResolveSchedule(&made));
   SHAMPOO_RETURN_IF_ERROR(made.CheckMoments());
   *settings = std::move(made);
   return {};
 }
 
-// Of epsilon and root_relative_epsilon the one that was set holds; otherwise the preset's.
+// If the user has set epsilon or root_relative_epsilon, disables the other one, which the preset may have set.
 Status Config::ResolveEpsilon(Settings* settings) const {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings->root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings->epsilon != 0) {
@@ -226,11 +226,10 @@ Status Config::ResolveSchedule(Settings* settings) const {
   if (start == -1) start = grows ? 1 : frequency;
   if (start == 0 && (grows || frequency == 1)) start = 1;
   if (start < frequency && !grows) {
-    return Invalid(
-        "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-        ": the start must not lie before the first refresh of the roots; use -1 (the same as the frequency), "
-        "a value of at least ",
-        frequency, ", or refresh_growth above 0");
+    return Invalid("start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
+                   ": the start must not be before the first refresh of the roots; use -1 (the same as the frequency), "
+                   "a value of at least ",
+                   frequency, ", or refresh_growth above 0");
   }
   if (settings->root_async >= frequency) {
     return Invalid("root_async is ", settings->root_async, " and precondition_frequency is ", frequency,

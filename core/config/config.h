@@ -12,8 +12,8 @@
 
 namespace shampoo {
 
-// Values by key: those that were set, and the defaults of the preset for all others. Every value is checked against its
-// row when it is set; what spans several keys is checked by Resolve.
+// The values of all keys: the values that the user has set, and the defaults of the preset for all others. Each value
+// is checked against its row of the table when it is set. Resolve makes the checks that involve several keys.
 class Config {
  public:
   Config();
@@ -21,11 +21,12 @@ class Config {
   Status SetNumber(const char* name, double number);
   Status SetInteger(const char* name, int64_t integer);
   Status SetText(const char* name, const char* text);
-  const std::string* Text(std::string_view name) const;  // nullptr: no such key
+  const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
   bool IsSet(const Key& key) const { return set_[static_cast<size_t>(IndexOf(key))]; }
   const Value& ValueOf(const Key& key) const { return values_[static_cast<size_t>(IndexOf(key))]; }
 
+  // Checks the values together, and converts them to Settings with every default resolved.
   Status Resolve(Settings* settings) const;
 
  private:
@@ -37,7 +38,7 @@ class Config {
   Status ResolveSchedule(Settings* settings) const;
 
   std::vector<Value> values_;
-  std::vector<bool> set_;  // by the user, even if to the default
+  std::vector<bool> set_;  // true: set by the user, even if to the default
 };
 
 }  // namespace shampoo

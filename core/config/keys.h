@@ -18,8 +18,8 @@ namespace shampoo {
 enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList };
 enum class Scope { kOptimizer = 0, kGroup = 1 };
 
-// One row of the table of keys. Parsing, checking, error texts, the description in the C API and the page in docs/ are
-// all made from it.
+// One row of the table of keys. Parsing, checks, error texts, the description in the C API and docs/keys.md are all
+// derived from the table.
 struct Key {
   const char* name;
   KeyType type;
@@ -27,7 +27,7 @@ struct Key {
   const char* doc;
   Scope scope = Scope::kGroup;
 
-  // Numbers: the range; NaN and infinity are outside of every range.
+  // The range of a number. NaN and infinity are outside of every range.
   double least = -std::numeric_limits<double>::max();
   double most = std::numeric_limits<double>::max();
   bool least_open = false;
@@ -36,7 +36,7 @@ struct Key {
   std::span<const char* const> choices =
       {};  // kChoice: the names, in the order of the enum's values; kDtype: the names
 
-  // Where the value goes; the one that fits the type is set.
+  // The field that receives the value. One of these is set, according to the type.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
@@ -44,10 +44,10 @@ struct Key {
   void (*choose)(Settings* settings, int64_t choice) = nullptr;  // kChoice: stores the enumerator with this index
 
   bool changeable = false;  // shampoo_optimizer_set may change it after create
-  bool arithmetic = false;  // is rounded to the computation dtype, and must survive it
+  bool arithmetic = false;  // rounded to the computation dtype (CheckArithmetic)
 };
 
-// A named set of defaults: it replaces those of the table for the keys that it lists.
+// A named set of defaults, which replace the defaults of the table for the keys that it lists.
 struct Preset {
   struct Default {
     const char* key;
@@ -64,7 +64,7 @@ int IndexOf(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list"
 const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."
 
-// A value that has passed its row's check.
+// A value that has passed the check of its key.
 struct Value {
   double number = 0;    // kF64
   int64_t integer = 0;  // kI64, kBool, kChoice (index)
@@ -76,9 +76,10 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
-// Of a key that is `arithmetic`: a number beyond the computation dtype, or above 0 and rounded to it, is refused.
+// Checks a number of a key with `arithmetic`. Returns an error if it overflows the computation dtype, or if it is not 0
+// but rounds to 0 there, unless 0 is the least value of the key.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);
-// Elements of a list key.
+// Parses the elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);
 
 }  // namespace shampoo

@@ -11,7 +11,7 @@ namespace shampoo {
 // Returns a name in lower case and with _ for -, for comparisons that ignore how it is spelled.
 std::string FoldName(std::string_view name);
 
-// Finds the name that was meant by a misspelled one: the one with the smallest edit distance.
+// Finds the candidate that is closest to a misspelled name, by edit distance.
 class NearestName {
  public:
   explicit NearestName(std::string_view name) : name_(FoldName(name)) {}

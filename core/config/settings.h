@@ -26,13 +26,13 @@ enum class OnBlockMismatch { kError, kReset };
 enum class PreconditionMath { kF32, kTf32 };
 
 // The keys of a group that the rules of a step (core/rules) read, checked and with every default resolved. Each field
-// is the key of its name. Trivially copyable: devices receive it as it is.
+// has the name of its key. The struct is trivially copyable, so that it can be copied to a device.
 struct GroupSettings {
   double lr = 0;
   double beta1 = 0;
   double beta2 = 0;
   double epsilon = 0;                // 0 with root_relative_epsilon
-  double root_relative_epsilon = 0;  // 0: epsilon holds, which is absolute
+  double root_relative_epsilon = 0;  // 0: the absolute epsilon is used
   double momentum = 0;
   double weight_decay = 0;
   double exponent_multiplier = 0;
@@ -69,7 +69,7 @@ struct Settings : GroupSettings {
   int64_t max_preconditioner_dim = 0;
   int64_t merge_min_dim = 0;
   int64_t root_failure_tolerance = 0;
-  int64_t threads = 0;            // 0: all that the process may use
+  int64_t threads = 0;            // 0: all processors that the process may use
   int64_t comm_bucket_bytes = 0;  // 0: one bucket
   int64_t verify_replicas = 0;    // 0: never
   int64_t checkpoint_keep = 0;
@@ -87,9 +87,9 @@ struct Settings : GroupSettings {
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
   PreconditionMath precondition_math = PreconditionMath::kF32;
 
-  std::vector<int64_t> inverse_root_override;  // one entry: for every order; more: by order
+  std::vector<int64_t> inverse_root_override;  // one entry: for all orders; several: by order
 
-  // Empty: auto.
+  // No value means auto.
   std::optional<Dtype> computation_dtype;
   std::optional<Dtype> root_dtype;
   std::optional<Dtype> factor_dtype;
@@ -100,16 +100,16 @@ struct Settings : GroupSettings {
   std::optional<Dtype> communication_dtype;
 
   bool has_grafting_moment() const { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
-  // The root r of a block of this order: 2 * order unless overridden (paper section 3; semantics of the override list:
-  // indexed by the order, 0 or past the end is the default).
+  // Returns the root r of a block of this order: 2 * order (section 3 of the paper) unless inverse_root_override has an
+  // entry for the order that is not 0.
   int64_t RootFor(int order) const;
 
   // Returns the key whose number is added to the eigenvalues of factor matrices.
   const char* EpsilonKey() const { return root_relative_epsilon > 0 ? "root_relative_epsilon" : "epsilon"; }
 
-  // Whether every second moment that is kept in 16 bits can decrease, unless allow_stalled_moments is set.
+  // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.
   Status CheckMoments() const;
-  // Whether every number that enters the arithmetic of a step survives the rounding to this dtype.
+  // Checks that no number in the arithmetic of a step overflows or underflows when it is rounded to this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };
 

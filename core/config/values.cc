@@ -12,11 +12,12 @@
 namespace shampoo {
 namespace {
 
-// Returns the value that a misspelled one stands for, such as adam for "AdamW" and f32 for "float32"; nullptr: none.
-const char* MeantValue(const Key& key, std::string_view given) {
-  if (given.size() >= 2 && given.front() == '"') given = given.substr(1, given.size() - 2);
-  const std::string folded = FoldName(given);
-  NearestName nearest(given);
+// Returns the allowed value that is closest to a misspelled one, such as adam for "AdamW" and f32 for "float32", or
+// nullptr.
+const char* NearestValue(const Key& key, std::string_view text) {
+  if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
+  const std::string folded = FoldName(text);
+  NearestName nearest(text);
   if (std::string_view(key.default_text) == "auto" && folded == "auto") return "auto";
   if (key.type == KeyType::kBool) {
     for (const char* const value : {"true", "false"}) {
@@ -35,23 +36,24 @@ const char* MeantValue(const Key& key, std::string_view given) {
   return nearest.found();
 }
 
-Status OutOfRange(const Key& key, std::string_view given) {
-  const char* const meant = MeantValue(key, given);
-  return Invalid("key ", key.name, ": the value ", given, " is not allowed: expected ", TypeName(key.type),
+Status OutOfRange(const Key& key, std::string_view text) {
+  const char* const nearest = NearestValue(key, text);
+  return Invalid("key ", key.name, ": the value ", text, " is not allowed: expected ", TypeName(key.type),
                  key.choices.empty() ? ", " : ": ", RangeText(key),
-                 meant == nullptr ? "" : Cat("; did you mean ", meant, "?"));
+                 nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
 }
 
-constexpr int64_t kExact = int64_t{1} << 53;  // up to here every integer is a double
+constexpr int64_t kLargestExactInteger = int64_t{1} << 53;  // every integer up to it is exact as a double
 
 bool InRange(const Key& key, double number) {
-  // Written so that NaN fails; the limits are finite, so infinity fails, too.
+  // The comparisons are false for NaN. The limits are finite, so infinity is also out of range.
   const bool above = key.least_open ? number > key.least : number >= key.least;
   const bool below = key.most_open ? number < key.most : number <= key.most;
   return above && below;
 }
 
-// As an integer, since a double does not tell 2^53 from 2^53 + 1. The limits of integer keys are whole and closed.
+// Compares integers, because 2^53 and 2^53 + 1 are equal as doubles. The limits of integer keys are integers and
+// closed.
 bool InRange(const Key& key, int64_t integer) {
   return integer >= static_cast<int64_t>(key.least) && integer <= static_cast<int64_t>(key.most);
 }
@@ -76,10 +78,10 @@ Status CheckNumber(const Key& key, double number) {
 }
 
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
-  const bool may_vanish = key.least == 0 && !key.least_open;
-  const ScalarFit fit = FitOfScalar(number, computation, may_vanish);
+  const bool may_underflow = key.least == 0 && !key.least_open;
+  const ScalarFit fit = FitOfScalar(number, computation, may_underflow);
   if (fit == ScalarFit::kFits) return {};
-  const bool vanishes = fit == ScalarFit::kVanishes;
+  const bool vanishes = fit == ScalarFit::kUnderflows;
   return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
                  NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",
                  vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),
@@ -102,10 +104,10 @@ Status Settings::CheckMoments() const {
     const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
     if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
       continue;
-    return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
-                   " and ", moment.decay, " do not go together, as rounding would undo every decrease: expected a ",
-                   moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ",
-                   moment.dtype_key, " f32");
+    return Invalid(
+        "keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype), " and ",
+        moment.decay, " are not allowed together, because rounding would undo every decrease: expected a ",
+        moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits), "; lower it, or use ", moment.dtype_key, " f32");
   }
   return {};
 }
@@ -133,9 +135,9 @@ Status MakeNumber(const Key& key, double number, Value* value) {
 Status MakeInteger(const Key& key, int64_t integer, Value* value) {
   switch (key.type) {
     case KeyType::kF64:
-      if (integer > kExact || integer < -kExact) {
+      if (integer > kLargestExactInteger || integer < -kLargestExactInteger) {
         return Invalid("key ", key.name, ": the integer ", integer,
-                       " may be no double: use shampoo_config_set_f64 with the double that is meant");
+                       " may not be exact as a double: use shampoo_config_set_f64 with the intended double");
       }
       return MakeNumber(key, static_cast<double>(integer), value);
     case KeyType::kI64:
@@ -166,13 +168,13 @@ Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* el
   return {};
 }
 
-Status ParseValue(const Key& key, std::string_view given, Value* value) {
-  const std::string_view text = Trim(given);
+Status ParseValue(const Key& key, std::string_view untrimmed, Value* value) {
+  const std::string_view text = Trim(untrimmed);
   if (text == "auto" && std::string_view(key.default_text) == "auto") {
     *value = {0, 0, true, "auto"};
     return {};
   }
-  const std::string quoted = Cat("\"", given, "\"");
+  const std::string quoted = Cat("\"", untrimmed, "\"");
   switch (key.type) {
     case KeyType::kF64: {
       double number = 0;

@@ -7,7 +7,7 @@
 #include "core/backend/cpu/host_memory.h"
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/base/amount.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
@@ -137,7 +137,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   std::vector<std::string> shard_lines;
   std::vector<std::string> replica_lines;
   if (status.ok()) {
-    status = Caught([&]() -> Status {
+    status = CatchExceptions([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCommunicators(*plan, desc));
       if (desc.shard_comm) shard_lines = PlanLines(*plan, false);
       if (plan->gathers) {
@@ -155,7 +155,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   std::unique_ptr<Staging> staging;
   std::optional<StagingScope> staged;
   if (desc.device == DeviceType::kCuda && desc.replica_comm) {
-    const Status made = Caught([&]() -> Status {
+    const Status made = CatchExceptions([&]() -> Status {
       if (optimizer != nullptr) {
         staging = optimizer->state().memory().MakeStaging(desc.stream);
         return {};

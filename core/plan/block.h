@@ -16,10 +16,10 @@ namespace shampoo {
 
 // The largest dim of a block. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit integers.
 inline constexpr int64_t kLargestBlockDim = 32750;
-// The most elements of a block. BLAS counts in 32-bit integers, too.
+// The largest number of elements in a block. BLAS also counts in 32-bit integers.
 inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
-// The most blocks of a plan. More of them are a mistake in max_preconditioner_dim, not a model.
-inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
+// The largest number of blocks in a plan. A larger number indicates a mistake in max_preconditioner_dim.
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 
 enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
 
@@ -48,7 +48,7 @@ struct Param {
   int64_t block_count = 0;
 };
 
-// Where a state of a block lies in the arena, in bytes from its start. A state that does not exist has offset -1.
+// The location of a state of a block in the arena, in bytes from its start. A state that does not exist has offset -1.
 struct StateSlot {
   int64_t offset = -1;
   Dtype dtype = Dtype::kF32;
@@ -64,7 +64,7 @@ struct Block {
   int owner = 0;  // replica rank
   int shard_owner = 0;
   bool piece_of_shard = false;
-  bool gathered = false;  // from several shards, for the step
+  bool gathered = false;  // its gradient and parameter are gathered from several shards for the step
 
   bool is_preconditioned = true;  // false: no factor matrices, updated by the grafting method alone
 

@@ -11,20 +11,21 @@
 
 namespace shampoo {
 
-// The states of a block that have its shape, by their names.
+// The names of the states that have the shape of the block.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad", "grafting", "momentum"};
 
-// The state that records of which step's factor matrices the roots in use are, and whether snapshots are waiting.
+// The state that records from which step's factor matrices the roots in use were computed, and whether the roots of a
+// snapshot are pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // One state of a block. Slot: StateSlot, or const StateSlot.
 template <typename Slot>
 struct BlockState {
   const char* kind;
-  int dim;  // of a state that a block has once for each dim; otherwise -1
+  int dim;  // the dim, for a state that exists once for each dim; otherwise -1
   Slot* slot;
   Shape shape;
-  bool is_elementwise = false;  // it has the block's shape, and lies over elements of the parameter
+  bool is_elementwise = false;  // it has one element for each element of the block
 
   std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };

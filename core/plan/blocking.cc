@@ -22,7 +22,7 @@ class PieceCutter {
     const int64_t stride = At(strides_, dim);
     const int64_t first_whole = start / stride + (start % stride != 0 ? 1 : 0);
     const int64_t end_whole = end / stride;
-    if (first_whole > end_whole) {  // start and end lie inside the same slice
+    if (first_whole > end_whole) {  // start and end are in the same slice
       Cut(dim + 1, start - end_whole * stride, end - end_whole * stride);
       return;
     }
@@ -134,8 +134,8 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
       settings.use_merge_dims ? MergeDims(tensor, settings.max_preconditioner_dim, settings.merge_min_dim) : tensor;
   int64_t count = 0;
   if (!CountBlocks(merged, settings.max_preconditioner_dim, &count) ||
-      count > kMostBlocks - static_cast<int64_t>(blocks->size())) {
-    return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMostBlocks,
+      count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
+    return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
                    " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
   }
   const bool is_preconditioned = IsPreconditioned(settings, tensor);
@@ -229,9 +229,9 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
   const Shape& shape = desc.form == ShardForm::kRectangle ? desc.local_shape : desc.shape;
   const int64_t start = flat ? desc.flat_offset : 0;
   const int64_t end = start + param.elements;
-  if (CountStack(shape, desc.stack_dims, start, end) > kMostBlocks) {
+  if (CountStack(shape, desc.stack_dims, start, end) > kMaxBlocks) {
     return Invalid("stack_dims is ", desc.stack_dims, ": the shape ", ShapeText(shape), " stacks more than ",
-                   kMostBlocks, " tensors");
+                   kMaxBlocks, " tensors");
   }
   const Shape tensor = StackedTensorShape(shape, desc.stack_dims);
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {

@@ -23,7 +23,7 @@ namespace shampoo {
 // preconditioned; the caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
-// 1. The part of one stacked tensor that a flat range of the stack contains: elements [start, end) of it, never empty.
+// 1. The elements [start, end) of one stacked tensor that a flat range of the stack contains. The range is never empty.
 struct StackedRange {
   int64_t tensor;  // 0, 1, ... in memory order
   int64_t start;
@@ -43,7 +43,7 @@ int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t en
 // [0, shape.Product()); an empty range gives no entries. Requires 0 <= start <= end <= shape.Product().
 std::vector<StackedRange> SplitStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
 
-// 2. A dense part of a tensor that a flat shard contains whole.
+// 2. A dense piece of a tensor that a flat shard contains completely.
 struct ShardPiece {
   int64_t offset_in_shard;  // of its first element, in elements
   Shape shape;
@@ -51,7 +51,7 @@ struct ShardPiece {
 
 // Cuts the flat shard [start, end) of a row-major tensor into dense pieces.
 // The whole slices along dim 0 stay one tensor (k, d1, ...). A remainder on each side is cut in the same way one dim
-// deeper, and so is a shard that lies inside one slice. The pieces are in memory order and cover the shard exactly.
+// deeper, and so is a shard within one slice. The pieces are in memory order and cover the shard exactly.
 // There are at most 2 ndim - 1 of them, and none if the shard is empty. A scalar gives one piece of shape (1).
 // Requires 0 <= start <= end <= shape.Product().
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);

@@ -9,11 +9,11 @@ namespace shampoo {
 namespace {
 
 Status CheckRank(const char* kind, int rank, int world) {
-  constexpr int kMostRanks = 1 << 20;
-  if (world < 1 || world > kMostRanks)
-    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMostRanks);
+  constexpr int kMaxRanks = 1 << 20;
+  if (world < 1 || world > kMaxRanks)
+    return Invalid(kind, "_world is ", world, ": expected at least 1, and at most ", kMaxRanks);
   if (rank < 0 || rank >= world) {
-    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " as ", kind, "_world is ", world);
+    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " because ", kind, "_world is ", world);
   }
   return {};
 }
@@ -29,7 +29,7 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
   // Offsets in bytes are int64 and an element has at most 8 bytes, so that 2^59 elements always fit.
   if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
     return Invalid(field, " is ", ShapeText(shape),
-                   ": the number of elements is beyond 2^59; check the order and the "
+                   ": the number of elements exceeds 2^59; check the order and the "
                    "units of the dims");
   }
   return {};
@@ -39,7 +39,7 @@ Status CheckFlat(const ParamDesc& desc, int64_t elements) {
   if (desc.flat_offset < 0 || desc.flat_count < 0 || desc.flat_offset > elements ||
       desc.flat_count > elements - desc.flat_offset) {
     return Invalid("flat_offset is ", desc.flat_offset, " and flat_count ", desc.flat_count,
-                   ": the shard must lie within the ", elements, " elements of the shape ", ShapeText(desc.shape));
+                   ": the shard must be within the ", elements, " elements of the shape ", ShapeText(desc.shape));
   }
   return {};
 }
@@ -50,7 +50,7 @@ Status CheckRectangle(const ParamDesc& desc) {
     const int64_t count = desc.local_shape[k];
     if (first < 0 || count < 0 || first > desc.shape[k] || count > desc.shape[k] - first) {
       return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] ", count,
-                     ": the rectangle must lie within dim ", k, " of the shape ", ShapeText(desc.shape));
+                     ": the rectangle must be within dim ", k, " of the shape ", ShapeText(desc.shape));
     }
   }
   return {};
@@ -62,7 +62,7 @@ Status CheckPlacement(const Placement& placement) {
   SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
   SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
   if (placement.threads < 0 || placement.threads > 4096) {
-    return Invalid("threads is ", placement.threads, ": expected 0 (as the key threads says) to 4096");
+    return Invalid("threads is ", placement.threads, ": expected 0 (use the key threads) to 4096");
   }
   return {};
 }
@@ -71,7 +71,7 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) return {};
   const auto refuse = [](const char* key, const char* value, const char* expected) {
     return Unsupported("key ", key, ": the value ", value,
-                       " is not there yet on a GPU (device_type SHAMPOO_CUDA): ", "expected ", expected,
+                       " is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected ", expected,
                        ", or a plan for SHAMPOO_CPU");
   };
   if (settings.track_root_residuals) return refuse("track_root_residuals", "true", "false");
@@ -87,12 +87,12 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
   if (desc.name.empty()) {
     return Invalid(
-        "name is empty: expected a name that is unique and stays the same from run to run, as checkpoints "
-        "know a parameter by it");
+        "name is empty: expected a name that is unique and the same in every run, because checkpoints identify "
+        "parameters by name");
   }
   const std::string context = Cat("parameter \"", desc.name, "\"");
   if (!IsUtf8(desc.name)) {
-    return Invalid("name is no UTF-8: expected UTF-8, as checkpoints keep names as such").Within(context);
+    return Invalid("name is not valid UTF-8: checkpoints store names as UTF-8").Within(context);
   }
   SHAMPOO_RETURN_IF_ERROR(CheckShape("shape", desc.shape, elements).Within(context));
   if (desc.stack_dims < 0 || desc.stack_dims > desc.shape.ndim) {

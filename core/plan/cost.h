@@ -31,7 +31,7 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
 // float32 needs no eigenvectors and takes about two fifths of that time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
-      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kLeastByResolvents && d <= kLargestByResolvents;
+      block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventOrder && d <= kMaxResolventOrder;
   return by_resolvents ? 4 : 10;
 }
 
@@ -59,11 +59,11 @@ inline constexpr double kCostOfSmallBlock = 100000;
 // 100 microseconds of work took 102 in the median, but 15,000 in one of a hundred runs.
 inline constexpr double kCostOfThread = 8e6;
 
-// Returns how many threads a step of this cost is worth, including the caller's: at least 1 and at most `most`.
-inline int UsefulThreads(double cost, int most) {
+// Returns how many threads to use for a step of this cost, including the calling thread: 1 to max_threads.
+inline int UsefulThreads(double cost, int max_threads) {
   if (!(cost >= 2 * kCostOfThread)) return 1;
   const double threads = cost / kCostOfThread;
-  return threads < most ? static_cast<int>(threads) : most;
+  return threads < max_threads ? static_cast<int>(threads) : max_threads;
 }
 
 // The number of first steps over which OwnerCost averages the cost of roots.
@@ -73,7 +73,7 @@ inline constexpr int64_t kCostHorizon = 1000;
 inline int64_t OwnerCost(const Block& block, const RefreshKeys& keys) {
   const int64_t refreshes = std::max<int64_t>(RefreshCount(keys, kCostHorizon), 1);
   return CostOfOrdinaryStep(block) +
-         CostOfRoots(block) * refreshes / kCostHorizon;  // below 2^62, as dims are below 2^15
+         CostOfRoots(block) * refreshes / kCostHorizon;  // below 2^62, because dims are below 2^15
 }
 
 }  // namespace shampoo

@@ -12,22 +12,22 @@
 namespace shampoo {
 namespace {
 
-// The bytes of a part of a block.
-struct PartBytes {
+// The sizes of a slice of a block, in bytes.
+struct SliceBytes {
   int64_t gradient, param, update;
   int64_t collected() const { return gradient + param; }
 };
 
 // Returns the bytes of n elements of a block.
-PartBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
-  const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kPartAlignment); };
+SliceBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
+  const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kSliceAlignment); };
   return {bytes(desc.grad_dtype), bytes(desc.param_dtype), bytes(block.exchange_dtype)};
 }
 
 const ParamDesc& DescOf(const PlanData& plan, const Block& block) { return plan.param(block).desc; }
 
-// Returns whether the part of a holder is sent to the owner. If every rank holds the parameter, only the owner's own
-// part is.
+// Returns whether the slice of a holder is sent to the owner. If every rank holds the whole parameter, only the owner's
+// own slice is.
 bool IsCollected(const PlanData& plan, const Block& block, int shard) {
   return !plan.shard_layout(block).everywhere() || shard == block.shard_owner;
 }
@@ -55,7 +55,7 @@ std::vector<std::vector<int64_t>> BlocksOfRounds(const PlanData& plan) {
   return blocks;
 }
 
-// Places a block at *end of the buffer for whole blocks, and moves *end behind it.
+// Places a block at *end in the buffer for whole blocks, and advances *end past it.
 WholeBlock PlaceWhole(const PlanData& plan, int64_t index, int64_t* end) {
   const Block& block = plan.block(index);
   const ParamDesc& desc = DescOf(plan, block);
@@ -70,7 +70,7 @@ WholeBlock PlaceWhole(const PlanData& plan, int64_t index, int64_t* end) {
   return whole;
 }
 
-// Returns where each of several consecutive pieces begins.
+// Returns the offsets of consecutive messages of these sizes.
 std::vector<int64_t> Starts(const std::vector<size_t>& bytes) {
   std::vector<int64_t> starts(bytes.size());
   std::exclusive_scan(bytes.begin(), bytes.end(), starts.begin(), int64_t{0});
@@ -124,23 +124,23 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
       const int owner = block.shard_owner;
       if (owner == own) round.whole.push_back(PlaceWhole(plan, index, &end));
       ForEachHolder(plan, block, [&](int shard, const Region& region, int64_t n) {
-        const PartBytes bytes = BytesOf(DescOf(plan, block), block, n);
+        const SliceBytes bytes = BytesOf(DescOf(plan, block), block, n);
         const int64_t to_owner = IsCollected(plan, block, shard) ? bytes.collected() : 0;
         collected.Add(shard, owner, to_owner);
         delivered.Add(owner, shard, bytes.update);
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
-        const BlockPart part{index, shard, n, to_owner > 0, region, 0, 0, 0};
+        const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
         // Offsets within the pair for now. The start of the pair is added when all sizes are known.
         if (shard == own) {
-          round.held.push_back(part);
+          round.held.push_back(slice);
           round.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
           round.held.back().update_at = static_cast<int64_t>(At(deliver.recv, owner));
           At(collect.send, owner) += static_cast<size_t>(to_owner);
           At(deliver.recv, owner) += static_cast<size_t>(bytes.update);
         }
         if (owner == own) {
-          round.owned.push_back(part);
+          round.owned.push_back(slice);
           round.owned.back().gradient_at = static_cast<int64_t>(At(collect.recv, shard));
           round.owned.back().update_at = static_cast<int64_t>(At(deliver.send, shard));
           At(collect.recv, shard) += static_cast<size_t>(to_owner);
@@ -150,22 +150,22 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
     }
     collect.segment = static_cast<size_t>(collected.largest());
     deliver.segment = static_cast<size_t>(delivered.largest());
-    const auto move = [&](BlockPart* part, const std::vector<int64_t>& collect_at,
+    const auto move = [&](ShardSlice* slice, const std::vector<int64_t>& collect_at,
                           const std::vector<int64_t>& deliver_at, int partner) {
-      const Block& block = plan.block(part->block);
-      part->gradient_at += At(collect_at, partner);
-      part->param_at = part->gradient_at + BytesOf(DescOf(plan, block), block, part->elements).gradient;
-      part->update_at += At(deliver_at, partner);
+      const Block& block = plan.block(slice->block);
+      slice->gradient_at += At(collect_at, partner);
+      slice->param_at = slice->gradient_at + BytesOf(DescOf(plan, block), block, slice->elements).gradient;
+      slice->update_at += At(deliver_at, partner);
     };
     const std::vector<int64_t> collect_send = Starts(collect.send);
     const std::vector<int64_t> deliver_recv = Starts(deliver.recv);
-    for (BlockPart& part : round.held) {
-      move(&part, collect_send, deliver_recv, plan.block(part.block).shard_owner);
+    for (ShardSlice& slice : round.held) {
+      move(&slice, collect_send, deliver_recv, plan.block(slice.block).shard_owner);
     }
     const std::vector<int64_t> collect_recv = Starts(collect.recv);
     const std::vector<int64_t> deliver_send = Starts(deliver.send);
-    for (BlockPart& part : round.owned) {
-      move(&part, collect_recv, deliver_send, part.shard);
+    for (ShardSlice& slice : round.owned) {
+      move(&slice, collect_recv, deliver_send, slice.shard);
     }
   }
   return rounds;
@@ -193,7 +193,7 @@ void PlanGatherBytes(PlanData* plan) {
       const Block& block = plan->block(index);
       (void)PlaceWhole(*plan, index, &At(whole, block.shard_owner));
       ForEachHolder(*plan, block, [&](int shard, const Region&, int64_t n) {
-        const PartBytes bytes = BytesOf(DescOf(*plan, block), block, n);
+        const SliceBytes bytes = BytesOf(DescOf(*plan, block), block, n);
         if (IsCollected(*plan, block, shard)) collect.Add(shard, block.shard_owner, bytes.collected());
         deliver.Add(block.shard_owner, shard, bytes.update);
       });

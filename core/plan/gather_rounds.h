@@ -8,26 +8,26 @@
 
 #include "core/plan/plan.h"
 
-// How shard ranks exchange the parts of blocks with shard_mode gather. Each bucket of each replica is one round of two
+// How shard ranks exchange slices of blocks with shard_mode gather. Each bucket of each replica is one round of two
 // exchanges:
-//   collect  each shard rank sends its parts of gradients and parameters to the ranks that own the blocks;
+//   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
-// In both, what one rank sends to another is a header, followed by its part of each block that concerns the two, in
-// plan order. The elements of a part are in the order of the block.
+// In both, one rank sends another a header, followed by its slice of each block that concerns the two, in plan order.
+// The elements of a slice are in the order of the block.
 namespace shampoo {
 
-// The size of the header of what one shard rank sends to another.
+// The size of the header of a message from one shard rank to another.
 inline constexpr int64_t kPairHeaderBytes = 16;
-// The alignment of the parts that follow the header.
-inline constexpr int64_t kPartAlignment = 16;
+// The alignment of the slices that follow the header.
+inline constexpr int64_t kSliceAlignment = 16;
 
-// The part of a block that one shard rank holds.
-struct BlockPart {
+// The slice of a block that one shard rank holds.
+struct ShardSlice {
   int64_t block = 0;  // index in the plan
-  int shard = 0;      // the rank that holds the part
+  int shard = 0;      // the rank that holds the slice
   int64_t elements = 0;
   bool collected = false;  // false: the owner has the elements already
-  Region region;           // what the holder has of the parameter
+  Region region;           // the elements of the parameter that this rank holds
   // Offsets in this rank's buffer of the exchange, in bytes.
   int64_t gradient_at = 0;
   int64_t param_at = 0;
@@ -44,15 +44,16 @@ struct WholeBlock {
 // The traffic of this rank in one exchange.
 struct PairTraffic {
   std::vector<size_t> send, recv;  // bytes to and from each shard rank, headers included
-  // If the exchange is an all-gather: every rank contributes what it sends to all ranks, padded to `segment` bytes.
+  // If the exchange is an all-gather: every rank contributes one segment with its messages to all ranks, padded to this
+  // size.
   size_t segment = 0;
   std::vector<size_t> recv_at;  // by shard rank: where in its segment the bytes for this rank begin
 };
 
 struct GatherRound {
   PairTraffic collect, deliver;
-  std::vector<BlockPart> held;    // the parts that this rank holds
-  std::vector<BlockPart> owned;   // all parts of the blocks that this rank owns
+  std::vector<ShardSlice> held;   // the slices that this rank holds
+  std::vector<ShardSlice> owned;  // all slices of the blocks that this rank owns
   std::vector<WholeBlock> whole;  // the blocks that this rank owns
 };
 

@@ -55,15 +55,15 @@ Status Plan::AddSettings(const Config& config) {
   if (settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
       settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed for an optimizer: expected > 0, as a factor matrix of low rank has no inverse root "
-                   "without it; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
+                   " is not allowed for an optimizer: expected > 0, because a factor matrix of low rank has no inverse "
+                   "root without it; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
       return Invalid("key ", key.name, " is ", config.ValueOf(key).text, " in the group's config and ",
                      config_.ValueOf(key).text,
-                     " in the plan's: it holds for the whole optimizer, so set it in the "
-                     "plan's config alone");
+                     " in the plan's: it applies to the whole optimizer; set it only in the "
+                     "plan's config");
     }
   }
   const Settings& own = open_->groups.empty() ? settings : open_->groups[0];
@@ -104,8 +104,8 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   const auto [place, is_new] = names_.insert(desc.name);
   if (!is_new) {
     return Invalid("parameter \"", desc.name,
-                   "\": the name is taken by an earlier parameter: names must be unique, as "
-                   "checkpoints know a parameter by its name");
+                   "\": the name is taken by an earlier parameter: names must be unique, because "
+                   "checkpoints identify parameters by name");
   }
   param.desc = std::move(desc);
   try {
@@ -151,7 +151,8 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   if (found != of_ranks.end()) before = &found->second;
   if (before != nullptr && !SameShard(*before, added)) {
     const char* const where = found == of_ranks.end() ? "this rank's own shampoo_plan_add_param" : "an earlier call";
-    return Invalid("shard rank ", shard_rank, " holds another shard by ", where, ": expected the same, told once")
+    return Invalid("shard rank ", shard_rank, " has a different shard in ", where,
+                   ": expected the same description; describe each shard rank once")
         .Within(context);
   }
   of_ranks.emplace(shard_rank, std::move(added));
@@ -279,7 +280,8 @@ Status Plan::Finish() {
   for (size_t g = 0; g < finished_->groups.size(); ++g) {
     const Settings& settings = finished_->groups[g];
     if (settings.use_nesterov && settings.momentum == 0) {
-      LogText(LogLevel::kWarning, [g] { return Cat("group ", g, ": use_nesterov has no effect, as momentum is 0"); });
+      LogText(LogLevel::kWarning,
+              [g] { return Cat("group ", g, ": use_nesterov has no effect because momentum is 0"); });
     }
   }
   return {};

@@ -23,7 +23,7 @@ namespace shampoo {
 
 // The place of a rank among all ranks, and the processors that it uses.
 struct Placement {
-  int threads = 0;  // 0: as the key threads says
+  int threads = 0;  // 0: use the key threads
   int replica_rank = 0;
   int replica_world = 1;
   int shard_rank = 0;
@@ -33,8 +33,8 @@ struct Placement {
 
 // With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
 struct GatherBytes {
-  int64_t held = 0;           // buffer for what is sent of the rank's own shards
-  int64_t owned = 0;          // buffer for the parts received of the blocks that it owns, and for their updates
+  int64_t held = 0;           // buffer for the slices of its own shards that the rank sends
+  int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
   int64_t whole = 0;          // buffer for these blocks
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
@@ -97,7 +97,8 @@ class Plan {
 
   Status AddGroup(const Config& config, int* group);
   Status AddParam(ParamDesc desc, int* index);
-  // Adds what another shard rank holds of a parameter. Only the fields of `desc` that describe a shard are used.
+  // Adds the shard of a parameter that another shard rank holds. Only the fields of `desc` that describe a shard are
+  // used.
   Status AddShard(int param, int shard_rank, const ParamDesc& desc);
   // Returns the number of dims of a parameter, or 0 if it does not exist.
   int DimsOf(int param) const;
@@ -124,7 +125,7 @@ class Plan {
   Config config_;
   WorkspaceBytes workspace_bytes_;
   std::unordered_set<std::string> names_;
-  std::vector<std::map<int, ParamDesc>> shards_;  // by parameter, then by shard rank: what AddShard has added
+  std::vector<std::map<int, ParamDesc>> shards_;  // from AddShard: by parameter, then by shard rank
   std::unique_ptr<PlanData> open_ = std::make_unique<PlanData>();
   std::shared_ptr<const PlanData> finished_;
 };

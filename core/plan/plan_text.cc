@@ -9,7 +9,7 @@
 namespace shampoo {
 namespace {
 
-// A factor matrix that cannot be of full rank when its first inverse root is computed.
+// A factor matrix that cannot have full rank when its first inverse root is computed.
 struct RankDeficientFactor {
   const Block* block = nullptr;
   int dim = 0;
@@ -18,7 +18,7 @@ struct RankDeficientFactor {
   int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
 };
 
-// Returns a factor whose `block` is nullptr if the matrix can be of full rank.
+// Returns a factor whose `block` is nullptr if the matrix can have full rank.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
   // Pseudo-inverses omit directions without gradients. A relative epsilon bounds their roots by those of the others.
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
@@ -49,7 +49,7 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
     if (plan.gathers && plan.shard_layouts[p].everywhere()) {
       line += ", held whole by every shard rank";
     } else if (plan.gathers) {
-      line += Cat(", held in parts (shard_form, shampoo_plan_add_shard) with the checksum ",
+      line += Cat(", held in shards (shard_form, shampoo_plan_add_shard) with the checksum ",
                   plan.shard_layouts[p].Hash(plan.placement.shard_world));
     }
     if (with_shards && desc.form == ShardForm::kFlat) {
@@ -79,11 +79,11 @@ std::string RankDeficientFactorsText(const PlanData& plan) {
   const Block& block = *worst.block;
   const Settings& settings = plan.group(block);
   const bool is_relative = settings.root_method == RootMethod::kHigherOrder;
-  return Cat("the first inverse roots rest on few gradients: ", deficient, " of ", count,
-             count == 1 ? " factor matrix" : " factor matrices", " cannot be of full rank by then, such as ",
+  return Cat("too few gradients before the first inverse roots: ", deficient, " of ", count,
+             count == 1 ? " factor matrix" : " factor matrices", " cannot have full rank by then, such as ",
              BlockName(plan.param(block), block), "/factor.", worst.dim, " of order ", block.shape[worst.dim],
              " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
-             "; in all other directions it is the epsilon of ", settings.epsilon,
+             "; in all other directions it consists of the epsilon of ", settings.epsilon,
              is_relative ? " times its largest eigenvalue" : "",
              " alone, and the loss may not fall. Set root_relative_epsilon (the default suits most models) instead of "
              "epsilon, or a later start_preconditioning_step");

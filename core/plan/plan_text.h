@@ -7,15 +7,15 @@
 
 #include "core/plan/plan.h"
 
-// Text about a finished plan: what ranks compare with each other, and a warning about factor matrices.
+// Text about a finished plan: lines that ranks compare with each other, and a warning about factor matrices.
 namespace shampoo {
 
 // Returns lines of text that must be the same on several ranks: one for each hyper-parameter and each parameter.
-// with_shards: the lines also contain the part of each parameter that this rank holds, which ranks that hold the same
-// parameters must agree on.
+// with_shards: the lines also contain the shard of each parameter that this rank holds, on which ranks that hold the
+// same shards must agree.
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards);
 
-// Returns a warning if factor matrices cannot be of full rank when their first inverse roots are computed, because too
+// Returns a warning if factor matrices cannot have full rank when their first inverse roots are computed, because too
 // few gradients have been added by then. In the missing directions such a matrix is epsilon alone, and its root is
 // large there. The line counts the matrices and names the worst one. Returns "" if there are none.
 std::string RankDeficientFactorsText(const PlanData& plan);

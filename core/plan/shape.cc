@@ -68,7 +68,7 @@ int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& str
     const int64_t whole = std::min(rest / At(stride, k), shape[k]);
     count += whole * inner;
     if (whole == shape[k]) break;
-    // The position lies in the next row, or in a gap behind the last one.
+    // The position is in the next row, or in the gap after the last row.
     rest -= whole * At(stride, k);
   }
   return count;

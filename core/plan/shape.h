@@ -11,7 +11,7 @@
 
 #include "core/base/at.h"
 
-// Shapes of tensors, and the order in which the elements of a strided view lie in memory.
+// Shapes of tensors, and the order in memory of the elements of a strided view.
 namespace shampoo {
 
 inline constexpr int kMaxDims = 8;
@@ -54,7 +54,7 @@ std::string ShapeText(const Shape& shape);
 // Returns the strides of a dense row-major tensor, in elements; 0 from ndim on.
 std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape);
 
-// Returns how many consecutive elements of a strided view are consecutive in memory, too.
+// Returns how many consecutive elements of a strided view are also consecutive in memory.
 inline int64_t RunLength(const Shape& shape, const std::array<int64_t, kMaxDims>& stride) {
   int64_t length = 1;
   for (int k = shape.ndim - 1; k >= 0 && (shape[k] == 1 || At(stride, k) == length); --k) length *= shape[k];
@@ -71,7 +71,7 @@ inline int64_t OffsetAt(const Shape& shape, const std::array<int64_t, kMaxDims>&
   return offset + index * stride[0];
 }
 
-// Returns how many elements of a strided view lie before a position in memory, which counts from the first element.
+// Returns how many elements of a strided view precede a position in memory, which is relative to the first element.
 int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position);
 
 // Visits elements [begin, end) of a strided view, counted in row-major order, one run of consecutive elements at a

@@ -9,14 +9,15 @@
 namespace shampoo {
 namespace {
 
-// What a rank has of `things` that are cut into equal chunks. The last ranks may have less or nothing.
+// The chunk of one rank when `total` elements or rows are divided into equal chunks. The chunks of the last ranks may
+// be shorter or empty.
 struct Chunk {
   int64_t first;
   int64_t count;
 };
-Chunk ChunkOf(int64_t things, int64_t chunk, int rank) {
-  const int64_t first = std::min(things, chunk * rank);
-  return {first, std::min(chunk, things - first)};
+Chunk ChunkOf(int64_t total, int64_t chunk, int rank) {
+  const int64_t first = std::min(total, chunk * rank);
+  return {first, std::min(chunk, total - first)};
 }
 
 bool SameRegion(const Region& a, const Region& b) {
@@ -93,12 +94,13 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
     }
   }
   if (count > 0) {
-    return Invalid("shard_mode gather needs to know what every shard rank holds, and nothing is known of shard rank",
-                   count > 1 ? "s " : " ", missing, count > 4 ? ", ..." : "",
-                   nothing_added ? ": this rank's own cut is none of equal chunks of the flattened parameter, of equal "
-                                   "chunks of dim 0 or of the whole, so that the others do not follow from it"
-                                 : "",
-                   ": tell it by shampoo_plan_add_shard");
+    return Invalid("shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ",
+                   missing, count > 4 ? ", ..." : "",
+                   nothing_added
+                       ? ". They cannot be derived from this rank's shard, which is not an equal chunk of the "
+                         "flattened parameter or of dim 0, nor the whole parameter"
+                       : "",
+                   ": describe them with shampoo_plan_add_shard");
   }
   const bool everywhere = std::all_of(
       all.begin(), all.end(), [&](const ParamDesc& desc) { return Region::Of(desc).elements() == layout.elements_; });
@@ -117,9 +119,9 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
 bool ShardLayout::FollowRule(const ParamDesc& own, int rank, int world) {
   if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) return true;
   const Region region = Region::Of(own);
-  const auto follows = [&](Rule rule, int64_t things) {
+  const auto follows = [&](Rule rule, int64_t total) {
     rule_ = rule;
-    chunk_ = (things + world - 1) / world;
+    chunk_ = (total + world - 1) / world;
     const Region expected = Of(rank);
     return region.elements() == 0 ? expected.elements() == 0 : SameRegion(region, expected);
   };
@@ -135,8 +137,8 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     if (region.elements() == 0) continue;
     sum += region.elements();
     if (!ranks.empty() && region.shape != At(regions_, ranks[0]).shape) {
-      return Invalid("shard rank ", r, " holds a shard of another form than shard rank ", ranks[0],
-                     ": shard_mode gather takes flat shards or rectangles of a parameter, not both");
+      return Invalid("shard rank ", r, " has a different shard form than shard rank ", ranks[0],
+                     ": shard_mode gather accepts flat shards or rectangles of a parameter, not both");
     }
     ranks.push_back(r);
   }
@@ -148,13 +150,13 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     for (size_t j = i + 1; j < ranks.size() && first_row(ranks[j]) < region.offset[0] + region.extent[0]; ++j) {
       if (!Intersect(region, At(regions_, ranks[j]))) continue;
       return Invalid("shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
-                     " hold the same elements: shard_mode gather needs each on one rank, or all of the parameter on "
-                     "every rank");
+                     " hold the same elements: shard_mode gather needs each element on one rank, or the whole "
+                     "parameter on every rank");
     }
   }
   if (sum == elements_) return {};
   return Invalid("the shards of all ranks hold ", sum, " of ", elements_, " elements of \"", own.name,
-                 "\": shard_mode gather needs each on one rank");
+                 "\": shard_mode gather needs each element on one rank");
 }
 
 Region ShardLayout::Of(int rank) const {
@@ -197,7 +199,7 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_interval()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
-  // Fast path: if each row of the block lies inside one row of the region's tensor, all rows cover the same columns.
+  // Fast path: if each row of the block is within one row of the region's tensor, all rows cover the same columns.
   const int last = region.shape.ndim - 1;
   const int64_t width = region.shape[last];
   const int64_t column = block.tensor_offset % width;

@@ -12,7 +12,7 @@
 #include "core/plan/block.h"
 #include "core/plan/shape.h"
 
-// Which elements of a parameter each shard rank holds, and which of those belong to a block.
+// Determines which elements of a parameter each shard rank holds, and which of them belong to a block.
 namespace shampoo {
 
 // The elements of a row-major tensor that one rank holds: a rectangle, described with as few dims as possible.

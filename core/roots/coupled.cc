@@ -13,8 +13,9 @@
 namespace shampoo {
 namespace {
 
-// All matrices of an iteration are polynomials of one symmetric matrix: symmetric, and they commute. So a square is a
-// SYRK, of other products one triangle is computed, too, at half the price, and a power goes into Y by squaring.
+// All matrices of an iteration are polynomials in one symmetric matrix, so that they are symmetric and commute.
+// Therefore SYRK computes squares, one triangle of every other product suffices, which takes half the time, and powers
+// are computed by repeated squaring.
 template <typename Root>
 class Iteration {
  public:
@@ -33,7 +34,7 @@ class Iteration {
     for (int64_t i = 0; i < n_; ++i) matrix[i * n_ + i] += static_cast<Root>(value);
   }
 
-  // Y <- z Y, X <- z^(1/p) I, of which only the number is kept: the first product is a multiple.
+  // Y <- z Y, X <- z^(1/p) I. Of X only the scalar is stored, because its first product is a multiple of T.
   void Start(double z, int64_t p) {
     const auto factor = static_cast<Root>(z);
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] *= factor;
@@ -60,10 +61,10 @@ class Iteration {
     AddToDiagonal(t_, NewtonDiagonal(p));
   }
 
-  // T <- the sum of b_i (I - Y)^i for i < order, the series of (I - (I - Y))^(-1/p), by Horner's rule.
+  // T <- the sum of b_i (I - Y)^i for i < order, the truncated series of (I - (I - Y))^(-1/p), by Horner's rule.
   void SeriesFactor(int64_t order, int64_t p) {
     const auto coefficient = [p](int64_t i) { return SeriesCoefficient(i, p); };
-    // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
+    // The first two terms of Horner's rule need no product: b_(order-1) (I - Y) + b_(order-2) I.
     const double last = coefficient(order - 1);
     for (int64_t i = 0; i < n_ * n_; ++i) t_[i] = static_cast<Root>(-last) * y_[i];
     AddToDiagonal(t_, last + coefficient(order - 2));
@@ -86,8 +87,8 @@ class Iteration {
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
-    // Products of symmetric matrices that commute are symmetric but for rounding. A square that is T T^T takes what is
-    // not symmetric in T for its opposite, and it would grow from one iteration to the next.
+    // Products of symmetric matrices that commute are symmetric up to rounding. SYRK computes T T^T as the square of T,
+    // which negates the antisymmetric part of T. That part would grow in each iteration.
     Mirror(n_, y_);
   }
 

@@ -7,32 +7,32 @@
 
 namespace shampoo {
 
-// What an iteration for X = B^(-1/p), B = A + shift I, ends with.
+// The result of a coupled iteration for X = B^(-1/p) with B = A + shift I.
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
-  int converged = 1;    // 1: yes; 0: the maximum was reached; -1: stopped early, as it got no better
-  double error = 0;     // max |Y - I| at the end: Y = B X^p goes to I
-  double shift = 0;     // of the scaled matrix
-  Root* x = nullptr;    // in the workspace: n x n
-  Root* spare[3] = {};  // the other three matrices of the workspace, free for use
+  int converged = 1;    // 1: yes; 0: max_iterations was reached; -1: stopped early without improvement
+  double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
+  double shift = 0;     // for the scaled matrix
+  Root* x = nullptr;    // n x n, in the workspace
+  Root* spare[3] = {};  // the other three matrices of the workspace, which the caller may use
 };
 
-// The matrix A * 2^-scale is in workspace.Matrix(0, n), in full, and is destroyed. The results are those of the scaled
-// matrix: the caller multiplies X by 2^(-scale / p).
+// Both iterations expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the root of the
+// scaled matrix: the caller multiplies it by 2^(-scale / p).
 
-// Coupled inverse Newton: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p, p = numerator / denominator, a whole
-// number.
+// Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. p is
+// numerator / denominator, an integer.
 template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// The coupled iteration of order spec.order, with an epsilon that is relative to a bound on the largest eigenvalue; X
-// is the root of `numerator` alone: the power `denominator` is the caller's.
+// Runs the coupled iteration of order spec.order, with an epsilon that is relative to a bound on the largest
+// eigenvalue. X is the inverse root for `numerator` alone; the caller raises it to the power `denominator`.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// y <- t^power y for symmetric matrices that commute, power >= 1. t and spare are destroyed; *y may change places with
-// *spare.
+// y <- t^power y for symmetric matrices that commute, power >= 1. t and spare are destroyed. *y and *spare may be
+// swapped.
 template <typename Root>
 void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare);
 

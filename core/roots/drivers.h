@@ -11,14 +11,14 @@
 
 namespace shampoo {
 
-// The solvers behind the doors of solver.h.
+// The solvers that the functions of solver.h call.
 template <typename Root>
 int RunEigenDriver(EigenDriver driver, int64_t n, Root* a, Root* l, const RootWorkspace<Root>& workspace) {
   if constexpr (std::is_same_v<Root, double>) {
     if (driver == EigenDriver::kRelativelyRobust) return blas::Syevr(n, a, l, workspace.Work(n), workspace.ints);
     if (driver == EigenDriver::kImplicitQr) return blas::Syev(n, a, l, workspace.Work(n));
   }
-  return SolveByParts(n, a, l, workspace.Work(n), workspace.ints, workspace.tiles);
+  return SolveInStages(n, a, l, workspace.Work(n), workspace.ints, workspace.tiles);
 }
 
 template <typename Root>

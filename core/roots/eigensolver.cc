@@ -7,22 +7,22 @@
 #include <limits>
 
 #include "core/blas/blas.h"
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 #include "core/roots/reflectors.h"
 
 namespace shampoo {
 namespace {
 
-// The smallest order at which the parts are faster: up to 32 LAPACK's reduction and back-transformation do without
-// panels of their own, and ssyevd takes the same time in float64.
-constexpr int64_t kLeastByParts = 33;
+// The smallest order at which separate stages are faster. Up to order 32 LAPACK's reduction and back-transformation use
+// no panels.
+constexpr int64_t kMinStagedOrder = 33;
 
-// Within a block the reduction is made of products with vectors. LAPACK's 32 is too much of them while the matrix stays
-// in the cache: 16 takes 8 to 12 % less time at n = 128 and 256, and the same at 1024.
+// Returns the block size of the reduction, which computes matrix-vector products within a block. While the matrix fits
+// the cache, LAPACK's 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
 constexpr int64_t ReductionBlock(int64_t n) { return n < 384 ? 16 : 32; }
 
-// Whether products of two elements stay in range, near the ends of which the reduction loses digits: LAPACK's driver
-// scales such matrices, and knows what to do with a NaN.
+// Returns whether products of two elements are well within range. Otherwise the reduction would lose digits; LAPACK's
+// driver scales such matrices, and it handles NaN.
 template <typename Root>
 bool IsOfOrdinaryScale(int64_t n, const Root* a) {
   Root largest = 0;
@@ -42,10 +42,10 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 }  // namespace
 
 template <typename Root>
-int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
-  if (n < kLeastByParts || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
-  // EigenWork(n) = 2 n^2 + 64 n + 1 elements: the matrix, which becomes the reflectors; then the memory of one part
-  // after another. The eigenvectors come into being in `a`.
+int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
+  if (n < kMinStagedOrder || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
+  // EigenWork(n) = 2 n^2 + 64 n + 1 elements: the matrix, which becomes the reflectors, then the memory that the stages
+  // use one after another. The eigenvectors are computed in `a`.
   Root* const v = work;
   Root* const rest = work + n * n;
   Root* const e = rest + blas::StedcWork(n);
@@ -56,12 +56,12 @@ int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* 
   if (info != 0) return info;
   const Reflectors<Root> q(n, v, tau, rest);
   q.Prepare(tiles);
-  // No tau is needed any more.
+  // Overwrites tau, which is no longer needed.
   q.Apply(a, rest + n * n, tiles);
   return 0;
 }
 
-template int SolveByParts<float>(int64_t, float*, float*, float*, int32_t*, Tiles*);
-template int SolveByParts<double>(int64_t, double*, double*, double*, int32_t*, Tiles*);
+template int SolveInStages<float>(int64_t, float*, float*, float*, int32_t*, Tiles*);
+template int SolveInStages<double>(int64_t, double*, double*, double*, int32_t*, Tiles*);
 
 }  // namespace shampoo

@@ -8,12 +8,14 @@
 
 namespace shampoo {
 
-// As blas::Syevd, put together from LAPACK's parts: reads the lower triangle of the row-major n x n `a`; on success l
-// holds the eigenvalues in rising order and row i of `a` the eigenvector of l[i]. Returns LAPACK's info.
-//
-// work: blas::EigenWork(n) elements, ints: blas::EigenIntWork(n). tiles: idle threads may take part of the work, each
-// of them inside a ScratchUse; nullptr: none. The result does not depend on it.
+// Computes the same as blas::Syevd from LAPACK's stages (core/blas/eigensolver_stages.h). Reads the lower triangle of
+// the row-major n x n matrix `a`. On success l holds the eigenvalues in rising order, and row i of `a` holds the
+// eigenvector of l[i]. Returns LAPACK's info.
+//   work   blas::EigenWork(n) elements
+//   ints   blas::EigenIntWork(n) elements
+//   tiles  lets idle threads help, each of which must hold a ScratchUse; may be nullptr. The result does not depend on
+//   it.
 template <typename Root>
-int SolveByParts(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
+int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles);
 
 }  // namespace shampoo

@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-// Workspace for matrices of n x n that frees itself.
+// A workspace for n x n matrices that owns its memory.
 template <typename Root>
 class OwnedWorkspace {
  public:
@@ -29,14 +29,15 @@ class OwnedWorkspace {
   std::vector<int32_t> ints_;
 };
 
-// max |B X^power - I|, B = A + shift I, I the projector on what X keeps where it is a pseudo-inverse.
+// Returns max |B X^power - I| with B = A + shift I. For a pseudo-inverse, I is the projector on the directions that X
+// keeps.
 template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
   const double power = -1 / spec.exponent;
-  const double dropped = DroppedBelow(n, DtypeOf<Real>());
+  const double dropped = ZeroEigenvalueTolerance(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
-  // X is scaled to order one and B against it, as X^power may be out of range where B X^power is not.
+  // X is scaled to order one and B inversely, because X^power may be out of range when B X^power is not.
   const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data()}).largest, 0);
   std::vector<double> root(count);
   LoadLower(SymmetricView<Real>{n, x.data()}, scale, root.data());
@@ -49,9 +50,9 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
       b[static_cast<size_t>(i * n + j)] = (static_cast<double>(a[kept]) + (i == j ? shift : 0.0)) * back * back;
     }
   }
-  constexpr double kMostProducts = 64;
-  if (power == std::floor(power) && power > 0 && power <= kMostProducts) {
-    // A whole power is taken as it stands: an eigendecomposition would add rounding of its own.
+  constexpr double kMaxProducts = 64;
+  if (power == std::floor(power) && power > 0 && power <= kMaxProducts) {
+    // An integer power is computed by products, because an eigendecomposition would add rounding errors.
     Mirror(n, root.data());
     product = b;
     for (int k = 0; k < static_cast<int>(power); ++k) {
@@ -94,7 +95,7 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   spec.id = 0;
   if (spec.method == RootMethod::kNewton && numerator % denominator != 0) {
     return Invalid("root_num is ", numerator, " and root_den ", denominator,
-                   ": root_method newton needs a whole number as root; use higher_order or eigen");
+                   ": root_method newton requires that root_num is a multiple of root_den; use higher_order or eigen");
   }
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));
@@ -114,8 +115,8 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   const RootOutcome& outcome = result->outcome;
   if (!outcome.ok()) {
     return Numeric("the inverse root of the matrix a (", n, " x ", n,
-                   ") could not be computed: ", FailureText(outcome.failure),
-                   "; look at how it was made, or use a larger ", settings.EpsilonKey());
+                   ") could not be computed: ", FailureText(outcome.failure), "; check the matrix, or use a larger ",
+                   settings.EpsilonKey());
   }
   result->residual = spec.exponent == 0 ? 0 : Residual(spec, outcome.shift, n, a, root, wide.view());
   std::copy(root.begin(), root.end(), x);

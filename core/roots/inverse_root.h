@@ -12,14 +12,14 @@ namespace shampoo {
 
 struct RootResult {
   RootOutcome outcome;
-  // max |(A + shift I) X^(-1 / exponent) - I|; with pseudo_inverse the projector on what is kept takes the place of I.
-  // NaN: X has no such power.
+  // max |(A + shift I) X^(-1 / exponent) - I|. With pseudo_inverse, I is replaced by the projector on the directions
+  // that are kept. NaN: X has no such power.
   double residual = 0;
 };
 
-// x = A^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory (row-major, the lower
-// triangle is read), with workspace of its own: the computation that the optimizer makes for a factor. On failure x is
-// untouched.
+// Computes x = A^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory, like the
+// optimizer does for a factor matrix. `a` is row-major, and its lower triangle is read. Allocates its own workspace. On
+// failure x is unchanged.
 template <typename Real>
 Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, const Real* a, Real* x,
                    RootResult* result);

@@ -28,7 +28,7 @@ double LargestDistanceFromIdentity(int64_t n, const Root* a) {
   return largest;
 }
 
-// One rung. On success x is the root in the workspace, to be multiplied by `factor`.
+// The result of one rung. On success the root is `factor` times x, which is in the workspace.
 template <typename Root>
 struct Attempt {
   RootOutcome outcome;
@@ -50,7 +50,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
   if constexpr (std::is_same_v<Root, float>) {
     bool suitable = false;
-    if (IsRootByResolvents(spec, rung, matrix.n)) {
+    if (UsesResolvents(spec, rung, matrix.n)) {
       attempt.outcome = ResolventRoot(spec, rung, matrix.n, scale, workspace, &attempt.x, &suitable);
     }
     if (suitable) {
@@ -62,7 +62,7 @@ Attempt<Root> TryEigen(const RootSpec& spec, Rung rung, EigenDriver driver, cons
   return attempt;
 }
 
-// X <- X^power, in one of the other matrices.
+// Returns X^power, which is in one of the other matrices of the workspace unless power is 1.
 template <typename Root>
 Root* RaiseRoot(int64_t n, int64_t power, CoupledResult<Root>* result) {
   if (power == 1) return result->x;
@@ -94,7 +94,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   attempt.factor = RootFactor(scale, spec.exponent);
   const bool accepted = result.converged == 0 && spec.accept_unconverged && std::isfinite(result.error);
   if (!accepted) {
-    // The matrix anew, as the iteration has destroyed it.
+    // Load the matrix again, because the iteration has destroyed it.
     Root* const b = result.spare[0];
     LoadLower(matrix, scale, b);
     for (int64_t i = 0; i < n; ++i) b[i * n + i] += static_cast<Root>(result.shift);
@@ -108,7 +108,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
       residual = RootResidual(n, b, result.x, spec.numerator / spec.denominator, workspace);
     }
     if (!(residual <= kLargestResidual)) {
-      outcome.failure = result.converged == 1 ? RootFailure::kWrong : RootFailure::kNotConverged;
+      outcome.failure = result.converged == 1 ? RootFailure::kWrongResult : RootFailure::kNotConverged;
       return attempt;
     }
   }
@@ -116,18 +116,18 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   return attempt;
 }
 
-// The spec of an eigendecomposition in the place of a coupled iteration: of the same shifted matrix.
-RootSpec AsEigen(const RootSpec& spec, double shift) {
+// Returns the spec of an eigendecomposition that replaces a coupled iteration. It uses the same shift of the diagonal.
+RootSpec EigenSpecOf(const RootSpec& spec, double shift) {
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
   eigen.may_be_diagonal = false;
-  const bool is_worked_out = spec.method == RootMethod::kHigherOrder && spec.relative_epsilon == 0;
-  if (is_worked_out && std::isfinite(shift)) eigen.epsilon = shift;
+  const bool is_derived = spec.method == RootMethod::kHigherOrder && spec.relative_epsilon == 0;
+  if (is_derived && std::isfinite(shift)) eigen.epsilon = shift;
   return eigen;
 }
 
 template <typename Real, typename Root>
-bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, const SymmetricTarget<Real>& x) {
+bool WriteRoot(int64_t n, const Attempt<Root>& attempt, double limit, const SymmetricTarget<Real>& x) {
   const double factor = attempt.factor;
   double largest = 0;
   bool nan = false;
@@ -145,8 +145,8 @@ bool Deliver(int64_t n, const Attempt<Root>& attempt, double limit, const Symmet
   return true;
 }
 
-// A factor matrix of zeros has no scale. Its root is the identity, with which a gradient that is too small to enter it
-// keeps its direction.
+// Writes the root of a zero factor matrix, which has no scale: the identity. With it, a gradient that is too small to
+// change the factor matrix keeps its direction.
 template <typename Real>
 RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -174,26 +174,28 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   Attempt<Root> attempt = spec.method == RootMethod::kEigen ? TryEigen(spec, rung, driver, matrix, facts, workspace)
                                                             : TryCoupled(spec, rung, matrix, facts, workspace);
   attempt.outcome.rung = rung;
-  if (attempt.outcome.ok() && !Deliver(matrix.n, attempt, limit, x)) attempt.outcome.failure = RootFailure::kOutOfRange;
+  if (attempt.outcome.ok() && !WriteRoot(matrix.n, attempt, limit, x))
+    attempt.outcome.failure = RootFailure::kOutOfRange;
   return attempt.outcome;
 }
 
-// The rungs above kAsked, which gave `first`. wide: it was in float64 here.
+// Tries the rungs above kRequested, whose outcome is `first`. is_float64: rung kRequested was in float64 on the host.
 template <typename Real>
 RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
-                        const RootOutcome& first, bool wide, const RootWorkspace<double>& workspace, double limit,
+                        const RootOutcome& first, bool is_float64, const RootWorkspace<double>& workspace, double limit,
                         const SymmetricTarget<Real>& x) {
   RootOutcome last = first;
   double shift = first.shift;
   int used = 0;
   for (const Rung rung : {Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
-    if (rung == Rung::kFloat64 && wide) continue;
+    if (rung == Rung::kFloat64 && is_float64) continue;
     if (rung == Rung::kEigen && spec.method == RootMethod::kEigen) continue;
-    const RootSpec tried = rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : AsEigen(spec, shift);
+    const RootSpec tried =
+        rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : EigenSpecOf(spec, shift);
     last = RunRung(tried, rung, matrix, facts, workspace, limit, x);
     ++used;
     if (last.ok()) break;
-    // Another driver finds the same diagonal.
+    // Another driver would compute the same diagonal.
     if (last.kind == RootKind::kScalar || last.kind == RootKind::kDiagonal) break;
     if (std::isnan(shift)) shift = last.shift;
   }
@@ -206,22 +208,22 @@ RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix,
 }  // namespace
 
 template <typename Real>
-RootOutcome ComputeRoot(const RootSpec& asked, const SymmetricView<Real>& matrix, const RootMemory& memory,
+RootOutcome ComputeRoot(const RootSpec& requested, const SymmetricView<Real>& matrix, const RootMemory& memory,
                         double limit, const SymmetricTarget<Real>& x) {
   const MatrixFacts facts = Inspect(matrix);
   RootOutcome first;
   first.failure = facts.failure;
   first.diagonal_input = facts.diagonal;
   if (!first.ok()) return first;
-  if (asked.relative_epsilon > 0 && facts.negligible) return WriteIdentity(x, matrix.n);
-  const RootSpec spec = WithEpsilonOf(asked, facts);
+  if (requested.relative_epsilon > 0 && facts.negligible) return WriteIdentity(x, matrix.n);
+  const RootSpec spec = WithEpsilonOf(requested, facts);
   const bool wide = memory.root_dtype == Dtype::kF64;
   const RootWorkspace<double> own_wide{static_cast<double*>(memory.own), memory.own_ints, memory.tiles};
   if (wide) {
-    first = RunRung(spec, Rung::kAsked, matrix, facts, own_wide, limit, x);
+    first = RunRung(spec, Rung::kRequested, matrix, facts, own_wide, limit, x);
   } else {
     const RootWorkspace<float> own{static_cast<float*>(memory.own), memory.own_ints, memory.tiles};
-    first = RunRung(spec, Rung::kAsked, matrix, facts, own, limit, x);
+    first = RunRung(spec, Rung::kRequested, matrix, facts, own, limit, x);
   }
   first.diagonal_input = facts.diagonal;
   if (first.ok()) return first;
@@ -233,14 +235,14 @@ RootOutcome ComputeRoot(const RootSpec& asked, const SymmetricView<Real>& matrix
 }
 
 template <typename Real>
-RootOutcome RecoverRoot(const RootSpec& not_recovered, const SymmetricView<Real>& matrix, const RootOutcome& first,
+RootOutcome RecoverRoot(const RootSpec& requested, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x) {
   const MatrixFacts facts = Inspect(matrix);
   if (facts.failure != RootFailure::kNone) return first;
-  const RootSpec spec = WithEpsilonOf(not_recovered, facts);
-  RootOutcome asked = first;
-  asked.shift = std::numeric_limits<double>::quiet_NaN();
-  return ClimbLadder(spec, matrix, facts, asked, false, workspace, limit, x);
+  const RootSpec spec = WithEpsilonOf(requested, facts);
+  RootOutcome failed = first;
+  failed.shift = std::numeric_limits<double>::quiet_NaN();
+  return ClimbLadder(spec, matrix, facts, failed, false, workspace, limit, x);
 }
 
 template RootOutcome ComputeRoot<float>(const RootSpec&, const SymmetricView<float>&, const RootMemory&, double,

@@ -12,32 +12,32 @@
 
 namespace shampoo {
 
-// Memory for the recovery in float64. It is rarely needed and large, so that all threads share it.
+// Memory for the recovery in float64. All threads share it, because it is large and rarely needed.
 struct RecoveryMemory {
   std::mutex mutex;
   RootWorkspace<double> workspace{};
 };
 
-// Where a root is computed: `own` is of the root dtype, and of this thread alone. With a root dtype of float64
-// `recovery` is not needed.
+// The memory in which a root is computed.
 struct RootMemory {
   Dtype root_dtype;
-  void* own;
+  void* own;  // elements of root_dtype that only this thread uses
   int32_t* own_ints;
-  RecoveryMemory* recovery;
-  Tiles* tiles = nullptr;  // idle threads may help with a large matrix
+  RecoveryMemory* recovery;  // not used if root_dtype is kF64
+  Tiles* tiles = nullptr;    // idle threads may help with a large matrix
 };
 
-// The inverse root of a matrix by the method that is asked for, and where that fails by the rungs of the recovery
+// Computes the inverse root of a matrix with the requested method. If that fails, tries the rungs of the recovery
 // ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is scaled
-// to order one beforehand, so that no solver meets its limits. x is written only on success, and then every element of
-// it is at most `limit`.
+// to order one first, so that no solver reaches the limits of its dtype. x is written only on success; then no
+// magnitude of an element exceeds `limit`.
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
                         const SymmetricTarget<Real>& x);
 
-// The same where what was asked for has been tried on a device, and failed as `first` tells: the rungs above it.
-// Another solver in float64 is one of them, whatever the root dtype.
+// Computes the inverse root of a matrix for which the requested method has failed on a device with the outcome `first`.
+// Tries the rungs above kRequested. kFloat64 is one of them for every root dtype, because the solver of the host is
+// different.
 template <typename Real>
 RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x);

@@ -27,7 +27,7 @@ struct SymmetricView {
   }
 };
 
-// Where a symmetric matrix is to be written: its upper triangle, or all of it.
+// The destination of a symmetric matrix, of which the upper triangle or all elements are written.
 template <typename Real>
 struct SymmetricTarget {
   Real* data;
@@ -37,7 +37,7 @@ struct SymmetricTarget {
   static SymmetricTarget Full(int64_t n, Real* data) { return {data, n, true}; }
 };
 
-// What one pass over a matrix finds.
+// Properties of a matrix that one pass over it finds.
 struct MatrixFacts {
   RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0
@@ -67,7 +67,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
     nan |= std::isnan(middle);
     off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
     diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(middle)));
-    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // in this order: a sum may be out of range
+    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // divide first: the sum may be out of range
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;
@@ -81,7 +81,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   return facts;
 }
 
-// to <- A * 2^-k, the lower triangle. Each element is divided and rounded once.
+// to <- the lower triangle of A * 2^-k. Each element is divided and rounded once.
 template <typename Real, typename Root>
 void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
   const ElementScaling<Root> load(k, matrix.divisor);
@@ -98,7 +98,7 @@ void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
 
 template <typename Root>
 bool AllFinite(const Root* values, int64_t n) {
-  // x * 0 is NaN exactly where x is not finite, and sums keep a NaN: no branch in the loop.
+  // x * 0 is NaN exactly if x is not finite, and a sum with a NaN is NaN. So the loop needs no branch.
   Root sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += values[i] * Root{0};
   return sum == 0;

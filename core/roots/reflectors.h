@@ -9,39 +9,41 @@
 
 namespace shampoo {
 
-// `count` reflectors from `first` on, which change the first `columns` elements of a vector: v and y have `count` rows.
+// `count` reflectors from `first` on. They change the first `columns` elements of a vector. v and y have `count` rows.
 template <typename Root>
 struct ReflectorPanel {
   int64_t first, count, columns;
   Root *v, *y;
 };
 
-// Computes y, and writes what Sytrd implies into v. ld: of v and y; tau: of the first reflector of the panel.
+// Computes y, and writes the elements that Sytrd leaves implicit into v. ld: the row stride of v and y. tau: points to
+// the factor of the first reflector of the panel.
 template <typename Root>
 void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
 
-// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd leaves behind, gathered in panels of `width` reflectors:
-// the product of a panel is I - V^T Y, row i of V being the vector of reflector i and Y = T V with a triangular T
-// (Schreiber and Van Loan's compact WY form, T in the form of Puglisi that needs no recursion). Two matrix products
-// apply it, where LAPACK's sormtr takes products with triangles and a transposition of the matrix.
+// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. The product of
+// a panel is I - V^T Y: row i of V is the vector of reflector i, and Y = T V with a triangular T (the compact WY form
+// of Schreiber and Van Loan, with T in Puglisi's form, which needs no recursion). Two matrix products apply a panel.
+// LAPACK's sormtr uses products with triangles and transposes the matrix.
 template <typename Root>
 class Reflectors {
  public:
-  // Widest panel, and eigenvectors in a tile: fixed, as other numbers round differently.
-  static constexpr int64_t kMostWidth = 64;
+  // The largest width of a panel, and the number of eigenvectors in a tile. They are fixed, because other values would
+  // change the rounding.
+  static constexpr int64_t kMaxWidth = 64;
   static constexpr int64_t kTileRows = 128;
-  // Below it a tile is not worth the waking of a thread.
-  static constexpr int64_t kLeastTiled = 512;
-  // A panel's own preparation costs more than wide products gain at small n.
-  static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMostWidth; }
+  // Below this order a tile is not worth waking a thread.
+  static constexpr int64_t kMinTiledOrder = 512;
+  // For small n, preparing a wide panel costs more than wide products gain.
+  static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }
 
-  // v: as Sytrd left it, rows 1 to n - 1 are what is above; y: n x n elements of memory.
+  // v: the matrix that Sytrd has overwritten; reflector i is in row i + 1. y: n x n elements of memory.
   Reflectors(int64_t n, Root* v, const Root* tau, Root* y) : n_(n), v_(v), tau_(tau), y_(y) {}
 
-  // Computes Y, and writes what Sytrd implies into the panels of V.
+  // Computes Y, and writes the elements that Sytrd leaves implicit into V.
   void Prepare(Tiles* tiles) const;
 
-  // Row i of z <- Q (row i), for all n rows. products: n * kMostWidth elements.
+  // Row i of z <- Q (row i), for all n rows. products: n * kMaxWidth elements.
   void Apply(Root* z, Root* products, Tiles* tiles) const;
 
  private:

@@ -15,14 +15,14 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename Real>
-RootOutcome FloatSixtyFour(const RootSpec& spec, const SymmetricView<Real>& matrix,
-                           const RootWorkspace<double>& workspace, double** x) {
+RootOutcome Float64Root(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootWorkspace<double>& workspace,
+                        double** x) {
   const MatrixFacts facts = Inspect(matrix);
   if (facts.failure != RootFailure::kNone) return {.failure = facts.failure};
   if (matrix.n == 1 || (spec.may_be_diagonal && facts.diagonal)) return DiagonalRoot(spec, matrix, 0, workspace, x);
   const int scale = ScaleExponent(facts.largest, spec.epsilon);
   LoadLower(matrix, scale, workspace.Matrix(matrix.n));
-  return EigenRoot(spec, Rung::kAsked, EigenDriver::kDivideAndConquer, matrix.n, scale, workspace, x);
+  return EigenRoot(spec, Rung::kRequested, EigenDriver::kDivideAndConquer, matrix.n, scale, workspace, x);
 }
 
 }  // namespace
@@ -37,11 +37,11 @@ const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double 
   spec.pseudo_inverse = rank_rtol >= 0;
   spec.rank_rtol = rank_rtol;
   double* raised = nullptr;
-  const RootOutcome outcome = FloatSixtyFour(spec, x, workspace, &raised);
+  const RootOutcome outcome = Float64Root(spec, x, workspace, &raised);
   return outcome.ok() && AllFinite(raised, x.n * x.n) ? raised : nullptr;
 }
 
-double DroppedBelow(int64_t n, Dtype dtype) { return 8 * static_cast<double>(n) * MachineEpsilon(dtype); }
+double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) { return 8 * static_cast<double>(n) * MachineEpsilon(dtype); }
 
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
@@ -54,12 +54,12 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // A relative epsilon is the one that was used. The coupled iterations know no clamp.
+  // Use the epsilon that was resolved for the root. The coupled iterations have no clamp.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
   exact.clamp = outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder;
   double* root = nullptr;
-  if (FloatSixtyFour(exact, matrix, workspace, &root).ok()) {
+  if (Float64Root(exact, matrix, workspace, &root).ok()) {
     double difference = 0;
     double largest = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -73,8 +73,8 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
     measured.error = kInfinity;
   }
   if (spec.exponent == 0) return measured;
-  const double* const raised =
-      RaiseSymmetric(x, 1 / spec.exponent, spec.pseudo_inverse ? DroppedBelow(n, DtypeOf<Real>()) : -1, workspace);
+  const double* const raised = RaiseSymmetric(
+      x, 1 / spec.exponent, spec.pseudo_inverse ? ZeroEigenvalueTolerance(n, DtypeOf<Real>()) : -1, workspace);
   if (raised == nullptr) {
     measured.residual = kInfinity;
     return measured;

@@ -9,30 +9,34 @@
 
 namespace shampoo {
 
-// How far a root is from the one that float64 gives.
+// The deviation of a root from the root that is computed in float64.
 struct RootResiduals {
-  double error = 0;     // max |X - X64| / max |X64|, X64 the float64 eigen root of the same A + shift I
-  double residual = 0;  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|; infinity: X has no such power
+  // max |X - X64| / max |X64|, where X64 is the root of A + shift I by method eigen in float64. Infinity: X64 failed.
+  double error = 0;
+  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity: X has no such power.
+  double residual = 0;
 };
 
-// The last refresh of one inverse root.
+// Describes the last refresh of one inverse root.
 struct RootReport {
   RootOutcome outcome;
   RootResiduals residuals;  // with track_root_residuals
 };
 
-// x: the root of the matrix, outcome: how it came about. Uses the workspace of method eigen.
+// Measures x, the root of the matrix, which was computed with this outcome. Uses the workspace of method eigen.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
 
-// X^power of a symmetric matrix, in the workspace; nullptr: there is none, as an eigenvalue is
-// negative. rank_rtol: eigenvalues at or below this times the largest count as 0 and stay so; negative: none do.
+// Returns X^power of a symmetric matrix, in the workspace, or nullptr if it does not exist because an eigenvalue is
+// negative. Eigenvalues at or below rank_rtol times the largest one count as 0 and stay 0; if rank_rtol is negative, no
+// eigenvalue does.
 template <typename Real>
 const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);
 
-// The eigenvalues of an n x n matrix of this dtype that are 0 but for its rounding, relative to the largest.
-double DroppedBelow(int64_t n, Dtype dtype);
+// Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
+// is 0 up to rounding.
+double ZeroEigenvalueTolerance(int64_t n, Dtype dtype);
 
 }  // namespace shampoo

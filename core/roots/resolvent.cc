@@ -12,17 +12,17 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-constexpr int kPositiveSteps = 14;  // down to 2^-28: below the condition that IsSuitable allows
+constexpr int kPositiveSteps = 14;  // down to 2^-28, which is below the condition that IsSuitable allows
 constexpr double kPrecision = 0x1p-40;
 
-// Whether any eigenvalue lies below each of several points.
+// Finds the interval between given points that contains the least eigenvalue.
 class Bisection {
  public:
   using Points = std::array<double, kShifts>;
 
   Bisection(const Tridiagonal& t, double norm) : t_(t), tiny_(std::max(norm, 1e-100) * 1e-200) {}
 
-  // The first of the rising points below which there is an eigenvalue; kShifts: none.
+  // Returns the index of the first point below which there is an eigenvalue, or kShifts. The points must be rising.
   int FirstAbove(const Points& points) const {
     Points counts;
     BestKernels().tridiagonal.count_below(t_.d, t_.e, tiny_, t_.n, points.data(), counts.data());
@@ -52,7 +52,7 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
   for (int i = 1; i < kShifts; ++i) points[static_cast<size_t>(i)] = std::ldexp(norm, 2 * (i - 1 - kPositiveSteps));
   const int first = bisection.FirstAbove(points);
   if (first > 0) return {points[static_cast<size_t>(first - 1)], high};
-  // A negative one. Those of rounding are tiny, so that the first points are too.
+  // The least eigenvalue is negative. If that is due to rounding, it is tiny, so that the points get as small.
   for (int i = 0; i < kShifts; ++i) points[static_cast<size_t>(i)] = -std::ldexp(norm, -2 * i);
   const int above = bisection.FirstAbove(points);
   double lower = above == 0 ? std::min(low, -norm) : points[static_cast<size_t>(above - 1)];
@@ -68,7 +68,7 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
 }
 
 bool ResolventSum::IsSuitable(const EigenvalueBounds& bounds, double shift) {
-  constexpr double kRange = 0x1p40;  // of the eigenvalues of Y^2, so that float32 holds Y
+  constexpr double kRange = 0x1p40;  // of the eigenvalues of Y^2, so that Y fits float32
   const double least = bounds.least + shift;
   const double largest = bounds.largest + shift;
   return least >= 1 / kRange && largest <= kRange && largest <= kLargestCondition * least;
@@ -83,7 +83,7 @@ ResolventSum::ResolventSum(const Tridiagonal& t, const EigenvalueBounds& bounds,
   const double scale = std::sqrt(least);
   largest_ = 1 / scale;
   poles_ = RoundUp(sum.count, TridiagonalKernels::kLanes);
-  std::array<double, ZolotarevSum::kMostPoles> shifts;
+  std::array<double, ZolotarevSum::kMaxPoles> shifts;
   for (int64_t j = 0; j < poles_; ++j) {
     const auto from = static_cast<size_t>(std::min<int64_t>(j, sum.count - 1));
     shifts[static_cast<size_t>(j)] = shift + least * sum.poles[from];

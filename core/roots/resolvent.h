@@ -10,70 +10,71 @@
 
 namespace shampoo {
 
-// A symmetric tridiagonal matrix: d its diagonal (n), e what is beside it (n - 1).
+// A symmetric tridiagonal matrix with diagonal d (n elements) and off-diagonal e (n - 1 elements).
 struct Tridiagonal {
   int64_t n;
   const double* d;
   const double* e;
 };
 
-// What is known about the eigenvalues of a matrix without computing them all.
+// Bounds on the eigenvalues of a matrix.
 struct EigenvalueBounds {
-  // At most the least eigenvalue l. If l < 0, it is l to 2^-40 of the largest magnitude; otherwise it is at least
-  // min(l / 4, 2^-28 of the largest magnitude), or 0 if l is smaller.
+  // A lower bound on the least eigenvalue l. If l < 0, it deviates from l by at most 2^-40 of the largest magnitude.
+  // Otherwise it is at least min(l / 4, 2^-28 of the largest magnitude), or 0 if l is smaller than that.
   double least;
-  double largest;  // at least the largest eigenvalue, and at most three times the largest magnitude
+  // An upper bound on the largest eigenvalue, at most three times the largest magnitude.
+  double largest;
 };
 
-// By bisection with several points at a time.
+// Computes the bounds by bisection with several points at a time.
 EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
-// Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each of
-// them is semiseparable: above the diagonal all its columns are multiples of each other, up to the diagonal. So Y is
-// never stored: its columns come from `count` generators, which grow by a row for each column.
+// Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each
+// inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never
+// stored. Its columns are computed from poles() generators, which grow by one row for each column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
-  // The largest condition of T + shift I by the bounds.
+  // The largest condition of T + shift I, according to the bounds, for which a sum is suitable.
   static constexpr double kLargestCondition = 1 << ZolotarevSum::kLargestCondition;
 
-  // Elements of float64 that a sum keeps in memory of the caller, for matrices up to n x n.
-  static constexpr int64_t Elements(int64_t n) { return n * ZolotarevSum::kMostPoles; }
-  // Elements of float64 that Multiply needs.
+  // Returns how many doubles of the caller's memory a sum uses for matrices up to n x n.
+  static constexpr int64_t Elements(int64_t n) { return n * ZolotarevSum::kMaxPoles; }
+  // Returns how many doubles Multiply needs as scratch memory.
   static constexpr int64_t ScratchElements(int64_t n) { return n * TridiagonalKernels::kLanes; }
 
-  // Whether (T + shift I)^(-1/2) can be computed to the accuracy of float32 within its range.
+  // Returns whether (T + shift I)^(-1/2) fits float32 and can be computed with the accuracy of float32.
   static bool IsSuitable(const EigenvalueBounds& bounds, double shift);
 
-  // The bounds are those of T, and suitable.
+  // Requires IsSuitable(bounds, shift), where `bounds` are the bounds of T. memory: Elements(n) doubles.
   ResolventSum(const Tridiagonal& t, const EigenvalueBounds& bounds, double shift, double* memory);
 
   int64_t poles() const { return poles_; }
-  // At least the largest eigenvalue of Y.
+  // Returns an upper bound on the largest eigenvalue of Y.
   double largest() const { return largest_; }
 
-  // y <- Y b
+  // y <- Y b. scratch: ScratchElements(n) doubles.
   void Multiply(const double* b, double* scratch, double* y) const;
 
-  // The next columns of Y, from the left to the right. `Block` is what they add to those before.
+  // The next columns of Y, which are computed from left to right.
   struct Block {
-    int64_t count;                                                       // columns
-    std::array<float, kColumns * ZolotarevSum::kMostPoles> factors;      // count x poles: old generators to new rows
-    std::array<double, ZolotarevSum::kMostPoles> growth;                 // old generators to new generators
-    std::array<double, kColumns * ZolotarevSum::kMostPoles> generators;  // poles x kColumns: their new rows
+    int64_t count;                                                      // columns
+    std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;      // count x poles: old generators to new rows
+    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // old generators to new generators
+    std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: their new rows
     std::array<double, kColumns * kColumns> sums;  // count x kColumns: the square on the diagonal, lower triangle
   };
-  // count: at most kColumns
+  // Computes the next `count` columns, at most kColumns.
   void Grow(int64_t count, Block* block);
 
  private:
   Tridiagonal t_;
-  int64_t poles_ = 0;  // a multiple of kLanes; the weights of those in excess are 0
+  int64_t poles_ = 0;  // a multiple of kLanes; the weights of excess poles are 0
   int64_t columns_ = 0;
   double largest_;
   double* inverses_;
-  std::array<double, ZolotarevSum::kMostPoles> weights_{};
-  std::array<double, ZolotarevSum::kMostPoles> corner_{};
+  std::array<double, ZolotarevSum::kMaxPoles> weights_{};
+  std::array<double, ZolotarevSum::kMaxPoles> corner_{};
 };
 
 }  // namespace shampoo

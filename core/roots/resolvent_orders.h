@@ -6,8 +6,8 @@
 
 namespace shampoo {
 
-// The orders of matrices whose inverse square root in float32 is computed without eigenvectors.
-inline constexpr int64_t kLeastByResolvents = 8;
-inline constexpr int64_t kLargestByResolvents = 512;
+// The range of orders for which the inverse square root in float32 is computed without eigenvectors.
+inline constexpr int64_t kMinResolventOrder = 8;
+inline constexpr int64_t kMaxResolventOrder = 512;
 
 }  // namespace shampoo

@@ -9,7 +9,7 @@
 
 #include "core/base/round_up.h"
 #include "core/blas/blas.h"
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 #include "core/roots/matrix.h"
 #include "core/roots/probe.h"
 #include "core/roots/reflectors.h"
@@ -19,27 +19,27 @@
 namespace shampoo {
 namespace {
 
-// Columns of the sum that are computed at a time, and most reflectors of a panel.
+// The number of columns of the sum that are computed at a time, and the largest number of reflectors in a panel.
 constexpr int64_t kWidth = ResolventSum::kColumns;
-// Reflectors of a panel: the work on a panel alone grows with its width, and products get faster.
+// Returns the number of reflectors in a panel. Wider panels make products faster but take longer to prepare.
 constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
-// Vectors for the check of the result, which are multiplied by Q with the generators.
+// The number of probe vectors, which are multiplied by Q together with the generators.
 constexpr int64_t kProbes = 3;
-constexpr int64_t kMostStride = ZolotarevSum::kMostPoles + kProbes;
-// Of ResolventResult::root_error. 30 times what was seen at the largest condition.
+constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
+// The limit of ResolventResult::root_error: 30 times the largest error measured at the largest condition.
 constexpr double kLargestRootError = 1e-5;
 
-// Columns that LAPACK reduces before it updates the rest.
+// Returns how many columns LAPACK reduces before it updates the other columns.
 constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 : 32; }
 
-// The parts of the memory behind the matrix.
+// The layout of the workspace after the matrix.
 struct Memory {
   int64_t ld;                        // of v
   float *v, *x;                      // n x ld: reflectors; n x n: root
   double *d, *e, *u, *y, *z;         // n each: T, and vectors
   double* inverses;                  // ResolventSum::Elements
   float *tau, *narrow_d, *narrow_e;  // n each
-  float* generators;                 // n x kMostStride
+  float* generators;                 // n x kMaxStride
   float *panel, *products;           // kWidth x ld, kWidth x n
 
   Memory(int64_t n, float* memory) {
@@ -56,28 +56,28 @@ struct Memory {
     inverses = wide(ResolventSum::Elements(n));
     auto* next = reinterpret_cast<float*>(next_wide);
     const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
-    panel = narrow(kWidth * ld);  // first: it is also scratch memory for elements of float64
+    panel = narrow(kWidth * ld);  // first, because it is also scratch memory for doubles
     products = narrow(kWidth * n);
     tau = narrow(n);
     narrow_d = narrow(n);
     narrow_e = narrow(n);
-    generators = narrow(n * kMostStride);
+    generators = narrow(n * kMaxStride);
   }
 
-  // Elements of float that all parts take.
+  // Returns the size of the layout in floats.
   static constexpr int64_t Elements(int64_t n) {
     const int64_t ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
     const int64_t wide = 5 * n + ResolventSum::Elements(n);
-    const int64_t narrow = kWidth * (ld + n) + 3 * n + n * kMostStride;
+    const int64_t narrow = kWidth * (ld + n) + 3 * n + n * kMaxStride;
     return n * (ld + n) + kAlignment / 4 + 2 * wide + narrow;
   }
 
  private:
-  static constexpr int64_t kAlignment = 64;  // bytes, of the elements of float64
+  static constexpr int64_t kAlignment = 64;  // of the doubles, in bytes
 };
 
-static_assert(Memory::Elements(kLeastByResolvents) <= RootWorkspace<float>::ResolventWork(kLeastByResolvents));
-static_assert(Memory::Elements(kLargestByResolvents) <= RootWorkspace<float>::ResolventWork(kLargestByResolvents));
+static_assert(Memory::Elements(kMinResolventOrder) <= RootWorkspace<float>::ResolventWork(kMinResolventOrder));
+static_assert(Memory::Elements(kMaxResolventOrder) <= RootWorkspace<float>::ResolventWork(kMaxResolventOrder));
 
 // Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
 int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
@@ -100,7 +100,8 @@ int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   return info;
 }
 
-// X, and beside it the generators and probes, which Q multiplies from the left while X is multiplied from both sides.
+// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides, the
+// others only from the left.
 class Window {
  public:
   Window(int64_t n, const Memory& memory, ResolventSum* sum)
@@ -122,7 +123,7 @@ class Window {
       float* const to = memory_.x + (first + i) * n_ + first;
       for (int64_t j = 0; j <= i; ++j) to[j] = static_cast<float>(from[j]);
     }
-    std::array<float, ZolotarevSum::kMostPoles> growth;
+    std::array<float, ZolotarevSum::kMaxPoles> growth;
     for (size_t j = 0; j < static_cast<size_t>(poles_); ++j) growth[j] = static_cast<float>(block_.growth[j]);
     for (int64_t i = 0; i < first; ++i) {
       float* const row = memory_.generators + i * stride_;
@@ -136,26 +137,26 @@ class Window {
     }
   }
 
-  // X <- H X H^T, Z <- H Z, H = I - Y^T V the product of the panel.
+  // X <- H X H^T and Z <- H Z, where H = I - Y^T V is the product of the panel.
   void Apply(const ReflectorPanel<float>& panel) const {
     const int64_t k = panel.count;
     const int64_t c = panel.columns;
     const int64_t ld = memory_.ld;
     float* const x = memory_.x;
     float* const w = memory_.products;
-    // H X H^T = X - Y^T W - W^T Y with W = V X - S Y / 2, S = V X V^T.
+    // H X H^T = X - Y^T W - W^T Y with W = V X - S Y / 2 and S = V X V^T.
     std::array<float, kWidth * kWidth> s;
     blas::SymmLower(k, c, x, n_, panel.v, ld, w, n_);
     blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, ld, s.data(), k);
     blas::Gemm({false, false, -0.5f, 1}, k, c, k, s.data(), k, panel.y, ld, w, n_);
     blas::Syr2k(c, k, -1, panel.y, ld, w, n_, x, n_);
-    std::array<float, kWidth * kMostStride> products;
+    std::array<float, kWidth * kMaxStride> products;
     blas::Gemm(k, stride_, c, panel.v, ld, memory_.generators, stride_, products.data(), stride_);
     blas::Gemm({true, false, -1, 1}, c, stride_, k, panel.y, ld, products.data(), stride_, memory_.generators, stride_);
   }
 
  private:
-  // Products of denormal numbers are slow, and nothing of them is left in a sum with an element of order one.
+  // Products of denormal numbers are slow, and they vanish in a sum with an element of order one.
   static float Flushed(float value) { return std::fabs(value) < 1e-30f ? 0.0f : value; }
 
   int64_t n_;
@@ -176,7 +177,8 @@ void MultiplyTridiagonal(const Tridiagonal& t, double shift, const double* x, do
   }
 }
 
-// Whether A v = Q T u, X v = Q Y u and (T + shift I) Y Y u = u, all to rounding; false if anything is not finite.
+// Returns whether A v = Q T u, X v = Q Y u and (T + shift I) Y Y u = u up to rounding. Returns false if a value is not
+// finite.
 bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& workspace) {
   float* const v = workspace.Vector(0, n);
   float* const expected = workspace.Vector(1, n);
@@ -198,9 +200,9 @@ bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& 
 
 }  // namespace
 
-bool IsRootByResolvents(const RootSpec& spec, Rung rung, int64_t n) {
-  return spec.method == RootMethod::kEigen && rung == Rung::kAsked && spec.exponent == -0.5 && spec.clamp &&
-         !spec.pseudo_inverse && !spec.eigenvectors && n >= kLeastByResolvents && n <= kLargestByResolvents;
+bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n) {
+  return spec.method == RootMethod::kEigen && rung == Rung::kRequested && spec.exponent == -0.5 && spec.clamp &&
+         !spec.pseudo_inverse && !spec.eigenvectors && n >= kMinResolventOrder && n <= kMaxResolventOrder;
 }
 
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack) {
@@ -268,7 +270,7 @@ RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale,
   outcome.epsilon = spec.epsilon;
   outcome.shift = spec.epsilon - std::ldexp(result.least, scale);
   if (!Fits(n, result, workspace)) {
-    outcome.failure = RootFailure::kWrong;
+    outcome.failure = RootFailure::kWrongResult;
     return outcome;
   }
   *x = result.x;

@@ -14,8 +14,8 @@ const char* FailureText(RootFailure failure) {
       return "the matrix contains an infinity";
     case RootFailure::kSolver:
       return "the eigensolver did not converge";
-    case RootFailure::kWrong:
-      return "the solver gave a wrong result";
+    case RootFailure::kWrongResult:
+      return "the solver returned a wrong result";
     case RootFailure::kNotConverged:
       return "the iteration did not converge to a root";
     case RootFailure::kSingular:
@@ -28,8 +28,8 @@ const char* FailureText(RootFailure failure) {
 
 const char* RungText(Rung rung) {
   switch (rung) {
-    case Rung::kAsked:
-      return "the method asked for";
+    case Rung::kRequested:
+      return "the requested method";
     case Rung::kFloat64:
       return "the same method in float64";
     case Rung::kEigen:

@@ -9,13 +9,13 @@
 
 namespace shampoo {
 
-// The attempts that the recovery ladder makes, in its order; those that are the same as an earlier one are left out.
+// The rungs of the recovery ladder, in order. A rung that would repeat an earlier one is skipped.
 enum class Rung {
-  kAsked,     // the method and root dtype that were asked for
-  kFloat64,   // the same method in float64
-  kEigen,     // eigendecomposition in float64, divide and conquer (dsyevd)
-  kEigenRrr,  // in float64 by relatively robust representations (dsyevr)
-  kEigenQr,   // in float64 by implicit QR (dsteqr, by way of dsyev)
+  kRequested,  // the requested method and root dtype
+  kFloat64,    // the same method in float64
+  kEigen,      // eigendecomposition in float64, divide and conquer (dsyevd)
+  kEigenRrr,   // eigendecomposition in float64, relatively robust representations (dsyevr)
+  kEigenQr,    // eigendecomposition in float64, implicit QR (dsteqr, called by dsyev)
 };
 inline constexpr size_t kRungCount = 5;
 
@@ -24,21 +24,21 @@ enum class EigenDriver { kDivideAndConquer, kRelativelyRobust, kImplicitQr };
 struct RootOutcome {
   RootKind kind = RootKind::kEigen;
   RootFailure failure = RootFailure::kNone;
-  Rung rung = Rung::kAsked;                        // that gave the root
-  RootFailure first_failure = RootFailure::kNone;  // of rung kAsked, if another gave the root
-  int rungs_used = 0;                              // beyond kAsked
+  Rung rung = Rung::kRequested;                    // the rung that computed the root
+  RootFailure first_failure = RootFailure::kNone;  // of rung kRequested, if another rung computed the root
+  int rungs_used = 0;                              // after kRequested
   int iterations = 0;
   int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: stopped early
   int solver_info = 0;
-  double epsilon = 0;           // what was added to the eigenvalues, a relative epsilon worked out
-  double shift = 0;             // the same with the clamp of method eigen: A + shift I is the matrix whose root this is
-  bool diagonal_input = false;  // nothing off the diagonal of the matrix is different from 0
+  double epsilon = 0;           // the number that was added to the eigenvalues, with a relative epsilon resolved
+  double shift = 0;             // epsilon and the clamp of method eigen: the root is that of A + shift I
+  bool diagonal_input = false;  // all off-diagonal elements of the matrix are 0
   bool ok() const { return failure == RootFailure::kNone; }
 };
 
-// What comes behind "... could not be computed: ".
+// Returns the text that follows "... could not be computed: ".
 const char* FailureText(RootFailure failure);
-// What comes behind "computed by ": "float64", ...
+// Returns the text that follows "computed by ": "the same method in float64", ...
 const char* RungText(Rung rung);
 
 }  // namespace shampoo

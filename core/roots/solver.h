@@ -9,20 +9,21 @@
 
 namespace shampoo {
 
-// The doors through which the recovery ladder reaches its solvers. They have a file of their own so that a test can put
-// others in their place, which fail at a rung, call and block of its choice.
+// The solvers that the recovery ladder calls. They are defined in a separate translation unit so that tests can inject
+// failures at a chosen rung, call and block.
 
-// As blas::Syevd, by any driver; eigenvalues go to l. float32 knows divide and conquer alone.
+// Computes the same as blas::Syevd with the given driver; l receives the eigenvalues. float32 supports only divide and
+// conquer.
 template <typename Root>
 int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace);
 
-// The coupled iteration of spec.method.
+// Runs the coupled iteration of spec.method.
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace);
 
-// The inverse square root without eigenvectors.
+// Computes the inverse square root without eigenvectors.
 ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,
                                 const RootWorkspace<float>& workspace);
 

@@ -21,16 +21,16 @@ struct Elliptic {
   double sn, cn, dn;
 };
 
-// Jacobi's functions of u for the complementary parameter mc = 1 - m. Source: Abramowitz and Stegun, Handbook of
-// Mathematical Functions (1964), section 16.4.
+// Returns Jacobi's elliptic functions of u for the complementary parameter mc = 1 - m. Source: Abramowitz and Stegun,
+// Handbook of Mathematical Functions (1964), section 16.4.
 Elliptic JacobiElliptic(double u, double mc) {
-  constexpr int kMostSteps = 16;
-  std::array<double, kMostSteps> ratio{};  // c / a
+  constexpr int kMaxSteps = 16;
+  std::array<double, kMaxSteps> ratio{};  // c / a
   double a = 1;
   double b = std::sqrt(mc);
   double c = std::sqrt(1 - mc);
   int steps = 0;
-  while (steps + 1 < kMostSteps && std::fabs(c) > 1e-17 * a) {
+  while (steps + 1 < kMaxSteps && std::fabs(c) > 1e-17 * a) {
     const double mean = (a + b) / 2;
     c = (a - b) / 2;
     b = std::sqrt(a * b);
@@ -44,14 +44,15 @@ Elliptic JacobiElliptic(double u, double mc) {
   return {sn, cn, std::sqrt(cn * cn + mc * sn * sn)};
 }
 
-// The midpoint rule for x^(-1/2) = 2 / pi times the integral of dt / (t^2 + x) over t = sc(u), 0 <= u <= K'. It
-// converges exponentially, because the integrand is periodic in u.
+// Returns the midpoint rule for x^(-1/2) = 2 / pi times the integral of dt / (t^2 + x) over t = sc(u), 0 <= u <= K'.
+// The rule converges exponentially, because the integrand is periodic in u.
 ZolotarevSum MakeSum(int q) {
   const double inverse_condition = std::ldexp(1.0, -q);  // k^2
   const double k = std::sqrt(inverse_condition);
   const double half_period = std::numbers::pi / 2 / ArithmeticGeometricMean(1, k);                             // K'
   const double quarter = std::numbers::pi / 2 / ArithmeticGeometricMean(1, std::sqrt(1 - inverse_condition));  // K
-  const double error_exponent = 2 * std::numbers::pi * quarter / half_period;  // by which a pole reduces the error
+  const double error_exponent =
+      2 * std::numbers::pi * quarter / half_period;  // one more pole reduces the error by exp(-error_exponent)
   ZolotarevSum sum;
   sum.count = static_cast<int>(std::ceil(std::log(4 / ZolotarevSum::kError) / error_exponent));
   const double width = half_period / sum.count;

@@ -8,20 +8,20 @@
 
 namespace shampoo {
 
-// x^(-1/2) as a sum of weights[j] / (x + poles[j]) over j < count, for 1 <= x <= 2^q: Zolotarev's rational
-// approximation, whose relative error is at most kError. Source: Hale, Higham and Trefethen, Computing A^alpha, log(A),
-// and related matrix functions by contour integrals (2008), method 3.
+// Zolotarev's rational approximation of x^(-1/2) for 1 <= x <= 2^q: the sum of weights[j] / (x + poles[j]) over j <
+// count. Its relative error is at most kError. Source: Hale, Higham and Trefethen, Computing A^alpha, log(A), and
+// related matrix functions by contour integrals (2008), method 3.
 struct ZolotarevSum {
   static constexpr int kLargestCondition = 27;  // the largest q
-  static constexpr int kMostPoles = TridiagonalKernels::kMostPoles;
+  static constexpr int kMaxPoles = TridiagonalKernels::kMaxPoles;
   // Two thirds of the unit roundoff of float32.
   static constexpr double kError = 4e-8;
 
   int count = 0;
-  std::array<double, kMostPoles> poles{};
-  std::array<double, kMostPoles> weights{};
+  std::array<double, kMaxPoles> poles{};
+  std::array<double, kMaxPoles> weights{};
 
-  // q: 1 to kLargestCondition. The sums are computed once, and live as long as the process.
+  // Returns the sum for q, 1 to kLargestCondition. Sums are computed once and kept until the process exits.
   static const ZolotarevSum& ForCondition(int q);
 };
 

@@ -8,9 +8,9 @@
 #include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
-// The scalars of the coupled iterations for X = B^(-1/p), B = A + shift I, where A is scaled by 2^-scale:
-//   X <- X T, Y <- T^p Y, which goes to I, from X = z^(1/p) I and Y = z B.
-// Source: Higham, Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
+// The scalars of the coupled iterations for X = B^(-1/p) with B = A + shift I, where A is scaled by 2^-scale. They
+// start from X = z^(1/p) I and Y = z B and iterate X <- X T, Y <- T^p Y, where Y converges to I. Source: Higham,
+// Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
 namespace shampoo {
 
 struct CoupledStart {
@@ -18,16 +18,17 @@ struct CoupledStart {
   double z = 0;  // the first Y is this multiple of B
 };
 
-// Returns what is added to the diagonal before a Newton iteration.
+// Returns the shift of the diagonal for a Newton iteration.
 SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return std::ldexp(spec.epsilon, -scale); }
 
-// norm: the Frobenius norm of B. p is numerator / denominator, a whole number.
+// Returns z for a Newton iteration. norm: the Frobenius norm of B. p: numerator / denominator, an integer.
 constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<double>(p + 1) / (2 * norm); }
 
-// largest: a bound on the largest eigenvalue of A * 2^-scale, see EigenvalueBound. p is the numerator alone.
+// Returns shift and z for an iteration of higher order, whose p is the numerator alone.
+// largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  // A relative epsilon is one of the mean eigenvalue. Otherwise epsilon is relative to the bound.
+  // A relative epsilon is relative to the mean eigenvalue. Otherwise epsilon is relative to the bound.
   start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
   const double of_bound = spec.epsilon * largest;
   if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;
@@ -63,13 +64,15 @@ constexpr double SeriesCoefficient(int64_t i, int64_t p) {
 // The values are those of RootOutcome::converged.
 enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 1, kRunning = 2 };
 
-// Returns how an iteration goes on. iterations: how many were made. error: max |Y - I|; before: that of one iteration
-// earlier.
+// Returns the state of an iteration.
+//   iterations  the number of iterations so far
+//   before      the error one iteration earlier
+//   error       max |Y - I|
 constexpr CoupledState StateAfter(const RootSpec& spec, int64_t iterations, double before, double error) {
-  // An error that falls no more below this is at the level of rounding.
+  // If an error below this stops decreasing, it is at the level of rounding.
   constexpr double kNearlyConverged = 0.01;
   const bool is_higher_order = spec.method == RootMethod::kHigherOrder;
-  // The first step of higher_order is always made: there is nothing to compare with.
+  // The first step of higher_order is unconditional: there is no earlier error to compare with.
   if (iterations > (is_higher_order ? 1 : 0)) {
     const bool stalls = is_higher_order ? error > 1.2 * before || error == before
                                         : error >= before && before <= kNearlyConverged && error > spec.tolerance;

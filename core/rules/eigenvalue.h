@@ -10,24 +10,24 @@
 #include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
-// The rules by which a matrix is scaled, its eigenvalues become those of a root, and a result is accepted.
+// How a matrix is scaled, how its eigenvalues become eigenvalues of the root, and when a result is accepted.
 namespace shampoo {
 
-// Of |A X^p - I|: above it a result is no root (release of the paper, for its higher-order method).
+// The largest |A X^p - I| at which X counts as a root. Source: the paper's release, for its higher-order method.
 inline constexpr double kLargestResidual = 0.1;
 
-// Returns what is added to the eigenvalues of a matrix with this mean eigenvalue.
+// Returns the epsilon that is added to the eigenvalues of a matrix with this mean eigenvalue.
 SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigenvalue) {
   return spec.relative_epsilon > 0 ? spec.relative_epsilon * std::fmax(mean_eigenvalue, 0) : spec.epsilon;
 }
 
-// Whether a factor matrix with this largest magnitude, before the division by its correction, counts as zeros. No
-// element is a normal number of its dtype. A decaying factor matrix ends in such numbers, which rounding keeps from
-// reaching 0, and no digit of which is right.
+// Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
+// A decaying factor matrix ends in such numbers: rounding keeps them from reaching 0, and none of their digits is
+// correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
-// Returns the k for which A * 2^-k is of order one. A power of two, so that nothing is rounded. `shift`, which will be
-// added to the diagonal, may be much larger, but must stay within float64.
+// Returns the k for which A * 2^-k is of order one. Scaling by a power of two rounds nothing. `shift`, which will be
+// added to the diagonal, may be much larger than A; k is chosen so that the scaled shift is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   constexpr int kMost = 900;
   const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
@@ -36,8 +36,8 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   return k > -2000 ? k : 0;
 }
 
-// Returns the largest k <= scale for which a root with this exponent scales by a power of two, too, if 1 / exponent is
-// whole. Matrices that differ by such a factor alone then get roots of the same digits.
+// Returns the largest k <= scale for which the root of A * 2^-k is the root of A times a power of two, if 1 / exponent
+// is an integer. Matrices that differ only by such a factor then have roots with the same digits.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -46,8 +46,8 @@ SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   return scale - (above < 0 ? above + step : above);
 }
 
-// Returns by which scale the method of the spec, with its epsilon resolved, sees a matrix whose largest element has
-// this magnitude: it works on A * 2^-scale.
+// Returns the scale for a matrix whose largest element has this magnitude: the method of the spec works on A *
+// 2^-scale. The epsilon of the spec must be resolved.
 SHAMPOO_HD inline int RootScale(const RootSpec& spec, double largest) {
   const bool is_relative = spec.relative_epsilon > 0;
   double shift = spec.epsilon;
@@ -68,7 +68,8 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
 template <typename Root>
 class ElementScaling {
  public:
-  // In float64 neither factor can leave the range where the product is in it: k is at most 1024, and at least -1074.
+  // Two factors, because 2^-k may be out of the range of float64: k is between -1074 and 1024. If the product is in
+  // range, so is each intermediate result.
   SHAMPOO_HD ElementScaling(int k, double divisor)
       : half_(std::ldexp(1.0, -k / 2)), rest_(std::ldexp(1.0, -(k - k / 2))), divisor_(static_cast<Root>(divisor)) {}
 
@@ -83,12 +84,13 @@ class ElementScaling {
   Root divisor_;
 };
 
-// The rules by which an eigenvalue becomes one of the root, for a matrix that is scaled by 2^-scale: in float64 what is
-// denormal has lost its digits before anything is added to it.
+// Maps an eigenvalue of a matrix to the eigenvalue of its root. The matrix is scaled by 2^-scale, because an unscaled
+// eigenvalue that is denormal in float64 would have lost digits before epsilon is added.
 class RootOfEigenvalue {
  public:
-  // epsilon: of the matrix itself. least and largest: eigenvalues of the scaled matrix. smallest: what is at or below
-  // it has no root.
+  //   epsilon         for the unscaled matrix
+  //   least, largest  eigenvalues of the scaled matrix
+  //   smallest        a shifted eigenvalue at or below it has no root
   SHAMPOO_HD RootOfEigenvalue(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
                               double largest, double smallest)
       : pseudo_inverse_(spec.pseudo_inverse),
@@ -101,17 +103,18 @@ class RootOfEigenvalue {
         is_scaled_(spec.relative_epsilon > 0),
         unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-  // NaN: there is no such root. With a relative epsilon that of the scaled matrix, so that the scale has no influence.
+  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon it is that of the scaled
+  // matrix, so that the scale has no influence on its digits.
   SHAMPOO_HD double operator()(double l) const {
     if (pseudo_inverse_ && !(l > cutoff_)) return 0;
-    // In this order: next to a large negative eigenvalue epsilon would be lost.
+    // Subtract first: the sum of a large negative eigenvalue and epsilon would lose epsilon.
     const double shifted = pseudo_inverse_ ? l : (l - least_) + epsilon_;
     if (!(shifted > smallest_ || exponent_ >= 0)) return std::numeric_limits<double>::quiet_NaN();
     if (is_scaled_) return std::pow(shifted, exponent_);
     const double original = std::ldexp(shifted, scale_);
     const double magnitude = std::fabs(original);
     if (magnitude >= DBL_MIN && magnitude <= DBL_MAX) return std::pow(original, exponent_);
-    // In two factors, because one may be out of range where the root is not.
+    // Two factors, because 2^(scale * exponent) may be out of range when the root is not.
     return std::pow(shifted, exponent_) * unscale_ * unscale_;
   }
 
@@ -127,10 +130,10 @@ class RootOfEigenvalue {
   double unscale_;
 };
 
-// Signs that look random, the same on every call and on every backend: the probe vector of a result.
+// Pseudo-random signs, the same in every call and on every backend: the probe vector for checks of results.
 class ProbeSigns {
  public:
-  // Returns the next sign, 1 or -1; the first one is that of element 0.
+  // Returns the next sign, 1 or -1. The first call returns the sign of element 0.
   constexpr double Next() {
     state_ = state_ * kMultiplier + kIncrement;
     return Sign();
@@ -157,17 +160,20 @@ class ProbeSigns {
   uint64_t state_ = 0x9e3779b97f4a7c15u;
 };
 
-// Returns how far, relative to |v|, rounding may take Q^T Q v from v in a dtype with this machine epsilon. No correct
-// solver came near it on 20,000 difficult matrices (tests/roots/random_roots.cc).
+// Returns the largest |Q^T Q v - v| / |v| that rounding may cause in a dtype with this machine epsilon. The results of
+// correct solvers for 20,000 difficult matrices are far below it (tests/roots/random_roots.cc).
 SHAMPOO_HD inline double ProbeTolerance(int64_t n, double machine_epsilon) {
   return 30 * std::sqrt(static_cast<double>(n)) * machine_epsilon;
 }
 
-// Whether an eigendecomposition Q^T diag(l) Q of A in the root dtype passes its probe v, both of these to rounding:
-// lost = |Q^T Q v - v| / |v| and error = |Q^T diag(l) Q v - A v| / |v|. largest: the largest |l|.
+// Returns whether an eigendecomposition Q^T diag(l) Q of A in the root dtype passes the check with the probe vector v:
+// both errors must be at the level of rounding.
+//   lost     |Q^T Q v - v| / |v|
+//   error    |Q^T diag(l) Q v - A v| / |v|
+//   largest  the largest |l|
 SHAMPOO_HD inline bool PassesProbe(int64_t n, Dtype root_dtype, double lost, double error, double largest) {
   const double tolerance = ProbeTolerance(n, MachineEpsilon(root_dtype));
-  // Of order one by scaling, or all below it. What is smaller than the smallest normal number may be lost.
+  // The scaled matrix is of order one or smaller. Contributions below the smallest normal number may be lost.
   return lost <= tolerance && error <= tolerance * largest + SmallestNormal(root_dtype);
 }
 

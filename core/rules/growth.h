@@ -10,11 +10,12 @@
 #include "core/base/host_device.h"
 #include "core/rules/step_scalars.h"
 
-// Whether the states of a block stay finite in a step. Block is the plan's Block, or the CUDA plugin's DeviceBlock.
+// Checks whether the states of a block stay finite in a step. Block is the Block of the plan or the DeviceBlock of the
+// CUDA plugin.
 namespace shampoo {
 
-// A state that grows in a step by less than this part of its limit does not reach it in 2^40 steps, so that it need not
-// be read.
+// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps, so
+// that it need not be read.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
 // Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
@@ -41,27 +42,30 @@ constexpr double GradientBound(const StepScalars& step, double largest_gradient,
   return scale * largest_gradient + step.coupled_decay * largest_param;
 }
 
-// Whether an element of G can be computed. largest_term: the largest magnitude of the terms that it is the sum of.
+// Returns whether the elements of G can be computed.
+//   largest       a bound on |G|
+//   largest_term  the largest magnitude of the terms whose sum is an element of G
 template <typename Block>
 constexpr bool GradientFits(const Block& block, double largest, double largest_term) {
   const double limit = LargestFinite(ElementDtype(block));
   return largest < limit && largest_term < limit;
 }
 
-// Returns by how much rounding in the computation dtype may change an element of G. Terms that cancel leave their
-// rounding, which may be more than their sum.
+// Returns by how much rounding in the computation dtype may change an element of G. If terms cancel, their rounding
+// errors may exceed their sum.
 constexpr double GradientRounding(const StepScalars& step, Dtype computation, double largest_term) {
   return step.coupled_decay != 0 ? 4 * MachineEpsilon(computation) * largest_term : 0;
 }
 
-// Returns a bound on the sum of squares of this many elements, each of which rounding may have changed.
+// Returns a bound on the exact sum of squares of `elements` elements, each of which rounding may have changed by
+// `rounding`.
 SHAMPOO_HD inline double SquareWithRounding(double square, int64_t elements, double rounding) {
   if (rounding == 0) return square;
   const double norm = std::sqrt(square) + std::sqrt(static_cast<double>(elements)) * rounding;
   return norm * norm;
 }
 
-// What would overflow in a step.
+// The state that would overflow in a step.
 struct GrowthFault {
   enum class State { kNone, kMoment, kFactor };
   State state = State::kNone;
@@ -69,17 +73,17 @@ struct GrowthFault {
   bool product_fits = false;  // kFactor: C_k alone fits, and the factor matrix in its dtype would overflow
 };
 
-// Whether decay * state + weight * square stays within the dtype of each state.
+// Checks whether decay * state + weight * square fits the dtype of each state.
 //
-// Largest: callable members LargestMoment() and LargestDiagonal(k), which return the largest magnitudes in the states.
+// Largest has the members LargestMoment() and LargestDiagonal(k), which return the largest magnitudes in the states.
 // They are called only if the sum may come near the limit.
 template <typename Block, typename Largest>
 class Growth {
  public:
-  // by_state: whether the states count. A rank that does not own a block checks the gradient alone: the states are not
-  // here, and all ranks must come to the same result for gradients.
-  SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool by_state)
-      : step_(step), block_(block), largest_(largest), by_state_(by_state) {}
+  // has_states: whether the states are included. A rank that does not own a block has no states of it and checks only
+  // the gradient; all ranks must come to the same result for gradients.
+  SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool has_states)
+      : step_(step), block_(block), largest_(largest), has_states_(has_states) {}
 
   SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
 
@@ -87,18 +91,18 @@ class Growth {
     if (!block_.grafting.present()) return true;
     const double added = step_.moment_weight * element_square;
     const double limit = StateLimit(block_.computation, block_.grafting.dtype);
-    if (!by_state_) return added < limit;
+    if (!has_states_) return added < limit;
     return added < kNegligibleGrowth * limit || step_.moment_decay * largest_.LargestMoment() + added < limit;
   }
 
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool FactorFits(int k, double slice_square) const {
     const double added = step_.factor_weight * slice_square;
     const double limit = StateLimit(block_.computation, block_.factor[static_cast<size_t>(k)].dtype);
-    if (!by_state_) return added < limit;
+    if (!has_states_) return added < limit;
     return added < kNegligibleGrowth * limit || step_.factor_decay * largest_.LargestDiagonal(k) + added < limit;
   }
 
-  // Whether no state can overflow if no element of G is larger than `largest`, which may be NaN or infinite.
+  // Returns whether no state can overflow if no |G| exceeds `largest`, which may be NaN or infinite.
   SHAMPOO_CALLS_BACK SHAMPOO_HD bool CannotOverflow(double largest) const {
     if (!(largest < LargestFinite(ElementDtype(block_)) && MomentFits(largest * largest))) return false;
     for (int k = 0; k < block_.factor_count(); ++k) {
@@ -108,8 +112,10 @@ class Growth {
     return true;
   }
 
-  // Finds the first state that would overflow. largest: the largest |G|. slice_square(k): the largest element on the
-  // diagonal of C_k. rounding: see GradientRounding.
+  // Finds the first state that would overflow.
+  //   largest          the largest |G|
+  //   rounding         see GradientRounding
+  //   slice_square(k)  returns the largest element on the diagonal of C_k
   SHAMPOO_CALLS_BACK template <typename SliceSquare>
   SHAMPOO_HD GrowthFault FindFault(double largest, double rounding, const SliceSquare& slice_square) const {
     const double with_rounding = largest + rounding;
@@ -126,7 +132,7 @@ class Growth {
   const StepScalars& step_;
   const Block& block_;
   Largest largest_;
-  bool by_state_;
+  bool has_states_;
 };
 
 }  // namespace shampoo

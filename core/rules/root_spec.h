@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// How a root came about; the values are those of shampoo_root_info::method.
+// How a root was computed. The values are those of shampoo_root_info::method.
 enum class RootKind : int32_t { kScalar = 0, kDiagonal = 1, kEigen = 2, kNewton = 3, kHigherOrder = 4 };
 inline constexpr size_t kRootKindCount = 5;
 
@@ -19,14 +19,14 @@ enum class RootFailure {
   kNone,
   kNanInput,
   kInfInput,
-  kSolver,        // the eigensolver reports that it failed
-  kWrong,         // a solver reports success, and its result does not fit the matrix
-  kNotConverged,  // an iteration ends away from a root
-  kSingular,      // a shifted eigenvalue is 0, to rounding
-  kOutOfRange,    // the root is beyond the dtype that has to hold it
+  kSolver,        // the eigensolver reported a failure
+  kWrongResult,   // a solver reported success, but its result does not fit the matrix
+  kNotConverged,  // an iteration ended far from a root
+  kSingular,      // a shifted eigenvalue is 0 up to rounding
+  kOutOfRange,    // the root does not fit its dtype
 };
 
-// What root is wanted, and by which rules. Source of the formulas: arXiv 2309.06497 and its release; Higham, Functions
+// Specifies a root and how to compute it. Source of the formulas: arXiv 2309.06497 and its release; Higham, Functions
 // of Matrices (2008), chapter 7, for the coupled iterations.
 struct RootSpec {
   RootMethod method = RootMethod::kEigen;
@@ -34,27 +34,30 @@ struct RootSpec {
   double exponent = -1;
   int64_t numerator = 1;
   int64_t denominator = 1;
-  // Added to the eigenvalues: `epsilon`, or, if relative_epsilon is above 0, that times their mean. When the matrix is
-  // known, `epsilon` becomes the product (ResolvedEpsilon), and relative_epsilon remains as a mark.
+  // `epsilon` is added to the eigenvalues. If relative_epsilon is above 0, relative_epsilon times their mean is added
+  // instead: once the matrix is known, `epsilon` is set to that product (ResolvedEpsilon), and relative_epsilon is kept
+  // as a mark.
   double epsilon = 0;
   double relative_epsilon = 0;
   // The coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
   int64_t order = 3;
-  bool accept_unconverged = false;  // the result of max_iterations is an answer, and not a reason to go up the ladder
-  // Eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are dropped.
+  bool accept_unconverged = false;  // accept the result of max_iterations instead of trying the next rung
+  // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
+  // omitted.
   bool pseudo_inverse = false;
   double rank_rtol = 0;
   double rank_atol = 0;
-  bool clamp = true;             // method eigen: negative eigenvalues raise all of them until the least is 0
-  bool may_be_diagonal = false;  // no element off the diagonal was ever different from 0
-  bool eigenvectors = false;     // method eigen: always computes them, for comparisons
-  int64_t id = -1;               // of the factor matrix within its plan, for tests that make a certain one fail
+  bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all of them
+  bool may_be_diagonal = false;  // no off-diagonal element has ever been different from 0
+  bool eigenvectors = false;     // method eigen: always compute eigenvectors, for comparisons
+  int64_t id = -1;               // the factor matrix within its plan, for tests that make a given one fail
 };
 
-// Returns the spec of the root p / q by a group's settings: X = A^(-exponent_multiplier * q / p). n, the order of A,
-// and the dtype decide the default of root_rank_rtol.
+// Returns the spec of the root numerator / denominator with a group's settings:
+// X = A^(-exponent_multiplier * denominator / numerator). The default of root_rank_rtol depends on n, the order of A,
+// and on the dtype.
 constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n,
                                 Dtype root_dtype) {
   RootSpec spec;

@@ -6,14 +6,15 @@
 
 #include "core/config/settings.h"
 
-// Which steps refresh inverse roots, and what becomes of the gradient in each. Functions of the number of the step, of
-// keys and, with root_async, of the block's own state, so that ranks, backends and resumed runs agree; host and device
-// compile the same ones.
+// Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
+// on keys and, with root_async, on the state of the block. So ranks, backends and resumed runs agree. Host and device
+// compile the same functions.
 namespace shampoo {
 
-inline constexpr int64_t kStepLimit = int64_t{1} << 53;  // counters stay below it, and so are exact as doubles
+// Step counters stay below this limit, so that they are exact as doubles.
+inline constexpr int64_t kStepLimit = int64_t{1} << 53;
 
-// What becomes of the filtered gradient H of a block.
+// How the direction P of a block follows from the filtered gradient H.
 enum class DirectionRule {
   kPrecondition,  // P = H contracted with the inverse roots, then grafted
   kGraft,         // P = D, the grafting method's own direction
@@ -24,15 +25,15 @@ enum class DirectionRule {
 // What a step does for the inverse roots of a block.
 enum class RootTask : unsigned char {
   kNone,
-  kCompute,       // they are computed from the factor matrices as they are now
-  kTakeSnapshot,  // the factor matrices are kept, to compute them later
-  kFromSnapshot,  // they are computed from what was kept root_async or more steps ago, and used from now on
-  kTakeOver,      // the same, but that they have been computed since, on a device
+  kCompute,           // compute them from the current factor matrices
+  kTakeSnapshot,      // copy the factor matrices, to compute the roots later
+  kFromSnapshot,      // compute them from a snapshot that is at least root_async steps old, and use them
+  kAdoptDeviceRoots,  // use the roots of a snapshot, which a device has already computed
 };
 
-// Whether a step uses roots from now on that it did not use before.
+// Returns whether the task puts new roots into use.
 constexpr bool Refreshes(RootTask task) {
-  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kTakeOver;
+  return task == RootTask::kCompute || task == RootTask::kFromSnapshot || task == RootTask::kAdoptDeviceRoots;
 }
 
 struct RootSchedule {
@@ -51,32 +52,33 @@ struct RefreshKeys {
   bool spread = false;
 };
 
-// A refresh of a group. With root_spread each block has its own within the interval that begins with it.
+// A refresh of a group. With root_spread each block has its own refresh within the interval that begins with that step.
 struct Refresh {
-  int64_t step = 0;      // 0: there was none yet
-  int64_t interval = 0;  // steps until the next one; without refresh_growth the frequency
+  int64_t step = 0;      // 0: there has been no refresh
+  int64_t interval = 0;  // steps until the next refresh; without refresh_growth the frequency
   int64_t number = 0;    // counted from 1
 };
 
-// max(1, min(frequency, floor(growth * t)))
+// Returns the interval after a refresh at step t: max(1, min(frequency, floor(growth * t))).
 constexpr int64_t IntervalAfter(const RefreshKeys& keys, int64_t t) {
   const double grown = keys.growth * static_cast<double>(t);
   if (keys.growth == 0 || !(grown < static_cast<double>(keys.frequency))) return keys.frequency;
   return grown < 1 ? 1 : static_cast<int64_t>(grown);
 }
 
-// The first step t with growth * t >= value.
+// Returns the first step t with growth * t >= value.
 constexpr int64_t FirstStepWith(double growth, double value) {
   const double quotient = value / growth;
   if (!(quotient < static_cast<double>(kStepLimit))) return kStepLimit;
   auto t = static_cast<int64_t>(quotient);
-  // The quotient is rounded: the products decide, as in IntervalAfter.
+  // The quotient is rounded. Compare products, like IntervalAfter.
   while (growth * static_cast<double>(t) < value) ++t;
   while (t > 0 && growth * static_cast<double>(t - 1) >= value) --t;
   return t;
 }
 
-// The last refresh at or before step t. Intervals only grow, so that refreshes of one interval are passed in one go.
+// Returns the last refresh at or before step t. Intervals never shrink, so that all refreshes with the same interval
+// are skipped at once.
 constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
   if (t < keys.start) return {};
   const int64_t frequency = keys.frequency;
@@ -106,12 +108,12 @@ constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
   }
 }
 
-// A step of a group: what the schedules of its blocks have in common.
+// The part of the schedule of one step that all blocks of a group share.
 struct GroupSchedule {
   RefreshKeys keys;
   int64_t t = 0;
-  Refresh last;           // at or before t
-  Refresh last_of_taken;  // at or before t - async, where a block that took part in each step since uses its roots
+  Refresh last;         // at or before t
+  Refresh last_usable;  // at or before t - async; its roots are in use at step t
   int64_t first_interval = 1;
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
@@ -128,8 +130,8 @@ constexpr GroupSchedule MakeGroupSchedule(const RefreshKeys& keys, int64_t t, Gr
           initial_inverse};
 }
 
-// By how many steps a block's refresh follows that of the group: floor(phase * interval / frequency), which is below
-// the interval.
+// Returns by how many steps a block's refresh follows the refresh of its group: floor(phase * interval / frequency),
+// which is less than the interval.
 constexpr int64_t SpreadOffset(const RefreshKeys& keys, int64_t phase, int64_t interval) {
   if (!keys.spread || interval == keys.frequency) return keys.spread ? phase : 0;
   const double exact = static_cast<double>(phase) * static_cast<double>(interval) / static_cast<double>(keys.frequency);
@@ -137,57 +139,59 @@ constexpr int64_t SpreadOffset(const RefreshKeys& keys, int64_t phase, int64_t i
   return offset < interval ? offset : interval - 1;
 }
 
-// How many of the steps 1 to `steps` refresh the roots of a block.
+// Returns how many of the steps 1 to `steps` refresh the roots of a block.
 constexpr int64_t RefreshCount(const RefreshKeys& keys, int64_t steps) { return LastRefresh(keys, steps).number; }
 
-// The first step at which a block with this phase is preconditioned.
+// Returns the first step at which a block with this phase is preconditioned.
 constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Whether the roots of a refresh may be used `async` steps after it: no later than the next refresh.
+// Returns whether the roots of a refresh may be put into use `async` steps later, which must be before the next
+// refresh.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
   return keys.async > 0 && refresh.interval > keys.async;
 }
 
-// Whether a block with this phase has the refresh at step t.
+// Returns whether a block with this phase has this refresh at step t.
 constexpr bool IsRefreshedAt(const RefreshKeys& keys, int64_t phase, const Refresh& refresh, int64_t t) {
   return refresh.step > 0 && t == refresh.step + SpreadOffset(keys, phase, refresh.interval);
 }
 
-// Whether the schedule has a refresh of a block at this step.
+// Returns whether a block with this phase has a refresh at this step.
 constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
   return IsRefreshedAt(group.keys, phase, group.last, group.t);
 }
 
-// Whether a block that takes part in every step has something to do for its roots at this one. All ranks come to the
-// same answer, whoever owns the block.
+// Returns whether a block that takes part in every step has a root task at this one. The result is the same on all
+// ranks, whichever rank owns the block.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
-  const Refresh& taken = group.last_of_taken;
+  const Refresh& taken = group.last_usable;
   return IsDue(group, phase) || (IsDeferred(keys, taken) && IsRefreshedAt(keys, phase, taken, group.t - keys.async));
 }
 
-// What a block that takes part in this step does for its roots. snapshot_step: its state of that name before the step,
-// which is kept with root_async only (otherwise 0):
+// Returns the root task of a block that takes part in this step.
+// snapshot_step: the state of that name before the step. It exists only with root_async; otherwise it is 0.
 //   0   the block has not used any roots yet
-//   s   the roots of the factor matrices of step s are waiting to be used
-//   -s  they are in use, and none are waiting
-// A refresh takes a snapshot, and the steps go on with the roots that they have, if there are any, if the schedule
-// leaves time for the new ones, and if no older ones are waiting. Otherwise its roots are used at once. If the state is
-// of this very step, another rank has refused the step after this block made it. It is made again in the same way.
+//   s   the roots of the factor matrices of step s are pending
+//   -s  the roots of step s are in use, and none are pending
+// A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
+// use, the next refresh is more than root_async steps away, and no older roots are pending. Otherwise the refresh
+// computes its roots at once. If |snapshot_step| is the current step, this block has already made the step, and another
+// rank has rejected it. The block then makes the step again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
-  const bool waits = snapshot_step > 0;
+  const bool is_pending = snapshot_step > 0;
   if (IsDue(group, phase)) {
     if (snapshot_step == -group.t) return RootTask::kCompute;
-    const bool has_roots_alone = snapshot_step < 0 || snapshot_step == group.t;
-    const bool goes_on = has_roots_alone && IsDeferred(group.keys, group.last);
-    return goes_on ? RootTask::kTakeSnapshot : RootTask::kCompute;
+    const bool only_in_use = snapshot_step < 0 || snapshot_step == group.t;
+    const bool defers = only_in_use && IsDeferred(group.keys, group.last);
+    return defers ? RootTask::kTakeSnapshot : RootTask::kCompute;
   }
-  return waits && group.t - group.keys.async >= snapshot_step ? RootTask::kFromSnapshot : RootTask::kNone;
+  return is_pending && group.t - group.keys.async >= snapshot_step ? RootTask::kFromSnapshot : RootTask::kNone;
 }
 
-// The state snapshot_step of a block after step t did this task.
+// Returns the state snapshot_step of a block after this task in step t.
 constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
   switch (task) {
     case RootTask::kTakeSnapshot:
@@ -195,7 +199,7 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
     case RootTask::kCompute:
       return -t;
     case RootTask::kFromSnapshot:
-    case RootTask::kTakeOver:
+    case RootTask::kAdoptDeviceRoots:
       return -before;
     case RootTask::kNone:
       break;
@@ -210,7 +214,7 @@ constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phas
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }
 
-// phase: of the block, with root_spread; otherwise 0. snapshot_step: see RootTaskOf.
+// phase: the block's phase with root_spread, otherwise 0. snapshot_step: see RootTaskOf.
 constexpr RootSchedule ScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
                                   int64_t snapshot_step) {
   return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,

@@ -10,14 +10,14 @@
 
 namespace shampoo {
 
-// One step of one group as the CPU carries it out for each block.
+// The scalars and settings with which the CPU makes one step of each block of a group.
 struct StepProgram : StepScalars {
-  const Settings* settings = nullptr;  // the group's: by which rules roots are computed
+  const Settings* settings = nullptr;  // of the group, for the computation of roots
 };
 
-// in_force: the settings with the bound numbers of this step.
-inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& in_force, int64_t t) {
-  return {MakeStepScalars(in_force, t), &settings};
+// current: the settings with the values of bound scalars in this step.
+inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& current, int64_t t) {
+  return {MakeStepScalars(current, t), &settings};
 }
 
 }  // namespace shampoo

@@ -28,8 +28,8 @@ struct StepScalars {
   double moment_decay = 0;
   double moment_weight = 0;
 
-  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), when the block's schedule says so
-  double factor_correction = 1;  // of step t; a snapshot has that of its own step
+  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), if the block's schedule has a refresh
+  double factor_correction = 1;  // of step t; roots of a snapshot use the correction of the snapshot's step
 
   // E <- filter_decay * E + (1 - filter_decay) * G and H = E / filter_correction; H = G if filter_decay is 0
   double filter_decay = 0;
@@ -55,20 +55,21 @@ struct StepScalars {
   bool nesterov = false;
 };
 
-// Returns what a moving average with this decay is divided by after t steps, to undo its start from zero.
+// Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
 
-// Returns what the factor matrices of step t are divided by: 1 without a bias correction.
+// Returns the divisor of the factor matrices in step t. It is 1 without a bias correction.
 SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t t) {
   return settings.use_bias_correction && settings.beta2 < 1 ? BiasCorrection(settings.beta2, t) : 1;
 }
 
-// Returns the weight of the new term in a recurrence with this decay. A decay of 1 means a plain sum, and any other
-// decay an average. Adagrad's second moment is a plain sum.
+// Returns the weight of the new term in a recurrence with this decay. A decay of 1 means a plain sum, such as Adagrad's
+// second moment; any other decay means an average.
 constexpr double WeightFor(double decay) { return decay == 1 ? 1 : 1 - decay; }
 
-// Returns what is added to |P| before it divides. The reference adds 1e-16. With a relative epsilon the scale of the
-// gradients must have no influence, and |P| falls as they grow: then only a norm of zero is kept from dividing.
+// Returns the number that is added to |P| before the division by |P|. The reference adds 1e-16. With a relative epsilon
+// the scale of the gradients must have no influence, although |P| decreases when gradients grow. Then the number only
+// prevents a division by zero.
 constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
 
 SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int64_t t) {
@@ -98,7 +99,8 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   return scalars;
 }
 
-// Whether a step can use this value of the key lr or gradient_scale, which a caller may bind to memory that changes.
+// Return whether a step can use this value of the key lr or gradient_scale. A caller may bind either key to memory
+// whose value changes.
 constexpr bool IsUsableLr(double lr, Dtype narrowest) {
   return lr >= 0 && FitOfScalar(lr, narrowest, true) == ScalarFit::kFits;
 }

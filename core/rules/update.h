@@ -8,7 +8,7 @@
 #include "core/base/kernels/element.h"
 #include "core/rules/step_scalars.h"
 
-// What a step does to the direction of a block as a whole, and whether its update fits every dtype that is written.
+// How a step scales the direction of a block, and whether the update fits every dtype that is written.
 namespace shampoo {
 
 template <typename Real>
@@ -25,22 +25,22 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
           static_cast<Real>(step.momentum), static_cast<Real>(step.lr), step.nesterov};
 }
 
-// How the direction of a block is scaled: it is P * down * up.
+// The scale of the direction of a block, which is P * down * up.
 struct DirectionScale {
   double down = 1;
   double up = 1;
-  double size = 0;  // a bound on the elements of the direction, infinite or NaN if P is
+  double size = 0;  // a bound on the elements of the direction; infinite or NaN if P is
 };
 
-// norm: |P|. graft_norm: |D|, which counts with grafting of a preconditioned direction only.
+// norm: |P|. graft_norm: |D|; used only if is_grafted.
 constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted, double norm, double graft_norm) {
   if (!is_grafted) return {1, 1, norm};
-  // An infinite norm would scale P down to nothing, and NaN would be 0 times infinity.
+  // Dividing by an infinite norm would hide it: finite elements of P would become 0.
   const bool is_finite = norm - norm == 0;
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
 }
 
-// What a step writes of a block, and in which dtypes.
+// The values of a block that a step writes, and their dtypes.
 struct UpdateTargets {
   Dtype computation;
   Dtype param;
@@ -58,7 +58,7 @@ struct UpdateTargets {
 // The largest magnitudes that the step of a block may write.
 struct UpdateLimits {
   double momentum, update, value;
-  bool is_narrow;  // a dtype that is written ends before the computation's does
+  bool is_narrow;  // a dtype that is written has a smaller range than the computation dtype
 };
 
 constexpr UpdateLimits LimitsOf(const UpdateTargets& targets) {
@@ -76,22 +76,24 @@ constexpr UpdateLimits LimitsOf(const UpdateTargets& targets) {
   return limits;
 }
 
-// Whether no direction of this size is beyond the computation dtype. NaN is.
+// Returns whether a direction of this size, and its product with lr, fit the computation dtype. Returns false for NaN.
 constexpr bool DirectionFits(const StepScalars& step, Dtype computation, double size) {
   const double limit = LargestFinite(computation);
   const double lr = step.lr < 0 ? -step.lr : step.lr;
   return size < limit && lr * size < limit;
 }
 
-// Whether bounds on the magnitudes of P, W and M can show that an update fits. A wider parameter may become infinite
-// when it is read in the computation dtype.
+// Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if a parameter is
+// wider than the computation dtype, because it may become infinite when it is read.
 constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& targets) {
   return !limits.is_narrow && LargestFinite(targets.param) <= LargestFinite(targets.computation);
 }
 
-// Whether an update is so small that no parameter at the limit of the computation dtype goes beyond it. size: a bound
-// on the direction; largest_w, largest_m: bounds on |W|, which counts with decoupled decay only, and |M|, which counts
-// with momentum only. NaN is not small.
+// Returns whether an update is so small that it cannot move a finite parameter beyond the computation dtype. Returns
+// false for NaN.
+//   size       a bound on the direction
+//   largest_w  a bound on |W|; used only with decoupled decay
+//   largest_m  a bound on |M|; used only with momentum
 constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_momentum, double size, double largest_w,
                           double largest_m) {
   // Below a quarter of a unit in the last place of the limit.
@@ -103,12 +105,12 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
   return moved < small && total < small && lr * total < small;
 }
 
-// Every byte of the first element of a block whose update was skipped, in an exchange between replicas: in each dtype a
-// NaN that no arithmetic makes.
+// In an exchange between replicas, every byte of the first element of a block whose update was skipped has this value.
+// In each dtype that element is a NaN that no arithmetic produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
-// Whether what is written of an element fits. value: the new parameter as every rank computes it, which may differ from
-// applied.value by the rounding of the exchange.
+// Returns whether the values that are written for an element fit. value: the new parameter as every rank computes it;
+// it may differ from applied.value by the rounding of the exchange.
 template <typename Real>
 constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real>& applied, Real value,
                            bool param_is_finite) {
@@ -116,7 +118,7 @@ constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real
     const double wide = static_cast<double>(number);
     return -limit <= wide && wide <= limit;
   };
-  // A parameter that is not finite stays so, which is not caused by this step.
+  // A parameter that was not finite before stays so; that is not a fault of this step.
   return is_within(applied.moved, limits.momentum) && is_within(applied.update, limits.update) &&
          (is_within(value, limits.value) || !param_is_finite);
 }

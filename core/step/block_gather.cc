@@ -71,7 +71,7 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
 Status BlockGather::Collect(size_t index, std::span<const Buffers> buffers, std::span<const char> takes_part) {
   const GatherRound& round = gather_rounds_[index];
   copies_.clear();
-  for (const BlockPart& part : round.held) {
+  for (const ShardSlice& part : round.held) {
     const Block& block = plan_.block(part.block);
     const auto p = static_cast<size_t>(block.param);
     if (!part.collected || takes_part[p] == 0) continue;
@@ -95,7 +95,7 @@ Status BlockGather::JoinCollect(size_t round) {
 template <typename Visit>
 void BlockGather::ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const {
   auto whole = round.whole.begin();  // in the same order
-  for (const BlockPart& part : round.owned) {
+  for (const ShardSlice& part : round.owned) {
     while (whole->block != part.block) ++whole;
     const Block& block = plan_.block(part.block);
     if (takes_part[static_cast<size_t>(block.param)] != 0) visit(part, block, *whole);
@@ -104,7 +104,7 @@ void BlockGather::ForEachOwned(const GatherRound& round, std::span<const char> t
 
 void BlockGather::UnpackCollected(const GatherRound& round, std::span<const char> takes_part) {
   copies_.clear();
-  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
+  ForEachOwned(round, takes_part, [&](const ShardSlice& part, const Block& block, const WholeBlock& whole) {
     if (!part.collected) return;
     const auto copy = [&](int64_t at, char* to, Dtype dtype) {
       copies_.push_back({SliceOf(part), SliceCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
@@ -119,7 +119,7 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
                             char* arrived) {
   const GatherRound& round = gather_rounds_[index];
   copies_.clear();
-  ForEachOwned(round, takes_part, [&](const BlockPart& part, const Block& block, const WholeBlock& whole) {
+  ForEachOwned(round, takes_part, [&](const ShardSlice& part, const Block& block, const WholeBlock& whole) {
     const bool skipped = update_skipped[static_cast<size_t>(part.block)] != 0;
     copies_.push_back({SliceOf(part), SliceCopy::Way::kBlockToPacked, skipped ? nullptr : GradientOf(whole),
                        owned_.data() + part.update_at, SizeOf(block.exchange_dtype)});

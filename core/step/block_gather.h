@@ -53,7 +53,7 @@ class BlockGather {
  private:
   BlockGather(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer, CpuBackend* backend);
   const ParamDesc& DescOf(const Block& block) const { return plan_.param(block).desc; }
-  SliceOfBlock SliceOf(const BlockPart& part) const { return {&plan_.block(part.block), &part.region, part.elements}; }
+  SliceOfBlock SliceOf(const ShardSlice& part) const { return {&plan_.block(part.block), &part.region, part.elements}; }
   template <typename Visit>
   void ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const;
   void UnpackCollected(const GatherRound& round, std::span<const char> takes_part);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/rules/step_program.h"
 #include "core/step/device_errors.h"
 #include "core/step/device_roots.h"
@@ -83,7 +83,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kStepBefore));
     SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
   }
-  Status checked = caller_status.ok() ? Caught([&] { return Prepare(captured); }) : std::move(caller_status);
+  Status checked = caller_status.ok() ? CatchExceptions([&] { return Prepare(captured); }) : std::move(caller_status);
   // One of several ranks that cannot make the step takes part to report it: all return the error from the next call.
   if (!checked.ok() && (!replicas_->AreSeveral() || captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
@@ -156,7 +156,7 @@ void DeviceStep::ListTasks() {
       task = RootTaskOf(schedule, block.phase, snapshot_step);
       has_task = has_task || task != RootTask::kNone;
       next_.any_refresh = next_.any_refresh || Refreshes(task);
-      if (task == RootTask::kFromSnapshot && async_roots_.Have(b, snapshot_step)) task = RootTask::kTakeOver;
+      if (task == RootTask::kFromSnapshot && async_roots_.Have(b, snapshot_step)) task = RootTask::kAdoptDeviceRoots;
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
@@ -301,7 +301,7 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       // The step has left in snapshot_step which factor matrices its roots are of.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
-      Status status = Caught([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &outcome); });
+      Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &outcome); });
       if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
     }
     roots.Enter(inputs_.plan, block, inputs_.state.hyper_parameters().settings(g));

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 
 namespace shampoo {
 namespace {
@@ -57,7 +57,7 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
 // The checks that this rank can make of its own shards. What only an owner's state rejects is found when the blocks are
 // whole.
 void GatheredStep::CheckShards(StepVerdict* verdict) {
-  verdict->status = Caught([&]() -> Status {
+  verdict->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
     // A parameter of which this rank holds nothing may have a gradient on others.
     for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
@@ -190,7 +190,7 @@ void GatheredStep::ApplyDelivered(int64_t bucket) {
   for (int replica = 0; replica < inputs_.plan.placement.replica_world; ++replica) {
     const GatherRound& round = gather_->RoundAt(gather_->RoundIndex(bucket, replica));
     char* const arrived = replicas_->ArrivedFrom(bucket, replica);
-    for (const BlockPart& part : round.held) {
+    for (const ShardSlice& part : round.held) {
       const Block& block = inputs_.plan.block(part.block);
       const auto param = static_cast<size_t>(block.param);
       if (!context_.TakesPart(inputs_.plan.params[param])) continue;

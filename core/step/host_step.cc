@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 
 namespace shampoo {
 namespace {
@@ -57,7 +57,7 @@ Status HostStep::CheckBeforeListing(Status caller_status, bool* is_forwarded) co
 
 void HostStep::CheckOwnGradients(StepVerdict* verdict) {
   CheckResult result;
-  verdict->status = Caught([&]() -> Status {
+  verdict->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
     context_.TakeOwnGradients();
     SHAMPOO_RETURN_IF_ERROR(context_.List());

@@ -44,12 +44,12 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
     tracked_[i] = static_cast<char>(outcome.ok() && settings.track_root_residuals);
-    needs_warning = needs_warning || !outcome.ok() || outcome.rung != Rung::kAsked;
+    needs_warning = needs_warning || !outcome.ok() || outcome.rung != Rung::kRequested;
     if (outcome.ok()) {
       failures_in_row_[i] = 0;
       ++computed_;
       ++by_kind_[static_cast<size_t>(outcome.kind)];
-      if (outcome.rung == Rung::kAsked) continue;
+      if (outcome.rung == Rung::kRequested) continue;
       ++retried_;
       ++by_rung_[static_cast<size_t>(outcome.rung)];
       continue;
@@ -69,7 +69,7 @@ std::string RootLedger::Describe(size_t first, size_t end) const {
   std::string text;
   for (size_t i = first; i < end; ++i) {
     const RootOutcome& outcome = reports_[i].outcome;
-    if (outcome.ok() && outcome.rung == Rung::kAsked) continue;
+    if (outcome.ok() && outcome.rung == Rung::kRequested) continue;
     text += Cat(text.empty() ? "" : "; ", "the inverse root of ", names_[i], " could not be computed");
     text += outcome.ok()
                 ? Cat(" at first: ", FailureText(outcome.first_failure), "; it was then, by ", RungText(outcome.rung))

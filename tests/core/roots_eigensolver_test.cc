@@ -50,7 +50,7 @@ Solution<Root> Solve(int64_t n, const Matrix& a, Tiles* tiles = nullptr) {
   }
   std::vector<Root> work(Size(blas::EigenWork(n) + 8), nan);
   std::vector<int32_t> ints(Size(blas::EigenIntWork(n) + 8), -77);
-  s.info = SolveByParts(n, s.q.data(), s.l.data(), work.data(), ints.data(), tiles);
+  s.info = SolveInStages(n, s.q.data(), s.l.data(), work.data(), ints.data(), tiles);
   for (int64_t i = 0; i < 8; ++i) {
     CHECK(std::isnan(work[Size(blas::EigenWork(n) + i)]));
     CHECK(ints[Size(blas::EigenIntWork(n) + i)] == -77);

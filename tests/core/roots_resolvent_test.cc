@@ -182,7 +182,7 @@ bool TakesResolvents(const RootSpec& spec, int64_t n, const Doubles& a) {
   const double epsilon = spec.relative_epsilon > 0 ? spec.relative_epsilon * facts.mean_eigenvalue : spec.epsilon;
   const int scale = ScaleExponent(facts.largest, epsilon);
   LoadLower(SymmetricView<double>{n, a.data()}, scale, workspace.Matrix(n));
-  return IsRootByResolvents(spec, Rung::kAsked, n) && RunResolvents(n, std::ldexp(epsilon, -scale), workspace).suitable;
+  return UsesResolvents(spec, Rung::kRequested, n) && RunResolvents(n, std::ldexp(epsilon, -scale), workspace).suitable;
 }
 
 // `condition`: of A + epsilon I.
@@ -221,7 +221,7 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
   for (int q = 1; q <= ZolotarevSum::kLargestCondition; ++q) {
     CAPTURE(q);
     const ZolotarevSum& sum = ZolotarevSum::ForCondition(q);
-    CHECK(sum.count <= ZolotarevSum::kMostPoles);
+    CHECK(sum.count <= ZolotarevSum::kMaxPoles);
     double largest = 0;
     for (int i = 0; i <= 4000; ++i) {
       const double x = std::exp2(q * i / 4000.0);
@@ -408,15 +408,15 @@ TEST_CASE("a condition beyond float32 and other roots take eigenvectors") {
   CHECK(!TakesResolvents(spec, n, a));
   spec.epsilon = 1e-6;
   CHECK(TakesResolvents(spec, n, a));
-  CHECK(!IsRootByResolvents(spec, Rung::kFloat64, n));
-  CHECK(!IsRootByResolvents(spec, Rung::kAsked, kLeastByResolvents - 1));
-  CHECK(!IsRootByResolvents(spec, Rung::kAsked, kLargestByResolvents + 1));
+  CHECK(!UsesResolvents(spec, Rung::kFloat64, n));
+  CHECK(!UsesResolvents(spec, Rung::kRequested, kMinResolventOrder - 1));
+  CHECK(!UsesResolvents(spec, Rung::kRequested, kMaxResolventOrder + 1));
   RootSpec fourth = spec;
   fourth.exponent = -0.25;
-  CHECK(!IsRootByResolvents(fourth, Rung::kAsked, n));
+  CHECK(!UsesResolvents(fourth, Rung::kRequested, n));
   RootSpec pseudo = spec;
   pseudo.pseudo_inverse = true;
-  CHECK(!IsRootByResolvents(pseudo, Rung::kAsked, n));
+  CHECK(!UsesResolvents(pseudo, Rung::kRequested, n));
 }
 
 }  // namespace shampoo

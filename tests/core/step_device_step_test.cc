@@ -204,7 +204,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(inverse[3] == doctest::Approx(0.25));
   const RootReport* const reports = one.history->roots().ReportsOf(0);
   CHECK(reports[0].outcome.ok());
-  CHECK(reports[0].outcome.rung != Rung::kAsked);
+  CHECK(reports[0].outcome.rung != Rung::kRequested);
   CHECK(log.messages().size() == 1);
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("OutcomeOfDevice copies the report of a root") {
   CHECK(outcome.converged == -1);
   CHECK(outcome.solver_info == 3);
   CHECK(outcome.diagonal_input);
-  CHECK(outcome.rung == Rung::kAsked);
+  CHECK(outcome.rung == Rung::kRequested);
 }
 
 TEST_CASE("a single device has no failures of other ranks") {

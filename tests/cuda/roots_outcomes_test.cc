@@ -191,7 +191,7 @@ TEST_CASE("what a solver gets wrong is found") {
       const Answer<float> answer = Solve<float>(Question{}, n, matrices);
       const bool says_so = how == DOUBLE_EIGEN_INFO;
       CHECK(answer.status[0].failure == RootFailure::kNone);
-      CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrong));
+      CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrongResult));
       CHECK(answer.status[1].solver_info == (says_so ? 3 : 0));
       CHECK(answer.matrices[1] == matrices[1]);
       CHECK(answer.status[2].failure == RootFailure::kNone);

@@ -348,7 +348,7 @@ TEST_CASE("what ranks are told of each other's shards must be the same, and so m
     CHECK_MESSAGE(cuts.All(SHAMPOO_E_INVALID), cuts.Errors());
     CHECK_MESSAGE(cuts.SameError(), cuts.Errors());
     for (const char* const word :
-         {"shard rank ", "parameter 0: \"matrix\"", "held in parts (shard_form, shampoo_plan_add_shard)"}) {
+         {"shard rank ", "parameter 0: \"matrix\"", "held in shards (shard_form, shampoo_plan_add_shard)"}) {
       CHECK_MESSAGE(Has(cuts[0].error, word), cuts[0].error);
     }
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "core/blas/blas.h"
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 #include "core/blas/scratch.h"
 #include "tests/embed/require.h"
 

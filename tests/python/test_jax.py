@@ -446,7 +446,7 @@ def test_errors() -> None:
     state = tx.init(params)
     for refused, kind, words in [
         (lambda: make(0.1, beta3=1), TypeError, "did you mean beta[12][?] libshampoo.KEYS has all"),
-        (lambda: make(0.1, b1=0.9), TypeError, '"b1": it is beta1 here'),
+        (lambda: make(0.1, b1=0.9), TypeError, '"b1": use beta1'),
         (lambda: make(0.1, lr=1), TypeError, "learning_rate"),
         (lambda: make(0.1, output="params"), TypeError, "output"),
         (lambda: make(0.1, beta2=7), ValueError, "beta2"),

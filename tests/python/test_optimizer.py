@@ -75,9 +75,9 @@ def test_groups_have_keys_of_their_own() -> None:
     assert opt.param_groups[0]["grafting"] == dict(opt.param_groups[0])["grafting"]
     with pytest.raises(ValueError, match="grafting: fixed"):
         opt.param_groups[0]["grafting"] = "adam"
-    with pytest.raises(KeyError, match='there is no key "learning_rate": it is lr here'):
+    with pytest.raises(KeyError, match='there is no key "learning_rate": use lr'):
         opt.param_groups[0]["learning_rate"]
-    with pytest.raises(KeyError, match="it is lr here"):
+    with pytest.raises(KeyError, match="use lr"):
         opt.param_groups[0]["learning_rate"] = 1
     assert "learning_rate" not in opt.param_groups[0]
 
@@ -109,7 +109,7 @@ def test_an_attribute_is_set_in_all_groups_or_in_none() -> None:
 
 def test_unknown_attributes_are_refused() -> None:
     opt: Any = libshampoo.Optimizer(params())
-    with pytest.raises(AttributeError, match='there is no key "learning_rate": it is lr here'):
+    with pytest.raises(AttributeError, match='there is no key "learning_rate": use lr'):
         opt.learning_rate = 5
     with pytest.raises(AttributeError, match='there is no key "beta3": did you mean beta1'):
         opt.beta3 = 7
@@ -210,7 +210,7 @@ def test_unknown_keys_are_refused_with_a_near_one() -> None:
     with pytest.raises(TypeError, match='"l": did you mean lr'):
         libshampoo.Optimizer([{"params": params(), "l": 1}])
     for name in ("update_freq", "precondition_every", "preconditioning_compute_steps"):
-        with pytest.raises(TypeError, match=f'there is no key "{name}": it is precondition_frequency here'):
+        with pytest.raises(TypeError, match=f'there is no key "{name}": use precondition_frequency'):
             libshampoo.Optimizer(params(), **{name: 10})
     for name in ("foo", "kw"):
         with pytest.raises(TypeError, match=f'there is no key "{name}"; libshampoo.KEYS has all keys'):

@@ -50,7 +50,7 @@ struct Ladder {
 };
 
 const std::vector<Ladder>& Ladders() {
-  static const std::pair<Rung, const char*> asked_eigen{Rung::kAsked, "root_eigen"};
+  static const std::pair<Rung, const char*> asked_eigen{Rung::kRequested, "root_eigen"};
   static const std::pair<Rung, const char*> wide{Rung::kFloat64, "root_retried_float64"};
   static const std::pair<Rung, const char*> eigen{Rung::kEigen, "root_retried_eigen"};
   static const std::pair<Rung, const char*> dsyevr{Rung::kEigenRrr, "root_retried_dsyevr"};
@@ -58,10 +58,10 @@ const std::vector<Ladder>& Ladders() {
   static const std::vector<Ladder> ladders = {
       {"eigen", "f32", {asked_eigen, wide, dsyevr, dsyev}},
       {"eigen", "f64", {asked_eigen, dsyevr, dsyev}},
-      {"newton", "f32", {{Rung::kAsked, "root_newton"}, wide, eigen, dsyevr, dsyev}},
-      {"newton", "f64", {{Rung::kAsked, "root_newton"}, eigen, dsyevr, dsyev}},
-      {"higher_order", "f32", {{Rung::kAsked, "root_higher_order"}, wide, eigen, dsyevr, dsyev}},
-      {"higher_order", "f64", {{Rung::kAsked, "root_higher_order"}, eigen, dsyevr, dsyev}},
+      {"newton", "f32", {{Rung::kRequested, "root_newton"}, wide, eigen, dsyevr, dsyev}},
+      {"newton", "f64", {{Rung::kRequested, "root_newton"}, eigen, dsyevr, dsyev}},
+      {"higher_order", "f32", {{Rung::kRequested, "root_higher_order"}, wide, eigen, dsyevr, dsyev}},
+      {"higher_order", "f64", {{Rung::kRequested, "root_higher_order"}, eigen, dsyevr, dsyev}},
   };
   return ladders;
 }
@@ -106,7 +106,7 @@ TEST_CASE("when a rung fails the next one gives the same root, is counted, and i
 }
 
 void FailEverywhere(int64_t matrix) {
-  for (const Rung rung : {Rung::kAsked, Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
+  for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
     Faults().Add(matrix, rung, Fault::kReported);
   }
 }
@@ -183,12 +183,12 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
   for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
     CAPTURE(static_cast<int>(fault));
     Faults().Clear();
-    Faults().Add(1, Rung::kAsked, fault);
+    Faults().Add(1, Rung::kRequested, fault);
     Host host(keys, {Param("only", {9, 12})});
     Listener listener(1);
     step(&host);
     // One call: the solver without eigenvectors, and no eigendecomposition in float32 behind it.
-    CHECK(Faults().Calls(1, Rung::kAsked) == 1);
+    CHECK(Faults().Calls(1, Rung::kRequested) == 1);
     CHECK(host.Stat("root_retried") == 1);
     CHECK(host.Stat("root_retried_float64") == 1);
     const Array got = host.Read("only/0/inverse.1");
@@ -205,8 +205,8 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
 TEST_CASE("a tolerance of 0 reports the first failure, and one call that fails concerns one refresh") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
   // The third call: the refresh of step 3.
-  for (const Rung rung : {Rung::kAsked, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
-    Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kAsked ? 2 : 0);
+  for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
+    Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kRequested ? 2 : 0);
   }
   for (int step = 1; step <= 3; ++step) fixture.Step();
   CHECK(fixture.host.Stat("root_reused") == 1);
@@ -222,7 +222,7 @@ TEST_CASE("results with failures are the same on every number of threads") {
   for (const int32_t threads : {1, 2, 5}) {
     Faults().Clear();
     Host host(Basic("newton", "f32"), {Param("first", {6, 5}), Param("second", {4, 7})}, threads);
-    for (const Rung rung : {Rung::kAsked, Rung::kFloat64}) {
+    for (const Rung rung : {Rung::kRequested, Rung::kFloat64}) {
       Faults().Add(FaultPlan::kEveryMatrix, rung, Fault::kGarbage);
     }
     std::mt19937_64 random(3);

@@ -41,8 +41,8 @@ struct StepWork {
 // and terms in d^2: 4/3 for the reduction to tridiagonal form, 4/3 to multiply by the orthogonal matrix from both
 // sides.
 inline double RootFlops(double d, bool square_root) {
-  const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kLeastByResolvents) &&
-                             d <= static_cast<double>(shampoo::kLargestByResolvents);
+  const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventOrder) &&
+                             d <= static_cast<double>(shampoo::kMaxResolventOrder);
   const double per_cube = by_resolvents ? 8.0 / 3 : 10;
   return per_cube * d * d * d;
 }

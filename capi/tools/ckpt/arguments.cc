@@ -12,7 +12,7 @@ struct CommandSpec {
   const char* name;
   Command command;
   size_t paths;
-  const char* takes;  // "PATH"
+  const char* operands;  // for the error text: "PATH"
 };
 constexpr CommandSpec kCommands[] = {{"inspect", Command::kInspect, 1, "PATH"},
                                      {"verify", Command::kVerify, 1, "PATH"},
@@ -22,7 +22,7 @@ struct OptionSpec {
   const char* name;
   bool Arguments::*flag;
   bool value;
-  std::vector<Command> of;
+  std::vector<Command> commands;  // that have this option
 };
 const std::vector<OptionSpec>& Options() {
   static const auto* const options = new std::vector<OptionSpec>{
@@ -33,12 +33,12 @@ const std::vector<OptionSpec>& Options() {
   return *options;
 }
 
-constexpr const char* kSeeHelp = "; shampoo-ckpt --help tells more";
+constexpr const char* kSeeHelp = "; see shampoo-ckpt --help";
 
 Status SetOption(const std::string& word, const CommandSpec& command, Arguments* arguments) {
   std::string known;
   for (const OptionSpec& option : Options()) {
-    if (std::find(option.of.begin(), option.of.end(), command.command) == option.of.end()) continue;
+    if (std::find(option.commands.begin(), option.commands.end(), command.command) == option.commands.end()) continue;
     if (word == option.name) {
       arguments->*option.flag = option.value;
       return {};
@@ -51,33 +51,33 @@ Status SetOption(const std::string& word, const CommandSpec& command, Arguments*
 }  // namespace
 
 const char kUsage[] =
-    R"(shampoo-ckpt looks into checkpoints that shampoo_save has written. It changes nothing.
+    R"(shampoo-ckpt inspects checkpoints that shampoo_save has written. It never changes them.
 
   shampoo-ckpt inspect [--blocks] [--no-norms] [--json] PATH
-      What a checkpoint has: steps and hyper-parameters of its groups, and a table of
-      its parameters with norms of their states, over all blocks.
-        --blocks     also each block: its place in the parameter, its file, its entries
-        --no-norms   reads the index alone, and no file of states
-        --json       for programs
+      Prints the contents of a checkpoint: the steps and hyper-parameters of its groups,
+      and a table of its parameters with norms of their states, over all blocks.
+        --blocks     also print each block: its place in the parameter, file and entries
+        --no-norms   read only the index, not the states
+        --json       print JSON
 
   shampoo-ckpt verify PATH
-      Reads everything, and tells what is damaged or missing, and whether the blocks of
-      each parameter have each of its elements once.
+      Reads the whole checkpoint. Reports damaged and missing states, and parameters whose
+      blocks do not contain each element exactly once.
 
   shampoo-ckpt diff A B
-      What differs between two checkpoints: parameters, steps, hyper-parameters, and of
-      each state the largest differences, however its blocks were cut. Factor matrices
-      are compared where both have the same block. A number is the same as itself, and
-      so is NaN; 0 is the same as -0.
+      Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
+      and the largest differences of each state, also if its blocks are divided
+      differently. Factor matrices are compared only for blocks that both checkpoints
+      have. NaN equals NaN, and 0 equals -0.
 
   shampoo-ckpt --help | --version
 
-PATH, A, B: a directory that checkpoints were saved into, of which the last one is
-taken, or the index of one (checkpoint-000007.json).
---progress tells on stderr how far it is, also where that is no terminal.
+PATH, A and B are each a directory into which checkpoints were saved, whose last
+checkpoint is used, or the index file of a checkpoint (checkpoint-000007.json).
+--progress reports progress on stderr even if stderr is not a terminal.
 
-Exit status: 0 all is well, or the same; 1 damage was found, or a difference; 2 it
-could not be told, or the command line was wrong.
+Exit status: 0: no damage or difference was found. 1: damage or a difference was found.
+2: the command failed, or the command line was wrong.
 )";
 
 Status ParseArguments(const std::vector<std::string>& words, Arguments* arguments) {
@@ -106,8 +106,8 @@ Status ParseArguments(const std::vector<std::string>& words, Arguments* argument
   }
   arguments->command = command->command;
   if (arguments->paths.size() == command->paths) return {};
-  return Invalid(command->name, " takes ", command->paths, command->paths == 1 ? " path" : " paths", " and was given ",
-                 arguments->paths.size(), ": shampoo-ckpt ", command->name, " ", command->takes, kSeeHelp);
+  return Invalid(command->name, " takes ", command->paths, command->paths == 1 ? " path" : " paths", ", got ",
+                 arguments->paths.size(), ": expected shampoo-ckpt ", command->name, " ", command->operands, kSeeHelp);
 }
 
 }  // namespace shampoo::ckpt

@@ -9,8 +9,8 @@
 
 namespace shampoo::ckpt {
 
-// What ends the program, as diff(1) has it.
-enum ExitCode { kFine = 0, kFound = 1, kTrouble = 2 };
+// The exit status of the program, as for diff(1).
+enum ExitCode { kSuccess = 0, kProblemFound = 1, kFailed = 2 };
 
 enum class Command { kHelp, kVersion, kInspect, kVerify, kDiff };
 
@@ -20,10 +20,10 @@ struct Arguments {
   bool blocks = false;
   bool json = false;
   bool norms = true;
-  bool progress = false;  // also where stderr is no terminal
+  bool progress = false;  // even if stderr is not a terminal
 };
 
-// Fails with a text that says what to do.
+// Parses the command line. The text of an error says what to do.
 Status ParseArguments(const std::vector<std::string>& words, Arguments* arguments);
 
 extern const char kUsage[];

@@ -13,33 +13,33 @@ namespace {
 
 constexpr int64_t kWindow = int64_t{1} << 22;  // elements
 
-// Elements, added by rising number, told as a few stretches.
-class Elements {
+// A set of elements, which are added in rising order. Its text lists only the first few ranges.
+class ElementRanges {
  public:
   void Add(int64_t first, int64_t count = 1) {
     count_ += count;
-    if (first != end_ && ++stretches_ <= kMostTold) told_.emplace_back(first, first);
+    if (first != end_ && ++ranges_ <= kMaxListed) listed_.emplace_back(first, first);
     end_ = first + count;
-    if (stretches_ <= kMostTold) told_.back().second = end_ - 1;
+    if (ranges_ <= kMaxListed) listed_.back().second = end_ - 1;
   }
 
-  // "64 to 127, 256 and 3 more stretches"; "" for none
+  // Returns text such as "64 to 127, 256 and 3 more ranges", or "" for no elements.
   std::string Text() const {
     std::string text;
-    for (const auto& [first, last] : told_) {
+    for (const auto& [first, last] : listed_) {
       text += Cat(text.empty() ? "" : ", ", first, first == last ? "" : Cat(" to ", last));
     }
-    return stretches_ <= kMostTold ? text : Cat(text, " and ", stretches_ - kMostTold, " more stretches");
+    return ranges_ <= kMaxListed ? text : Cat(text, " and ", ranges_ - kMaxListed, " more ranges");
   }
   int64_t count() const { return count_; }
 
  private:
-  static constexpr int64_t kMostTold = 4;
-  std::vector<std::pair<int64_t, int64_t>> told_;
-  int64_t count_ = 0, stretches_ = 0, end_ = -1;
+  static constexpr int64_t kMaxListed = 4;
+  std::vector<std::pair<int64_t, int64_t>> listed_;  // first and last element of each range
+  int64_t count_ = 0, ranges_ = 0, end_ = -1;
 };
 
-// How many elements from `first` on are in no block, until one is.
+// Returns how many consecutive elements from `first` on are in no block.
 int64_t GapAt(const std::vector<const StoredBlock*>& blocks, int64_t first, int64_t elements) {
   int64_t next = elements;
   for (const StoredBlock* block : blocks) {
@@ -56,13 +56,13 @@ int64_t GapAt(const std::vector<const StoredBlock*>& blocks, int64_t first, int6
 
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks) {
   const int64_t elements = param.elements();
-  Elements none;
-  Elements several;
+  ElementRanges none;
+  ElementRanges several;
   std::vector<unsigned char> holders;
   int64_t count = 0;
   for (int64_t first = 0; first < elements; first += count) {
     count = std::min(kWindow, elements - first);
-    // What is before the next block, or after the last, may be more than anybody wants to look through.
+    // A gap before the next block or after the last one may be too large to visit its elements.
     if (const int64_t gap = GapAt(blocks, first, elements); gap > 0) {
       count = gap;
       none.Add(first, count);

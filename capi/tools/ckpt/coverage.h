@@ -9,7 +9,8 @@
 
 namespace shampoo::ckpt {
 
-// Which elements of a parameter are in none of its blocks, or in several; "" where each is in one. blocks: by place.
+// Returns text that lists the elements of a parameter that are in no block or in several blocks, or "" if each element
+// is in one block. blocks: sorted by SortByPlace.
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks);
 
 }  // namespace shampoo::ckpt

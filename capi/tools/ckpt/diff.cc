@@ -16,7 +16,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-// One of the two.
+// One of the two checkpoints.
 struct Side {
   Source source;
   CheckpointIndex params;
@@ -56,7 +56,7 @@ class CheckpointDiff {
         ForEachBatch(a_.source, a_.params, a_.counts, [this](const Batch& batch) { return DiffStates(batch); }));
     progress_.Finish();
     Conclude();
-    *exit = notes_ == 0 && different_states_ == 0 ? kFine : kFound;
+    *exit = notes_ == 0 && different_states_ == 0 ? kSuccess : kProblemFound;
     return {};
   }
 
@@ -90,7 +90,7 @@ class CheckpointDiff {
     }
   }
 
-  // Of parameters that both have.
+  // Compares the groups of parameters that both checkpoints have.
   void DiffGroups() {
     for (const auto& [a_group, b_group] : groups_) {
       const StoredGroup& a = a_.params.groups[static_cast<size_t>(a_group)];
@@ -106,20 +106,20 @@ class CheckpointDiff {
         const std::string* const in_a = a.Value(key);
         const std::string* const in_b = b.Value(key);
         if (in_a != nullptr && in_b != nullptr && *in_a == *in_b) continue;
-        const auto told = [](const std::string* value) { return value != nullptr ? *value : "not told"; };
-        Note(Cat(name, ": ", key, " is ", told(in_a), " in A, ", told(in_b), " in B"));
+        const auto text = [](const std::string* value) { return value != nullptr ? *value : "not stored"; };
+        Note(Cat(name, ": ", key, " is ", text(in_a), " in A, ", text(in_b), " in B"));
       }
     }
   }
 
   Status DiffStates(const Batch& batch) {
-    // Where the parameters of the batch are in B, if they can be compared.
-    std::vector<int> places(batch.size(), -1);
+    // The indices in B of the parameters of the batch, or -1 for a parameter that cannot be compared.
+    std::vector<int> b_params(batch.size(), -1);
     std::map<int, std::vector<const StoredBlock*>> b_blocks;
-    for (size_t place = 0; place < batch.size(); ++place) {
-      const int at = b_.Find(batch.ParamAt(place).name);
-      if (at < 0 || b_.params.params[static_cast<size_t>(at)].shape != batch.ParamAt(place).shape) continue;
-      places[place] = at;
+    for (size_t position = 0; position < batch.size(); ++position) {
+      const int at = b_.Find(batch.ParamAt(position).name);
+      if (at < 0 || b_.params.params[static_cast<size_t>(at)].shape != batch.ParamAt(position).shape) continue;
+      b_params[position] = at;
       b_blocks[at];
     }
     CheckpointIndex b_index;
@@ -131,13 +131,13 @@ class CheckpointDiff {
     StatesReader a_reader(batch.index);
     StatesReader b_reader(b_index);
     StateComparer comparer(&a_reader, &b_reader, &progress_);
-    for (size_t place = 0; place < batch.size(); ++place) {
-      if (places[place] < 0) continue;
-      SortByPlace(&b_blocks[places[place]]);
+    for (size_t position = 0; position < batch.size(); ++position) {
+      if (b_params[position] < 0) continue;
+      SortByPlace(&b_blocks[b_params[position]]);
       ParamDiff diff;
       SHAMPOO_RETURN_IF_ERROR(
-          DiffParam(batch.ParamAt(place), a_blocks[place], b_blocks[places[place]], &comparer, &diff));
-      AddDiff(batch.ParamAt(place), diff);
+          DiffParam(batch.ParamAt(position), a_blocks[position], b_blocks[b_params[position]], &comparer, &diff));
+      AddDiff(batch.ParamAt(position), diff);
     }
     return {};
   }

@@ -6,7 +6,8 @@
 
 namespace shampoo::ckpt {
 
-// Fails where it cannot tell, as where a file is damaged.
+// Prints the differences between two checkpoints and sets *exit. Returns an error if they cannot be compared, for
+// example because a file is damaged.
 Status Diff(const Arguments& arguments, ExitCode* exit);
 
 }  // namespace shampoo::ckpt

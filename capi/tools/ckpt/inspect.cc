@@ -25,14 +25,14 @@ Status Inspect(const Arguments& arguments, ExitCode* exit) {
     SumVisitor sums(batch);
     if (arguments.norms) scan.Run(batch, &sums);
     const auto blocks = BlocksByParam(batch);
-    for (size_t place = 0; place < batch.size(); ++place) {
-      report->Add(batch.ParamAt(place), blocks[place], arguments.norms ? &sums.At(place) : nullptr);
+    for (size_t position = 0; position < batch.size(); ++position) {
+      report->Add(batch.ParamAt(position), blocks[position], arguments.norms ? &sums.At(position) : nullptr);
     }
     return {};
   }));
   progress.Finish();
   report->End(damage);
-  *exit = scan.ok() ? kFine : kFound;
+  *exit = scan.ok() ? kSuccess : kProblemFound;
   return {};
 }
 

@@ -12,10 +12,13 @@
 
 namespace shampoo::ckpt {
 
-// Fails where there is nothing to show. Damage of states is told on stderr, and is what *exit says.
+// Prints the contents of a checkpoint. Reports damaged states on stderr and in *exit. Returns an error if the index
+// cannot be read.
 Status Inspect(const Arguments& arguments, ExitCode* exit);
 
-// What is shown, one after another. blocks: by place; sums: nullptr if they were not asked for.
+// Prints a checkpoint, one parameter after another.
+//   blocks  the blocks of the parameter, sorted by SortByPlace
+//   sums    nullptr if norms were not requested
 class Report {
  public:
   virtual ~Report() = default;

@@ -10,7 +10,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// A path need not be UTF-8.
+// Returns the value as text. Invalid UTF-8, which a path may contain, is replaced.
 std::string Dumped(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
@@ -21,7 +21,7 @@ OrderedJson ListOf(const Shape& shape) {
   return list;
 }
 
-// Numbers that are not finite become null.
+// Returns the sums as JSON. Numbers that are not finite become null.
 OrderedJson JsonOf(const StateSums& sums) {
   OrderedJson states = OrderedJson::object();
   for (const auto& [kind, sum] : sums) {
@@ -40,28 +40,28 @@ OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& params) {
   for (const StoredEntry& entry : block.entries) entries[entry.state] = NameOf(entry.dtype);
   Shape strides = place.shape;
   strides.dims = place.stride;
-  OrderedJson told = {{"key", block.key},
+  OrderedJson json = {{"key", block.key},
                       {"shape", ListOf(place.shape)},
                       {"first", place.first()},
                       {"strides", ListOf(strides)},
                       {"file", params.files[static_cast<size_t>(block.file)].name},
                       {"entries", std::move(entries)}};
   if (!place.is_whole()) {
-    told["piece"] = {{"shape", ListOf(place.piece.shape)},
+    json["piece"] = {{"shape", ListOf(place.piece.shape)},
                      {"offset", ListOf(place.piece.offset)},
                      {"extent", ListOf(place.piece.extent)}};
   }
-  return told;
+  return json;
 }
 
-// Written parameter by parameter: as one value it would take many times the memory.
+// Writes JSON parameter by parameter, because one value for the whole checkpoint would take many times the memory.
 class JsonReport : public Report {
  public:
   explicit JsonReport(const Arguments& arguments) : arguments_(arguments) {}
 
   void Begin(const Source& source, const CheckpointIndex& params) override {
     params_ = &params;
-    OrderedJson told = {
+    OrderedJson json = {
         {"path", source.path},           {"number", source.number > 0 ? OrderedJson(source.number) : OrderedJson()},
         {"complete", source.complete},   {"unfinished", source.unfinished},
         {"format", params.format},       {"library", params.library},
@@ -70,31 +70,31 @@ class JsonReport : public Report {
     int64_t bytes = 0;
     for (const StoredFile& file : params.files) {
       bytes += file.bytes;
-      told["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+      json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
     }
-    told["bytes"] = bytes;
+    json["bytes"] = bytes;
     for (const StoredGroup& group : params.groups) {
       OrderedJson config = OrderedJson::object();
       for (const auto& [key, value] : group.config) config[key] = value;
-      told["groups"].push_back({{"step", group.step}, {"config", std::move(config)}});
+      json["groups"].push_back({{"step", group.step}, {"config", std::move(config)}});
     }
-    std::string text = Dumped(told);
+    std::string text = Dumped(json);
     text.pop_back();
     Print(text + ",\n\"parameters\":[");
   }
 
   void Add(const StoredParam& param, const std::vector<const StoredBlock*>& blocks, const StateSums* sums) override {
-    OrderedJson told = {{"name", param.name},
+    OrderedJson json = {{"name", param.name},
                         {"shape", ListOf(param.shape)},
                         {"dtype", NameOf(param.dtype)},
                         {"group", param.group},
                         {"blocks", blocks.size()}};
-    if (sums != nullptr) told["states"] = JsonOf(*sums);
+    if (sums != nullptr) json["states"] = JsonOf(*sums);
     if (arguments_.blocks) {
-      OrderedJson& list = told["block_list"] = OrderedJson::array();
+      OrderedJson& list = json["block_list"] = OrderedJson::array();
       for (const StoredBlock* block : blocks) list.push_back(JsonOf(*block, *params_));
     }
-    Print((is_first_ ? "\n" : ",\n") + Dumped(told));
+    Print((is_first_ ? "\n" : ",\n") + Dumped(json));
     is_first_ = false;
   }
 

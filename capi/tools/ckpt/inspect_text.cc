@@ -21,7 +21,7 @@ std::string Listed(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-// Those that one asks for first, then all that are not at their defaults.
+// Returns the main hyper-parameters, then all others that differ from their defaults.
 std::string ConfigText(const StoredGroup& group) {
   constexpr const char* kMain[] = {"lr",           "beta1",    "beta2",
                                    "epsilon",      "momentum", "max_preconditioner_dim",
@@ -41,7 +41,7 @@ std::string ConfigText(const StoredGroup& group) {
   return text;
 }
 
-// "f32 factor.0 momentum, i32 diagonal"
+// Returns the entries by dtype: "f32 factor.0 momentum, i32 diagonal".
 std::string EntriesText(const StoredBlock& block) {
   std::map<std::string, std::string> of_dtype;
   for (const StoredEntry& entry : block.entries) of_dtype[NameOf(entry.dtype)] += " " + entry.state;
@@ -50,7 +50,7 @@ std::string EntriesText(const StoredBlock& block) {
   return text;
 }
 
-// The column's number of a parameter: "-" without such a state.
+// Returns the number of a parameter in the column of a kind of state, or "-" if it has no such state.
 std::string CellOf(const StateSums& sums, const char* kind) {
   const auto found = sums.find(kind);
   if (found == sums.end()) return "-";

@@ -10,7 +10,7 @@
 #include "capi/tools/ckpt/diff.h"
 #include "capi/tools/ckpt/inspect.h"
 #include "capi/tools/ckpt/verify.h"
-#include "core/base/caught.h"
+#include "core/base/catch_exceptions.h"
 #include "core/checkpoint/index.h"
 
 namespace shampoo::ckpt {
@@ -44,12 +44,12 @@ Status Run(const std::vector<std::string>& words, ExitCode* exit) {
 
 int main(int argc, char** argv) {
   using shampoo::ckpt::ExitCode;
-  ExitCode exit = shampoo::ckpt::kFine;
-  shampoo::Status status =
-      shampoo::Caught([&] { return shampoo::ckpt::Run(std::vector<std::string>(argv + 1, argv + argc), &exit); });
+  ExitCode exit = shampoo::ckpt::kSuccess;
+  shampoo::Status status = shampoo::CatchExceptions(
+      [&] { return shampoo::ckpt::Run(std::vector<std::string>(argv + 1, argv + argc), &exit); });
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (status.ok() && !written) status = shampoo::IoFailed("cannot write to stdout");
   if (status.ok()) return exit;
   std::fputs(shampoo::Cat("shampoo-ckpt: ", status.message(), "\n").c_str(), stderr);
-  return shampoo::ckpt::kTrouble;
+  return shampoo::ckpt::kFailed;
 }

@@ -25,44 +25,44 @@ std::set<std::string> StatesOf(const Blocks& blocks) {
   return states;
 }
 
-// What one checkpoint has of an elementwise state of a parameter.
-struct Held {
+// The size and dtype of an elementwise state of a parameter in one checkpoint, over all blocks.
+struct StateExtent {
   int64_t elements = 0;
   Dtype dtype = Dtype::kF32;
-  bool mixed = false;  // several dtypes
+  bool mixed = false;  // the blocks have several dtypes
 };
-Held HeldOf(const Blocks& blocks, const std::string& state) {
-  Held held;
+StateExtent ExtentOf(const Blocks& blocks, const std::string& state) {
+  StateExtent extent;
   for (const StoredBlock* block : blocks) {
     const StoredEntry* const entry = block->Find(state);
     if (entry == nullptr) continue;
-    held.mixed = held.mixed || (held.elements > 0 && entry->dtype != held.dtype);
-    held.dtype = entry->dtype;
-    held.elements += block->place.elements();
+    extent.mixed = extent.mixed || (extent.elements > 0 && entry->dtype != extent.dtype);
+    extent.dtype = entry->dtype;
+    extent.elements += block->place.elements();
   }
-  return held;
+  return extent;
 }
 
-Blocks With(const Blocks& blocks, const std::string& state) {
+Blocks BlocksWith(const Blocks& blocks, const std::string& state) {
   Blocks with;
   std::copy_if(blocks.begin(), blocks.end(), std::back_inserter(with),
                [&](const StoredBlock* block) { return block->Find(state) != nullptr; });
   return with;
 }
 
-// One parameter in A and in B.
-class Differ {
+// Compares one parameter in A and in B.
+class ParamComparer {
  public:
-  Differ(const StoredParam& param, const Blocks& a, const Blocks& b, StateComparer* comparer, ParamDiff* diff)
+  ParamComparer(const StoredParam& param, const Blocks& a, const Blocks& b, StateComparer* comparer, ParamDiff* diff)
       : param_(param), a_(a), b_(b), comparer_(comparer), diff_(diff) {}
 
   Status Run() {
     Pair();
-    recut_ = pairs_.size() != a_.size() || pairs_.size() != b_.size();
-    if (recut_) {
+    blocks_differ_ = pairs_.size() != a_.size() || pairs_.size() != b_.size();
+    if (blocks_differ_) {
       diff_->notes.push_back(Cat(a_.size() - pairs_.size(), " of ", a_.size(), " blocks in A and ",
                                  b_.size() - pairs_.size(), " of ", b_.size(),
-                                 " in B are cut in another way: their factor matrices are not compared"));
+                                 " in B are divided differently: their factor matrices are not compared"));
     }
     const std::set<std::string> a_states = StatesOf(a_);
     const std::set<std::string> b_states = StatesOf(b_);
@@ -72,7 +72,7 @@ class Differ {
     for (const std::string& state : a_states) {
       if (!b_states.contains(state)) continue;
       NoteDtypes(state);
-      if (recut_ && IsElementwise(state)) {
+      if (blocks_differ_ && IsElementwise(state)) {
         SHAMPOO_RETURN_IF_ERROR(CompareWhole(state));
       } else {
         of_pairs.push_back(state);
@@ -82,7 +82,8 @@ class Differ {
   }
 
  private:
-  // Both are ordered by their first elements, which are each but once.
+  // Finds the blocks that are at the same place in both. Both lists are sorted by first element, and no first element
+  // occurs twice in a list.
   void Pair() {
     auto b = b_.begin();
     for (const StoredBlock* a : a_) {
@@ -94,20 +95,20 @@ class Differ {
   void NoteMissing(const std::set<std::string>& from, const std::set<std::string>& in, const char* name) {
     std::string text;
     for (const std::string& state : from) {
-      // Blocks that were cut in another way have other numbers of dims.
-      if (!in.contains(state) && (IsElementwise(state) || !recut_)) text += " " + state;
+      // Blocks that are divided differently may have different numbers of dims.
+      if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));
   }
 
   void NoteDtypes(const std::string& state) {
-    const Held a = HeldOf(a_, state);
-    const Held b = HeldOf(b_, state);
+    const StateExtent a = ExtentOf(a_, state);
+    const StateExtent b = ExtentOf(b_, state);
     if (a.dtype == b.dtype) return;
     diff_->notes.push_back(Cat(state, " is ", NameOf(a.dtype), " in A, ", NameOf(b.dtype), " in B"));
   }
 
-  // Block by block, as files have them.
+  // Compares states block by block, in the order of the files.
   Status ComparePairs(const std::vector<std::string>& states) {
     for (const auto& [a, b] : pairs_) {
       for (const std::string& state : states) {
@@ -119,14 +120,15 @@ class Differ {
   }
 
   Status CompareWhole(const std::string& state) {
-    const Held a = HeldOf(a_, state);
-    const Held b = HeldOf(b_, state);
+    const StateExtent a = ExtentOf(a_, state);
+    const StateExtent b = ExtentOf(b_, state);
     if (a.mixed || b.mixed || a.elements != param_.elements() || b.elements != param_.elements()) {
       diff_->notes.push_back(Cat(state, " is not compared: of ", param_.elements(), " elements A has ", a.elements,
                                  " and B ", b.elements));
       return {};
     }
-    return comparer_->CompareWindows(param_.elements(), With(a_, state), With(b_, state), state, &diff_->states[state]);
+    return comparer_->CompareWindows(param_.elements(), BlocksWith(a_, state), BlocksWith(b_, state), state,
+                                     &diff_->states[state]);
   }
 
   const StoredParam& param_;
@@ -134,14 +136,14 @@ class Differ {
   const Blocks& b_;
   StateComparer* comparer_;
   ParamDiff* diff_;
-  std::vector<std::pair<const StoredBlock*, const StoredBlock*>> pairs_;  // at the same places
-  bool recut_ = false;
+  std::vector<std::pair<const StoredBlock*, const StoredBlock*>> pairs_;  // blocks at the same place
+  bool blocks_differ_ = false;                                            // some blocks are in no pair
 };
 
 }  // namespace
 
 Status DiffParam(const StoredParam& param, const Blocks& a, const Blocks& b, StateComparer* comparer, ParamDiff* diff) {
-  return Differ(param, a, b, comparer, diff).Run();
+  return ParamComparer(param, a, b, comparer, diff).Run();
 }
 
 }  // namespace shampoo::ckpt

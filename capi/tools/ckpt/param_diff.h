@@ -11,13 +11,14 @@
 
 namespace shampoo::ckpt {
 
-// What differs in the states of one parameter.
+// The differences between the states of one parameter in two checkpoints.
 struct ParamDiff {
-  std::map<std::string, StateDifference> states;  // all that were compared
-  std::vector<std::string> notes;                 // what could not be compared, or is of another kind
+  std::map<std::string, StateDifference> states;  // all states that were compared
+  std::vector<std::string> notes;                 // states that were not compared or have different dtypes
 };
 
-// a, b: all blocks of a parameter of one shape in checkpoints A and B, by place.
+// Compares the states of a parameter that has the same shape in A and B. a, b: all blocks of the parameter in A and B,
+// sorted by SortByPlace.
 Status DiffParam(const StoredParam& param, const std::vector<const StoredBlock*>& a,
                  const std::vector<const StoredBlock*>& b, StateComparer* comparer, ParamDiff* diff);
 

@@ -20,7 +20,7 @@ ProgressLine::~ProgressLine() { Clear(); }
 
 void ProgressLine::Finish() {
   done_ = bytes_;
-  if (shown_ && !terminal_) Tell();
+  if (shown_ && !terminal_) Print();
   Clear();
 }
 
@@ -28,14 +28,14 @@ void ProgressLine::Add(int64_t bytes) {
   done_ += bytes;
   if (!shown_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - told_ < std::chrono::milliseconds(terminal_ ? 200 : 2000)) return;
-  told_ = now;
-  Tell();
+  if (now - printed_at_ < std::chrono::milliseconds(terminal_ ? 200 : 2000)) return;
+  printed_at_ = now;
+  Print();
 }
 
-void ProgressLine::Tell() {
+void ProgressLine::Print() {
   const int64_t percent = bytes_ > 0 ? std::min(int64_t{100}, 100 * done_ / bytes_) : 100;
-  // On a terminal, over the line before it.
+  // On a terminal, overwrites the previous line.
   std::fputs(Cat(terminal_ ? "\r\033[K" : "", what_, ": ", BytesText(done_), " of ", BytesText(bytes_), ", ", percent,
                  " %", terminal_ ? "" : "\n")
                  .c_str(),

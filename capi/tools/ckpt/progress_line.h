@@ -7,10 +7,10 @@
 
 namespace shampoo::ckpt {
 
-// One line on stderr that tells how far long work is. Only on a terminal, unless it is asked for.
+// Reports the progress of a long command on stderr, if stderr is a terminal or if `always` is true.
 class ProgressLine {
  public:
-  // what: "verify"
+  // what: the name of the command, such as "verify".
   ProgressLine(const char* what, bool always);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -18,19 +18,19 @@ class ProgressLine {
 
   void Expect(int64_t bytes) { bytes_ += bytes; }
   void Add(int64_t bytes);
-  // Makes room for another line.
+  // Erases the line, so that another one can be printed.
   void Clear();
-  // All is done, with what there was no need to read.
+  // Reports that all is done, including bytes that were not read.
   void Finish();
 
  private:
-  void Tell();
+  void Print();
 
   const char* what_;
   bool shown_, terminal_;
   bool drawn_ = false;
   int64_t bytes_ = 0, done_ = 0;
-  std::chrono::steady_clock::time_point told_;
+  std::chrono::steady_clock::time_point printed_at_;
 };
 
 }  // namespace shampoo::ckpt

@@ -6,19 +6,22 @@
 
 namespace shampoo::ckpt {
 
-Scan::Scan(const CheckpointIndex& params, ProgressLine* progress, Tell tell)
-    : params_(params), progress_(progress), tell_(std::move(tell)), files_(params.files.size(), FileState::kUnknown) {
+Scan::Scan(const CheckpointIndex& params, ProgressLine* progress, OnDamage on_damage)
+    : params_(params),
+      progress_(progress),
+      on_damage_(std::move(on_damage)),
+      files_(params.files.size(), FileState::kUnknown) {
   for (const StoredFile& file : params.files) progress->Expect(file.bytes);
 }
 
 void Scan::Run(const Batch& batch, EntryVisitor* visitor) {
   StatesReader reader(batch.index);
   for (const StoredBlock& block : batch.index.blocks) {
-    const bool fine = IsFine(&reader, block.file);
+    const bool readable = IsReadable(&reader, block.file);
     for (const StoredEntry& entry : block.entries) {
       ++entries_;
       if (visitor != nullptr) visitor->Begin(block, entry);
-      const bool damaged = !fine || !ReadEntry(&reader, block, entry, visitor);
+      const bool damaged = !readable || !ReadEntry(&reader, block, entry, visitor);
       if (visitor != nullptr) visitor->End(damaged);
       if (damaged) ++damaged_entries_;
     }
@@ -27,21 +30,21 @@ void Scan::Run(const Batch& batch, EntryVisitor* visitor) {
 
 void Scan::CheckOtherFiles() {
   StatesReader reader(params_);
-  for (size_t file = 0; file < files_.size(); ++file) IsFine(&reader, static_cast<int>(file));
+  for (size_t file = 0; file < files_.size(); ++file) IsReadable(&reader, static_cast<int>(file));
 }
 
-bool Scan::IsFine(StatesReader* reader, int file) {
+bool Scan::IsReadable(StatesReader* reader, int file) {
   FileState& state = files_[static_cast<size_t>(file)];
   if (state == FileState::kUnknown) {
     const Status status = reader->CheckFile(file);
-    state = status.ok() ? FileState::kFine : FileState::kLost;
+    state = status.ok() ? FileState::kReadable : FileState::kLost;
     if (!status.ok()) {
       ++lost_files_;
       progress_->Clear();
-      tell_(status.message());
+      on_damage_(status.message());
     }
   }
-  return state == FileState::kFine;
+  return state == FileState::kReadable;
 }
 
 bool Scan::ReadEntry(StatesReader* reader, const StoredBlock& block, const StoredEntry& entry, EntryVisitor* visitor) {
@@ -52,7 +55,7 @@ bool Scan::ReadEntry(StatesReader* reader, const StoredBlock& block, const Store
   });
   if (status.ok()) return true;
   progress_->Clear();
-  tell_(status.message());
+  on_damage_(status.message());
   return false;
 }
 

@@ -9,9 +9,10 @@
 namespace shampoo::ckpt {
 namespace {
 
-constexpr int64_t kMostBlocks = 1 << 14;  // that are held at a time, but for one parameter's
+// The number of blocks in memory at a time, unless a single parameter has more.
+constexpr int64_t kMaxBatchBlocks = 1 << 14;
 
-std::string LastPartOf(const std::string& path) {
+std::string FileNameOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
@@ -22,12 +23,11 @@ Status Locate(const std::string& path, Source* source) {
   PathKind kind = PathKind::kNothing;
   SHAMPOO_RETURN_IF_ERROR(KindOf(path, &kind));
   if (kind == PathKind::kNothing) {
-    return IoFailed("there is no ", path,
-                    ": expected a directory that a checkpoint was saved into, or the index of one");
+    return IoFailed("there is no ", path, ": expected a directory with checkpoints, or the index file of a checkpoint");
   }
   if (kind == PathKind::kFile) {
     bool is_index = false;
-    const int64_t number = NumberOf(LastPartOf(path), &is_index);
+    const int64_t number = NumberOf(FileNameOf(path), &is_index);
     source->path = path;
     source->number = is_index ? number : 0;
     return {};
@@ -51,8 +51,8 @@ Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int
   counts->clear();
   SHAMPOO_RETURN_IF_ERROR(ReadIndex(
       source.path,
-      [counts](const CheckpointIndex& told, const StoredBlock& block) {
-        counts->resize(told.params.size(), 0);
+      [counts](const CheckpointIndex& index, const StoredBlock& block) {
+        counts->resize(index.params.size(), 0);
         ++(*counts)[static_cast<size_t>(block.param)];
         return false;
       },
@@ -74,7 +74,7 @@ Status ForEachBatch(const Source& source, const CheckpointIndex& params, const s
   for (int first = 0; first < param_count;) {
     int last = first;
     int64_t blocks = 0;
-    while (last < param_count && (last == first || blocks + counts[static_cast<size_t>(last)] <= kMostBlocks)) {
+    while (last < param_count && (last == first || blocks + counts[static_cast<size_t>(last)] <= kMaxBatchBlocks)) {
       blocks += counts[static_cast<size_t>(last++)];
     }
     CheckpointIndex index;
@@ -97,7 +97,7 @@ void SortByPlace(std::vector<const StoredBlock*>* blocks) {
 
 std::vector<std::vector<const StoredBlock*>> BlocksByParam(const Batch& batch) {
   std::vector<std::vector<const StoredBlock*>> blocks(batch.size());
-  for (const StoredBlock& block : batch.index.blocks) blocks[batch.PlaceOf(block)].push_back(&block);
+  for (const StoredBlock& block : batch.index.blocks) blocks[batch.PositionOf(block)].push_back(&block);
   for (auto& of_param : blocks) SortByPlace(&of_param);
   return blocks;
 }

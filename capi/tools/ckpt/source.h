@@ -12,39 +12,42 @@
 
 namespace shampoo::ckpt {
 
-// The checkpoint that a path of the command line is of.
+// The checkpoint that a path of the command line refers to.
 struct Source {
   std::string path;    // of its index
-  int64_t number = 0;  // 0: the index has a name of its own
-  // Where a directory was given, the numbers of all that it has, rising.
+  int64_t number = 0;  // 0: the name of the index has no number
+  // If the path is a directory, the numbers of all its checkpoints, rising.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;
 };
 Status Locate(const std::string& path, Source* source);
 
-// An index is read as often as it takes to have a part of its blocks at a time: those of a large job are many.
+// An index is read several times, each time with a subset of its blocks, because the blocks of a large job may not fit
+// memory.
 
-// All but its blocks; counts: how many each parameter has.
+// Reads the index without its blocks. Sets *counts to the number of blocks of each parameter.
 Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts);
-// With the blocks that are wanted. params: what was read before, which it must still be.
+// Reads the index with the blocks that `wants` selects. Returns an error if the index has changed since ReadParams read
+// `params`.
 Status ReadBlocks(const Source& source, const CheckpointIndex& params, const WantsBlock& wants, CheckpointIndex* index);
 
-// Parameters [first, last) of an index, which has their blocks and no others, in the order of their files.
+// Parameters [first, last) of an index that contains only their blocks, in the order of the files.
 struct Batch {
   const CheckpointIndex& index;
   int first;
   int last;
   size_t size() const { return static_cast<size_t>(last - first); }
-  size_t PlaceOf(const StoredBlock& block) const { return static_cast<size_t>(block.param - first); }
-  const StoredParam& ParamAt(size_t place) const { return index.params[static_cast<size_t>(first) + place]; }
+  size_t PositionOf(const StoredBlock& block) const { return static_cast<size_t>(block.param - first); }
+  const StoredParam& ParamAt(size_t position) const { return index.params[static_cast<size_t>(first) + position]; }
 };
 using VisitBatch = std::function<Status(const Batch& batch)>;
-// All of them, one batch after another.
+// Calls visit for all parameters, one batch after another.
 Status ForEachBatch(const Source& source, const CheckpointIndex& params, const std::vector<int64_t>& counts,
                     const VisitBatch& visit);
 
+// Sorts blocks of one parameter by their first elements.
 void SortByPlace(std::vector<const StoredBlock*>* blocks);
-// The blocks of each parameter of a batch, by place.
+// Returns the blocks of each parameter of a batch, sorted by SortByPlace.
 std::vector<std::vector<const StoredBlock*>> BlocksByParam(const Batch& batch);
 
 }  // namespace shampoo::ckpt

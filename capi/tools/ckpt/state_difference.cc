@@ -17,7 +17,7 @@ void StateDifference::Add(std::span<const double> a, std::span<const double> b) 
     ++different;
     double distance = std::abs(a[i] - b[i]);
     double ratio = distance / std::max(std::abs(a[i]), std::abs(b[i]));
-    // One of them is no number, or infinity.
+    // One of them is NaN or infinite.
     if (!std::isfinite(distance)) distance = ratio = INFINITY;
     absolute = std::max(absolute, distance);
     relative = std::max(relative, ratio);
@@ -35,12 +35,14 @@ Status StateComparer::Compare(const StoredBlock& a, const StoredBlock& b, std::s
     b_bytes_.resize(static_cast<size_t>(count) * SizeOf(b_entry.dtype));
     SHAMPOO_RETURN_IF_ERROR(b_->ReadRange(b, b_entry, at, count, b_bytes_.data()));
     b_hash.Add(b_bytes_.data(), b_bytes_.size());
-    AddParts(data, a_entry.dtype, b_bytes_.data(), b_entry.dtype, count, difference);
+    AddChunks(data, a_entry.dtype, b_bytes_.data(), b_entry.dtype, count, difference);
     at += count;
+    progress_->Add(static_cast<int64_t>(bytes));
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(a_->ForEachPiece(a, a_entry, visit));
-  // As much as A has; if B has more, or what it has was changed, a whole check says so.
+  // Only the elements that A has were read. If B has more of them or is damaged, its checksum does not match, and Check
+  // returns the error.
   return b_hash.value() == b_entry.checksum ? Status()
                                             : b_->Check(b, b_entry, at * static_cast<int64_t>(SizeOf(b_entry.dtype)));
 }
@@ -59,18 +61,19 @@ Status StateComparer::CompareWindows(int64_t elements, std::span<const StoredBlo
     b_bytes_.assign(static_cast<size_t>(count) * SizeOf(b_dtype), 0);
     SHAMPOO_RETURN_IF_ERROR(a_->ReadWindow(a, state, first, count, a_bytes_.data()));
     SHAMPOO_RETURN_IF_ERROR(b_->ReadWindow(b, state, first, count, b_bytes_.data()));
-    AddParts(a_bytes_.data(), a_dtype, b_bytes_.data(), b_dtype, count, difference);
+    AddChunks(a_bytes_.data(), a_dtype, b_bytes_.data(), b_dtype, count, difference);
+    progress_->Add(static_cast<int64_t>(a_bytes_.size()));
   }
   return {};
 }
 
-void StateComparer::AddParts(const char* a, Dtype a_dtype, const char* b, Dtype b_dtype, int64_t count,
-                             StateDifference* difference) {
-  constexpr int64_t kPart = 1 << 14;
-  for (int64_t first = 0; first < count; first += kPart) {
-    const int64_t part = std::min(kPart, count - first);
-    WidenElements(a + first * static_cast<int64_t>(SizeOf(a_dtype)), a_dtype, part, &a_numbers_);
-    WidenElements(b + first * static_cast<int64_t>(SizeOf(b_dtype)), b_dtype, part, &b_numbers_);
+void StateComparer::AddChunks(const char* a, Dtype a_dtype, const char* b, Dtype b_dtype, int64_t count,
+                              StateDifference* difference) {
+  constexpr int64_t kChunkElements = 1 << 14;
+  for (int64_t first = 0; first < count; first += kChunkElements) {
+    const int64_t elements = std::min(kChunkElements, count - first);
+    WidenElements(a + first * static_cast<int64_t>(SizeOf(a_dtype)), a_dtype, elements, &a_numbers_);
+    WidenElements(b + first * static_cast<int64_t>(SizeOf(b_dtype)), b_dtype, elements, &b_numbers_);
     difference->Add(a_numbers_, b_numbers_);
   }
 }

@@ -13,31 +13,32 @@
 
 namespace shampoo::ckpt {
 
-// How far the elements of one state are apart in two checkpoints.
+// The differences between the elements of one state in two checkpoints.
 struct StateDifference {
   int64_t compared = 0;
-  int64_t different = 0;  // of these
-  double absolute = 0;    // the largest
-  double relative = 0;    // the largest, to the larger of the two
+  int64_t different = 0;  // of the compared elements
+  double absolute = 0;    // the largest difference
+  double relative = 0;    // the largest difference divided by the larger magnitude of the two elements
 
   void Add(std::span<const double> a, std::span<const double> b);
 };
 
-// Compares states of two checkpoints, a piece at a time. Failures are those of the readers: a file is damaged.
+// Compares states of two checkpoints piece by piece. Errors are those of the readers: a file is damaged.
 class StateComparer {
  public:
-  // progress: is told the bytes of a.
+  // progress: receives the number of bytes that were read of `a`.
   StateComparer(StatesReader* a, StatesReader* b, ProgressLine* progress) : a_(a), b_(b), progress_(progress) {}
 
-  // An entry of blocks that are at the same place.
+  // Compares a state of two blocks that are at the same place.
   Status Compare(const StoredBlock& a, const StoredBlock& b, std::string_view state, StateDifference* difference);
-  // An elementwise state of a parameter, of which both have all elements, in blocks that were cut in any way, each in
-  // one dtype.
+  // Compares an elementwise state of a parameter whose blocks may be divided differently. Each checkpoint must have all
+  // elements of the state, in one dtype.
   Status CompareWindows(int64_t elements, std::span<const StoredBlock* const> a, std::span<const StoredBlock* const> b,
                         std::string_view state, StateDifference* difference);
 
  private:
-  void AddParts(const char* a, Dtype a_dtype, const char* b, Dtype b_dtype, int64_t count, StateDifference* difference);
+  void AddChunks(const char* a, Dtype a_dtype, const char* b, Dtype b_dtype, int64_t count,
+                 StateDifference* difference);
 
   StatesReader* a_;
   StatesReader* b_;

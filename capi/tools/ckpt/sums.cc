@@ -46,7 +46,7 @@ void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<dou
 double StateSum::norm() const { return std::sqrt(squares); }
 
 void SumVisitor::Begin(const StoredBlock& block, const StoredEntry& entry) {
-  sum_ = &sums_[batch_.PlaceOf(block)][std::string(KindOfState(entry.state))];
+  sum_ = &sums_[batch_.PositionOf(block)][std::string(KindOfState(entry.state))];
   sum_->dtype = entry.dtype;
   ++sum_->entries;
   triangle_ = IsTriangle(entry.state);
@@ -55,11 +55,11 @@ void SumVisitor::Begin(const StoredBlock& block, const StoredEntry& entry) {
 }
 
 void SumVisitor::Add(const char* data, size_t bytes) {
-  constexpr int64_t kPart = 1 << 14;
+  constexpr int64_t kChunkElements = 1 << 14;
   const auto size = static_cast<int64_t>(SizeOf(sum_->dtype));
   const auto count = static_cast<int64_t>(bytes) / size;
-  for (int64_t first = 0; first < count; first += kPart) {
-    WidenElements(data + first * size, sum_->dtype, std::min(kPart, count - first), &numbers_);
+  for (int64_t first = 0; first < count; first += kChunkElements) {
+    WidenElements(data + first * size, sum_->dtype, std::min(kChunkElements, count - first), &numbers_);
     for (const double number : numbers_) squares_ += number * number;
     if (triangle_) AddTriangle();
   }
@@ -76,7 +76,7 @@ void SumVisitor::AddTriangle() {
 }
 
 void SumVisitor::End(bool damaged) {
-  // What is off the diagonal is there twice.
+  // Each off-diagonal element occurs twice in the matrix.
   sum_->squares += triangle_ ? 2 * squares_ - diagonal_squares_ : squares_;
   sum_->damaged = sum_->damaged || damaged;
 }

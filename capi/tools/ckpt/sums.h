@@ -13,18 +13,18 @@
 
 namespace shampoo::ckpt {
 
-// "factor" of "factor.1": what it is of all dims of a block together.
+// Returns the name of a state without its dim: "factor" for "factor.1".
 std::string_view KindOfState(std::string_view state);
-// Whether files have the lower triangle of a symmetric matrix.
+// Returns whether files store the lower triangle of a symmetric matrix for this state.
 bool IsTriangle(std::string_view state);
-// Elements of a file as numbers.
+// Converts elements of a file to doubles.
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to);
 
-// The states of one kind of a parameter, over its blocks.
+// A sum over the states of one kind in all blocks of a parameter.
 struct StateSum {
   Dtype dtype = Dtype::kF32;
   int64_t entries = 0;
-  double squares = 0;  // of all elements, of a symmetric matrix of both triangles
+  double squares = 0;  // of all elements; for a symmetric matrix, of both triangles
   double trace = 0;    // of symmetric matrices
   bool damaged = false;
 
@@ -39,7 +39,7 @@ class SumVisitor : public EntryVisitor {
   void Begin(const StoredBlock& block, const StoredEntry& entry) override;
   void Add(const char* data, size_t bytes) override;
   void End(bool damaged) override;
-  const StateSums& At(size_t place) const { return sums_[place]; }
+  const StateSums& At(size_t position) const { return sums_[position]; }
 
  private:
   void AddTriangle();
@@ -47,11 +47,11 @@ class SumVisitor : public EntryVisitor {
   const Batch& batch_;
   std::vector<StateSums> sums_;
   std::vector<double> numbers_;
-  // Of the entry that is being added.
+  // For the entry that is being added.
   StateSum* sum_ = nullptr;
   bool triangle_ = false;
   double squares_ = 0, diagonal_squares_ = 0;
-  int64_t at_ = 0;        // of the next elements
+  int64_t at_ = 0;        // the index of the next element
   int64_t diagonal_ = 0;  // the next element on the diagonal, and its row
   int64_t row_ = 0;
 };

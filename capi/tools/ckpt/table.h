@@ -8,7 +8,7 @@
 
 namespace shampoo::ckpt {
 
-// Columns of text, each as wide as it needs to be.
+// A table of text. Each column is as wide as its longest cell.
 class Table {
  public:
   enum class Side { kLeft, kRight };
@@ -23,7 +23,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Six digits, whatever the locale: "0.0123457", "1.5e-08", "nan".
+// Returns a number with six digits, independent of the locale: "0.0123457", "1.5e-08", "nan".
 std::string NumberText(double number);
 
 }  // namespace shampoo::ckpt

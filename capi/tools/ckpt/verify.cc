@@ -13,9 +13,9 @@ namespace {
 
 void PrintLine(const std::string& line) { std::fputs((line + "\n").c_str(), stdout); }
 
-void TellDamage(const std::string& text) {
+void ReportDamage(const std::string& text) {
   PrintLine("damaged: " + text);
-  std::fflush(stdout);  // long before the end
+  std::fflush(stdout);  // show it at once, because the command may run for long
 }
 
 }  // namespace
@@ -23,23 +23,23 @@ void TellDamage(const std::string& text) {
 Status Verify(const Arguments& arguments, ExitCode* exit) {
   Source source;
   SHAMPOO_RETURN_IF_ERROR(Locate(arguments.paths[0], &source));
-  *exit = kFound;
+  *exit = kProblemFound;
   CheckpointIndex params;
   std::vector<int64_t> counts;
   if (Status status = ReadParams(source, &params, &counts); !status.ok()) {
-    if (status.code() == Code::kUnsupported) return status;  // of a later format: who knows
-    TellDamage(status.message());
+    if (status.code() == Code::kUnsupported) return status;  // a later format, which may be intact
+    ReportDamage(status.message());
     return {};
   }
   int64_t bytes = 0;
   for (const StoredFile& file : params.files) bytes += file.bytes;
   int64_t uncovered = 0;
   ProgressLine progress("verify", arguments.progress);
-  Scan scan(params, &progress, TellDamage);
+  Scan scan(params, &progress, ReportDamage);
   SHAMPOO_RETURN_IF_ERROR(ForEachBatch(source, params, counts, [&](const Batch& batch) -> Status {
     const auto blocks = BlocksByParam(batch);
-    for (size_t place = 0; place < batch.size(); ++place) {
-      const std::string fault = CoverageFault(batch.ParamAt(place), blocks[place]);
+    for (size_t position = 0; position < batch.size(); ++position) {
+      const std::string fault = CoverageFault(batch.ParamAt(position), blocks[position]);
       if (fault.empty()) continue;
       ++uncovered;
       progress.Clear();
@@ -51,7 +51,7 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   scan.CheckOtherFiles();
   progress.Finish();
   if (scan.ok() && uncovered == 0) {
-    *exit = kFine;
+    *exit = kSuccess;
     PrintLine(Cat("ok: ", scan.entries(), scan.entries() == 1 ? " entry, " : " entries, ", CountText(bytes, "byte"),
                   " in ", CountText(static_cast<int64_t>(params.files.size()), "file"), ": ", source.path));
     return {};

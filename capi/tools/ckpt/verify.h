@@ -6,7 +6,7 @@
 
 namespace shampoo::ckpt {
 
-// Fails where it cannot tell. Damage is written to stdout, and is what *exit says.
+// Verifies a checkpoint. Reports damage on stdout and in *exit. Returns an error if the checkpoint cannot be verified.
 Status Verify(const Arguments& arguments, ExitCode* exit);
 
 }  // namespace shampoo::ckpt

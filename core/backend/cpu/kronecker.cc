@@ -30,7 +30,7 @@ Unfolding Unfold(const Shape& shape, int k) {
 constexpr int64_t kNarrowest = 512;
 
 int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
-  const int64_t enough = std::max(narrowest, kProductsWorthDividing / std::max<int64_t>(products_of_one, 1));
+  const int64_t enough = std::max(narrowest, kMinParallelProducts / std::max<int64_t>(products_of_one, 1));
   const int64_t parts = std::max<int64_t>(extent / enough, 1);
   return (extent + parts - 1) / parts;
 }

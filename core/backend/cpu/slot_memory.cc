@@ -23,7 +23,7 @@ bool MayBeDivided(const Block& block) {
     large_factors += block.shape[k] >= kRootsSideBySide ? 1 : 0;
     products = std::max({products, d * static_cast<double>(block.elements), d * d * d});
   }
-  return large_factors > 1 || 2 * products >= double{kProductsWorthDividing} || block.elements >= (int64_t{2} << 16);
+  return large_factors > 1 || 2 * products >= double{kMinParallelProducts} || block.elements >= (int64_t{2} << 16);
 }
 
 template <typename Real>

@@ -8,9 +8,9 @@
 #include <cmath>
 #endif
 
-// What a step does to one element, in the dtype of the computation (Real). The loops of core/base/kernels and the
-// kernels of the CUDA plugin are made of these functions. Nothing of the standard library is included on the host, and
-// every operation is rounded on its own, so that all loops give the same bits.
+// The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
+// kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here. Every
+// operation is rounded separately, so that all loops compute the same bits.
 namespace shampoo {
 
 // The scalars of a step that turn G into H and D, rounded to the computation dtype.
@@ -96,11 +96,12 @@ SHAMPOO_HD_ELEMENT Real GraftedDirection(const FilterScalars<Real>& s, Real h, R
   return h / (SquareRootOf(v / s.moment_correction) + s.grafting_epsilon);
 }
 
-// Returns what becomes of an element of P, of the parameter W and of the momentum M.
+// Returns the new momentum, the update and the new parameter for elements of P, of the parameter W and of the momentum
+// M.
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;
-  // Without decay nothing is added: W may be infinite.
+  // If decay is 0, W must not enter the sum, because W may be infinite.
   direction = s.decay != 0 ? direction + s.decay * w : direction;
   Real moved = 0;
   if constexpr (kMomentum) {

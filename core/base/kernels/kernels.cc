@@ -11,7 +11,7 @@ struct Usable {
 
   Usable() {
 #ifdef SHAMPOO_X86_KERNELS
-    // As the operating system lets them be used, too.
+    // __builtin_cpu_supports also checks that the operating system saves the registers.
     if (__builtin_cpu_supports("avx2")) list[count++] = &kAvx2Kernels;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq")) {

@@ -9,16 +9,17 @@
 namespace shampoo {
 
 // The inner loops of the elementwise passes, over at most a few hundred elements each. They are compiled once for every
-// instruction set below; which one runs is decided when the process first asks. All give the same bits: no product is
-// contracted with a sum, and sums have a fixed number of lanes. What they do to an element is in
-// core/base/kernels/element.h.
+// instruction set below, and BestKernels selects one at its first call. All variants compute the same bits: no product
+// is contracted with a sum, and sums have a fixed number of lanes. core/base/kernels/element.h has the arithmetic of
+// one element.
 
 template <typename Real>
 struct KernelsOf {
-  // v, e: nullptr where there is no such state. h: where H goes, nullptr if it is not wanted or is G itself. d: where D
-  // goes, nullptr if it is not wanted; without v it is H.
+  // Computes V, E, H and D from G. v, e: nullptr if there is no such state. h: receives H; nullptr if H is not needed
+  // or is G itself. d: receives D; nullptr if D is not needed or there is no v, in which case D is H.
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // m: nullptr without momentum. update: where U goes, value: where W + U goes; either may be w.
+  // Computes the update from P. m: nullptr without momentum. update: receives U. value: receives W + U. Either may be
+  // w.
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
@@ -28,36 +29,39 @@ struct KernelsOf {
   void (*accumulate)(Real decay, Real* row, Real weight, const Real* g, int64_t n);
 };
 
-// What an inverse square root by shifted inverses of a tridiagonal matrix T computes of them (core/roots/resolvent.h).
-// d is the diagonal of T (n elements), e the elements beside the diagonal (n - 1).
+// Kernels for an inverse square root as a sum of shifted inverses of a tridiagonal matrix T (core/roots/resolvent.h).
+// d: the diagonal of T, n elements. e: the off-diagonal of T, n - 1 elements.
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
-  static constexpr int kLanes = 8;  // a number of poles is a multiple of it
-  static constexpr int kMostPoles = 24;
+  static constexpr int kLanes = 8;  // every number of poles is a multiple of it
+  static constexpr int kMaxPoles = 24;
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
 
-  // Computes A = Q T Q^T, and leaves Q in the form of blas::Sytrd. nullptr where blas::Sytrd is faster. n is at
-  // least 1. a: lower triangle of n rows of ld elements, a multiple of kRowMultiple, with zeros above the diagonal up
-  // to the next multiple of kRowMultiple. work: 4 ld elements. No element may be so large that a product of two is not
-  // finite.
+  // Computes A = Q T Q^T, and stores Q in the form of blas::Sytrd. It is nullptr if blas::Sytrd is faster.
+  //   n     at least 1
+  //   a     the lower triangle of n rows of ld elements, with zeros above the diagonal up to the next multiple of
+  //         kRowMultiple. Products of two elements must be finite.
+  //   ld    a multiple of kRowMultiple
+  //   work  4 ld elements
   void (*reduce)(float* a, int64_t ld, int64_t n, double* d, double* e, float* tau, float* work);
 
-  // counts[l] <- the number of eigenvalues of T below shifts[l], l < kShifts. tiny: magnitude of a pivot that counts
-  // as 0.
+  // counts[l] <- the number of eigenvalues of T below shifts[l], l < kShifts. tiny: a pivot of smaller magnitude counts
+  // as -tiny.
   void (*count_below)(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts);
   // inverses[i * poles + j] <- 1 / pivot i of T + shifts[j] I = U D U^T, U unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
-  // x <- x + sum over kLanes poles of weights[l] (T + shift l I)^-1 b, inverses those of the first of these poles.
-  // scratch: n * kLanes elements.
+  // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes poles. inverses: points to the column of the
+  // first of these poles. scratch: n * kLanes elements.
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);
-  // Columns first to first + count - 1 of the weighted inverses G_j = weights[j] (T + shifts[j] I)^-1, count at most
-  // kColumns. Column k is what column k - 1 has above the diagonal, times a ratio:
-  //   corner[j]                    G_j[first - 1, first - 1]; afterwards that of the last column. 0 if first is 0.
+  // Computes columns first to first + count - 1 of the weighted inverses G_j = weights[j] (T + shifts[j] I)^-1. count
+  // is at most kColumns. Above the diagonal, column k is a multiple of column k - 1:
+  //   corner[j]                    in: G_j[first - 1, first - 1], or 0 if first is 0; out: the diagonal element of the
+  //                                last column
   //   factors[m * poles + j]       G_j[i, first + m] / G_j[i, first - 1] for every i < first
-  //   growth[j]                    the last of these
+  //   growth[j]                    the factors of the last column
   //   generators[j * kColumns + i] G_j[first + i, first + count - 1]
   //   sums[m * kColumns + i]       the sum of G_j[first + i, first + m] over all j, for i <= m
   void (*grow_resolvents)(const double* e, const double* inverses, int64_t first, int64_t count, int64_t poles,
@@ -73,7 +77,8 @@ struct Kernels {
   void (*widen_bf16)(const uint16_t* from, float* to, int64_t n);
   void (*narrow_f16)(const float* from, uint16_t* to, int64_t n);
   void (*narrow_bf16)(const float* from, uint16_t* to, int64_t n);
-  // The largest bit pattern without the sign: in the order of the magnitudes, infinity above them and NaN above that.
+  // Return the largest bit pattern without the sign bit. Bit patterns are ordered like magnitudes; infinity is above
+  // all finite numbers, and NaN is above infinity.
   uint16_t (*largest_u16)(const uint16_t* bits, int64_t n);
   uint32_t (*largest_u32)(const uint32_t* bits, int64_t n);
   uint64_t (*largest_u64)(const uint64_t* bits, int64_t n);
@@ -91,13 +96,13 @@ struct Kernels {
 
 const Kernels& FindBestKernels();
 
-// Those for this processor.
+// Returns the fastest kernels that this processor can run.
 inline const Kernels& BestKernels() {
   static const Kernels& best = FindBestKernels();
   return best;
 }
 
-// All that this processor can run, the best last; nullptr ends the list. For tests.
+// Returns all kernels that this processor can run, the fastest last. nullptr terminates the list. For tests.
 const Kernels* const* UsableKernels();
 
 extern const Kernels kBaselineKernels;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The reduction of a symmetric matrix to tridiagonal form; see loops.h for the rules.
+// The reduction of a symmetric matrix to tridiagonal form. loops.h explains the rules for this code.
 #include "core/base/kernels/kernels.h"
 
 namespace shampoo {
@@ -10,10 +10,10 @@ namespace {
 #ifdef __AVX512F__
 constexpr int kWide = TridiagonalKernels::kRowMultiple;
 static_assert(kWide == 16);
-// Sixteen floats at any address: the compiler divides them into what the instruction set has.
+// Sixteen floats at any address. The compiler splits them into the registers of the instruction set.
 typedef float Wide __attribute__((vector_size(64), aligned(4), may_alias));
 
-// Row i of these has ones in the first i + 1 and in the first i elements.
+// Row i has ones in the first i + 1 elements (up_to) or in the first i elements (below), and zeros elsewhere.
 struct Masks {
   float up_to[kWide][kWide] = {};
   float below[kWide][kWide] = {};
@@ -26,7 +26,7 @@ struct Masks {
 };
 constexpr Masks kMasks;
 
-// y[r] <- y[r] + the sum of the lanes of sum[r], by halves.
+// y[r] <- y[r] + the sum of the lanes of sum[r]. The lanes are added by halves.
 template <int kRows>
 inline void AddSums(const Wide* sum, float* y) {
   if constexpr (kRows == 4) {
@@ -54,8 +54,8 @@ inline void AddSums(const Wide* sum, float* y) {
   }
 }
 
-// kRows rows from `first` on, which are in the same group of kWide: A <- A - v w^T - w v^T, and y <- y + A x with what
-// A has in these rows, and by symmetry in these columns.
+// Updates kRows rows from `first` on, which are in the same group of kWide rows: A <- A - v w^T - w v^T. Adds to y the
+// product with x of the elements of A in these rows and, by symmetry, in these columns.
 template <int kRows>
 inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const float* __restrict v,
                        const float* __restrict w, const float* __restrict x, float* __restrict y) {
@@ -104,7 +104,7 @@ inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const flo
   AddSums<kRows>(sum, y + first);
 }
 
-// What lies behind a and b up to a multiple of kWide is 0.
+// Returns the dot product. The elements of a and b from n up to the next multiple of kWide must be 0.
 inline double DotPadded(const float* a, const float* b, int64_t n) {
   double lanes[kWide] = {};
   for (int64_t i = 0; i < n; i += kWide) {
@@ -122,8 +122,8 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
   float* x = w + ld;
   float* y = x + ld;
   for (int64_t i = 0; i < 4 * ld; ++i) work[i] = 0;
-  // The update of the whole matrix by a reflector is put off until the next reflector, which needs no more than the
-  // next row, is known: then one pass over the matrix does both.
+  // The update of the whole matrix by a reflector is deferred until the next reflector is known, which needs only the
+  // next row. Then one pass over the matrix applies the update and computes the product for the next reflector.
   for (int64_t i = n - 1; i >= 0; --i) {
     float* const row = a + i * ld;
     const float v_i = v[i];
@@ -139,17 +139,17 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
     const double square = DotPadded(x, x, i);
     x[i - 1] = 1;
     double reflection = 0;
-    double beside = alpha;
+    double off_diagonal = alpha;
     double scale = 0;
     if (square > 0) {
       const double norm = __builtin_sqrt(alpha * alpha + square);
-      beside = alpha > 0 ? -norm : norm;
-      reflection = (beside - alpha) / beside;
-      scale = 1 / (alpha - beside);
+      off_diagonal = alpha > 0 ? -norm : norm;
+      reflection = (off_diagonal - alpha) / off_diagonal;
+      scale = 1 / (alpha - off_diagonal);
     }
     for (int64_t j = 0; j + 1 < i; ++j) x[j] = static_cast<float>(static_cast<double>(x[j]) * scale);
     for (int64_t j = 0; j < i; ++j) row[j] = x[j];
-    e[i - 1] = beside;
+    e[i - 1] = off_diagonal;
     tau[i - 1] = static_cast<float>(reflection);
 
     for (int64_t j = 0; j < padded; ++j) y[j] = 0;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The loops behind TridiagonalKernels; see loops.h for the rules.
+// The loops of TridiagonalKernels. loops.h explains the rules for this code.
 #include "core/base/kernels/kernels.h"
 
 namespace shampoo {
@@ -11,8 +11,8 @@ constexpr int kShifts = TridiagonalKernels::kShifts;
 constexpr int kPoleLanes = TridiagonalKernels::kLanes;
 constexpr int kColumns = TridiagonalKernels::kColumns;
 
-// LDL^T without pivoting: as many pivots are negative as eigenvalues (Sylvester's law of inertia). A pivot of 0 takes
-// the place of a tiny negative one.
+// LDL^T without pivoting: the number of negative pivots is the number of negative eigenvalues (Sylvester's law of
+// inertia). A pivot close to 0 is replaced by a tiny negative one.
 void CountBelow(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts) {
   double pivot[kShifts];
   double count[kShifts];
@@ -59,10 +59,10 @@ void AddSolution(const double* e, const double* inverses, int64_t n, int64_t pol
   double solution[kPoleLanes] = {};
   for (int64_t i = 0; i < n; ++i) {
     const double* const here = inverses + i * poles;
-    const double beside = i > 0 ? e[i - 1] : 0;
+    const double off_diagonal = i > 0 ? e[i - 1] : 0;
     double weighted[kPoleLanes];
     for (int l = 0; l < kPoleLanes; ++l) {
-      solution[l] = (scratch[i * kPoleLanes + l] - beside * solution[l]) * here[l];
+      solution[l] = (scratch[i * kPoleLanes + l] - off_diagonal * solution[l]) * here[l];
       weighted[l] = weights[l] * solution[l];
     }
     for (int half = kPoleLanes / 2; half > 0; half /= 2) {
@@ -79,11 +79,11 @@ void GrowResolvents(const double* e, const double* inverses, int64_t first, int6
   for (int64_t i = 0; i < poles * kColumns; ++i) generators[i] = 0;
   for (int64_t m = 0; m < count; ++m) {
     const double* const inverse = inverses + (first + m) * poles;
-    const double beside = first + m > 0 ? e[first + m - 1] : 0;
+    const double off_diagonal = first + m > 0 ? e[first + m - 1] : 0;
     double* const sum = sums + m * kColumns;
-    double ratio[TridiagonalKernels::kMostPoles];
+    double ratio[TridiagonalKernels::kMaxPoles];
     for (int64_t j = 0; j < poles; ++j) {
-      ratio[j] = -beside * inverse[j];
+      ratio[j] = -off_diagonal * inverse[j];
       corner[j] = weights[j] * inverse[j] + ratio[j] * ratio[j] * corner[j];
       growth[j] *= ratio[j];
       factors[m * poles + j] = static_cast<float>(growth[j]);

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The warning about first inverse roots that rest on few gradients.
+// The warning about too few gradients before the first inverse roots.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
@@ -15,14 +15,14 @@ std::string Told(const Keys& keys,
   const Host host(std::vector<Keys>{whole + keys, whole + keys + second}, params);
   std::string told;
   for (const std::string& line : listener.Take()) {
-    if (!Has(line, {"rest on few gradients"})) continue;
+    if (!Has(line, {"too few gradients"})) continue;
     CHECK(told.empty());
     told = line;
   }
   return told;
 }
 
-TEST_CASE("factor matrices that cannot be of full rank at their first root are counted, with the one that lacks most") {
+TEST_CASE("factor matrices that cannot have full rank at their first root are counted, with the one that lacks most") {
   // Four columns a step: 8 of 16 after two, where b has 2 of 9.
   const std::string second = Told({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(

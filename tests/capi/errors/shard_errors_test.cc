@@ -106,10 +106,10 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   const shampoo_param_desc all = Flat(0, 24);
   CheckFinish(Flat(10, 4), &to_10, &from_14, {});
   CheckFinish(none, &all, &none, {});
-  CheckFinish(Flat(10, 4), &to_10, nullptr, {"nothing is known of shard rank 2", "shampoo_plan_add_shard"});
+  CheckFinish(Flat(10, 4), &to_10, nullptr, {"missing: shard rank 2", "shampoo_plan_add_shard"});
   CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of 24 elements"});
   CheckFinish(Flat(9, 5), &to_10, &from_14, {"shard ranks 0 and 1 hold the same elements"});
-  CheckFinish(Flat(8, 8), &to_10, nullptr, {"nothing is known of shard rank 2"});
+  CheckFinish(Flat(8, 8), &to_10, nullptr, {"missing: shard rank 2"});
 
   const shampoo_param_desc left = Rectangle(0, 6, 0, 1);
   const shampoo_param_desc right = Rectangle(0, 6, 3, 1);
@@ -118,7 +118,7 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of 24 elements"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"shard ranks 1 and 2 hold the same elements"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
-  CheckFinish(Flat(10, 4), &left, &from_14, {"another form"});
+  CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
 TEST_CASE("a flat shard that is a chunk of dim 0 is recognised, and no other is") {

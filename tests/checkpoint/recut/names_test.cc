@@ -86,7 +86,7 @@ TEST_CASE("what is no UTF-8 is no name") {
     spec.params[1].name = name;
     const Rank rank(spec);
     CHECK(rank.status == SHAMPOO_E_INVALID);
-    CHECK(Lacking(rank.error, {"name is no UTF-8", "expected UTF-8"}) == "");
+    CHECK(Lacking(rank.error, {"name is not valid UTF-8", "store names as UTF-8"}) == "");
   }
 }
 

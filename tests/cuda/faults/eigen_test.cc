@@ -64,7 +64,7 @@ TEST_CASE("the block goes on with its previous inverse, and the next call recove
         CHECK(spoiled.Stat("root_reused") == 0);
         CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
         const std::string why =
-            how == DOUBLE_EIGEN_INFO ? "the eigensolver did not converge" : "the solver gave a wrong result";
+            how == DOUBLE_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
         // Others never notice, and its own step was another.

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from checkpoints import ELEMENTWISE, MANY_BLOCKS, Case, Checkpoint, flip, main, make
+from checkpoints import ELEMENTWISE, MANY_BLOCKS, Case, Checkpoint, ckpt, flip, main, make
 
 WEIGHT = "encoder/layer.0/weight"
 
@@ -91,7 +91,7 @@ class Diff(Case):
                         cut = sum(list(one.places(block)) not in places or
                                   block["shape"] not in [two["shape"] for two in other.blocks(name)] for block in blocks)
                         counts += [cut, len(blocks)]
-                    self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are cut in another way: '
+                    self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are divided differently: '
                                   "their factor matrices are not compared".format(name, *counts), lines)
 
     def test_a_checkpoint_that_was_loaded_into_other_blocks(self):
@@ -101,7 +101,7 @@ class Diff(Case):
         rows, lines = self.diff(1, one, other)
         self.assertFalse([state for _, state in rows if state in ELEMENTWISE], rows)
         self.assertIn("group 0: max_preconditioner_dim is 4 in A, 5 in B", lines)
-        self.assertEqual(sum("cut in another way" in line for line in lines), 3, lines)
+        self.assertEqual(sum("divided differently" in line for line in lines), 3, lines)
 
     def test_parameters_and_hyper_parameters(self):
         a = make(self.folder / "a", "--shape", "extra=4x2")
@@ -159,6 +159,15 @@ class Diff(Case):
                     self.assertIn(str(folder), error)
             flip(tensor.path, tensor.begin)
         self.diff(0, a, b)
+
+    def test_progress(self):
+        a, b = make(self.folder / "a"), make(self.folder / "b")
+        recut = make(self.folder / "recut", "--set", "max_preconditioner_dim=5")
+        self.assertEqual(ckpt("diff", a, b).stderr, "")
+        for other in (b, recut):
+            lines = ckpt("diff", "--progress", a, other).stderr.splitlines()
+            self.assertRegex(lines[0], r"^diff: \d+ bytes of [0-9.]+ KiB, \d+ %$")
+            self.assertRegex(lines[-1], r"^diff: ([0-9.]+ KiB) of \1, 100 %$")
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class Verify(Case):
         lines, _ = self.damage()
         first = [1250 * 2500 + 1250 + 2500 * row for row in range(4)]
         self.assertIn(f"{1250 * 1250} are in no block: " + ", ".join(f"{at} to {at + 1249}" for at in first) +
-                      " and 1246 more stretches", lines[0])
+                      " and 1246 more ranges", lines[0])
 
     def test_progress(self):
         make(self.folder, "--copies", 2)

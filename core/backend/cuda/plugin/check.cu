@@ -84,7 +84,7 @@ class Judgement {
     });
     if (!takes_part) return;
     const RootTask task = schedule.task;
-    if ((prepared == RootTask::kTakeOver ? RootTask::kFromSnapshot : prepared) != task) {
+    if ((prepared == RootTask::kAdoptDeviceRoots ? RootTask::kFromSnapshot : prepared) != task) {
       return Refuse(Refusal::kSchedule, 0, 0, static_cast<double>(group_.t - 1), true);
     }
     const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;

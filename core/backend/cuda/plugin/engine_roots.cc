@@ -34,7 +34,7 @@ Status Engine::JoinAhead(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {
     const RootTask task = plan_.owned[b] != 0 ? args.tasks[b] : RootTask::kNone;
-    if (task != RootTask::kTakeOver && task != RootTask::kTakeSnapshot) continue;
+    if (task != RootTask::kAdoptDeviceRoots && task != RootTask::kTakeSnapshot) continue;
     SHAMPOO_RETURN_IF_ERROR(ahead_->Join(b, stream));
   }
   return {};

@@ -148,7 +148,7 @@ struct UpdateFactorBody {
       Real next = value;
       if (task == RootTask::kFromSnapshot) {
         next = snapshot[r * d + c];
-      } else if (task == RootTask::kTakeOver) {
+      } else if (task == RootTask::kAdoptDeviceRoots) {
         next = ahead[r * d + c];
       } else if (task != RootTask::kCompute && wanted) {
         next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
@@ -237,7 +237,7 @@ struct MarkRootsBody {
       if (!Refreshes(task)) return;
       for (int k = 0; k < block.factors; ++k) {
         RootStatus& status = tables.roots[block.root_at[k]];
-        if (task == RootTask::kTakeOver) status = tables.ahead_roots[block.root_at[k]];
+        if (task == RootTask::kAdoptDeviceRoots) status = tables.ahead_roots[block.root_at[k]];
         status.ticket = ticket;
       }
       NoteTask(tables, b);

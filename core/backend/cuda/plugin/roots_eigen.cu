@@ -41,7 +41,7 @@ struct TransformBody {
     // A matrix of one element, replaced because it is not finite, has been given to no solver.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
-    if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrong;
+    if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrongResult;
     const bool finite = FromEigenvalues(cta);
     if (!finite && failure == RootFailure::kNone) failure = RootFailure::kSingular;
     cta.Once([&] { Fail(cta, failure); });

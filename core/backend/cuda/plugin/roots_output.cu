@@ -49,7 +49,7 @@ SHAMPOO_DEVICE inline void JudgeResidual(double residual, RootMember* member) {
     member->converged = 0;
   }
   if (residual <= kLargestResidual || member->failure != RootFailure::kNone) return;
-  member->failure = member->converged == 1 ? RootFailure::kWrong : RootFailure::kNotConverged;
+  member->failure = member->converged == 1 ? RootFailure::kWrongResult : RootFailure::kNotConverged;
 }
 
 template <typename Root>

@@ -10,9 +10,10 @@
 
 namespace shampoo {
 
-// What work() returns, or its exception as a failure: where a rank has to go on to an exchange that others wait in.
+// Returns the status of work(), or its exception as a status. For a rank that must still join an exchange in which
+// other ranks wait for it.
 template <typename Work>
-Status Caught(Work&& work) {
+Status CatchExceptions(Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/blas/lapack_parts.h"
+#include "core/blas/eigensolver_stages.h"
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -9,8 +9,8 @@
 
 namespace shampoo::blas {
 
-// Row-major lower is column-major upper, and what is a column there is our row. LAPACK takes the block size from the
-// memory that it is given.
+// A row-major lower triangle is a column-major upper triangle, and a column-major column is a row-major row. LAPACK
+// derives the block size from the size of the workspace.
 int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work) {
   return LAPACKE_ssytrd_work(LAPACK_COL_MAJOR, 'U', Int(n), a, Int(n), d, e, tau, work, Int(block * n));
 }

@@ -1,0 +1,32 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace shampoo::blas {
+
+// The stages of an eigensolver, as thin overloads. Matrices are row-major, and the lower triangle of `a` is read. The
+// functions return LAPACK's info. As in blas.h, a thread that calls them must hold a ScratchUse.
+
+// Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. v[j] for j < i
+// is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0.
+//   d, e   the diagonal of T (n elements) and its off-diagonal (n - 1 elements)
+//   block  the number of columns that are reduced before the other columns are updated, at most LAPACK's own 32
+//   work   block * n elements
+int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work);
+int Sytrd(int64_t n, double* a, double* d, double* e, double* tau, int64_t block, double* work);
+
+// Computes the eigendecomposition of a tridiagonal matrix by divide and conquer. On success d holds the eigenvalues in
+// rising order, and row i of z (n x n) holds the eigenvector of d[i]. e is destroyed.
+// work: StedcWork(n) elements. int_work: StedcIntWork(n) elements.
+int Stedc(int64_t n, float* d, float* e, float* z, float* work, int32_t* int_work);
+int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int_work);
+constexpr int64_t StedcWork(int64_t n) { return 1 + 4 * n + n * n; }
+constexpr int64_t StedcIntWork(int64_t n) { return 3 + 5 * n; }
+
+// B (k x n) <- (I + L)^-T B. L is the strictly lower triangle of `l` (k x k).
+void SolveUnitTransposed(int64_t k, int64_t n, const float* l, float* b, int64_t ldb);
+void SolveUnitTransposed(int64_t k, int64_t n, const double* l, double* b, int64_t ldb);
+
+}  // namespace shampoo::blas
