@@ -32,7 +32,7 @@ class StateError(Error, RuntimeError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This version, build or machine does not support the call."""
+    """The call is not supported by this version, build or machine."""
 
     status = 3
 
