@@ -90,8 +90,8 @@ class MemoryArgument {
 
   PyObject* Object() const { return object_; }
 
-  // Releases the memoryview. Raises BufferError if slices or arrays of it still exist, because those cannot be released.
-  // Does not replace an exception that is already set.
+  // Releases the memoryview. Raises BufferError if slices or arrays of it still exist, which cannot be released. Does
+  // not replace an exception that is already set.
   void Release(const char* what) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -115,7 +115,7 @@ class MemoryArgument {
   PyObject* object_ = nullptr;
 };
 
-// Returns 0 on success. Otherwise stores the exception as the cause of the error that the library reports, and returns 1.
+// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the later error.
 int32_t Finish(PyObject* result) {
   Py_XDECREF(result);
   if (PyErr_Occurred() == nullptr) return 0;

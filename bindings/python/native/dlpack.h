@@ -4,7 +4,7 @@
  *
  * The parts of two binary interfaces that this module reads. They do not change within a major version.
  *
- * - DLPack (https://dmlc.github.io/dlpack). No package on PyPI contains its header, and Debian's version does not support
+ * - DLPack (https://dmlc.github.io/dlpack). No package on PyPI contains its header, and Debian's version has no
  *   read-only tensors.
  * - NumPy's array interface, whose header would make NumPy a build requirement.
  */

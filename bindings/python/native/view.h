@@ -30,7 +30,7 @@ inline int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype 
 // Copies the elements of a view on the CPU to target, in row-major order. Does not need the GIL.
 void CopyElements(const View& view, char* target);
 
-// Fills a new view from an array. what is the name of the array in error messages. Returns false if an exception is set.
+// Fills a new view from an array. what is its name in error messages. Returns false if an exception is set.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
 // Releases the memory.
 void Release(View* view);
