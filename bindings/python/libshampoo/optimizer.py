@@ -316,7 +316,9 @@ class Optimizer:
         name
             "lr" or "gradient_scale".
         value
-            Array of float32 or float64; on CUDA in the memory of the device. None: use the value of the key again.
+            Array of float32 or float64; on CUDA in the memory of the device. None: stop reading an array. On the CPU,
+            the value that was read last stays in effect until the key is set. On CUDA, the value that was set last
+            applies again.
         group
             Number of the parameter group.
         stream
