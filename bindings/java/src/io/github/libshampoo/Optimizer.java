@@ -178,8 +178,8 @@ public final class Optimizer implements AutoCloseable {
    * @param group number of the parameter group.
    * @param key "lr" or "gradient_scale".
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
-   * @param value memory of one number. If it is null, steps stop reading memory and keep the last value until it is
-   *     set.
+   * @param value memory of one number, or null to stop reading memory. After null, the value that was read last stays
+   *     in effect on the CPU until the key is set; on CUDA, the value that was set last applies again.
    * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
