@@ -34,7 +34,7 @@ pub struct RootInfo {
     pub converged: i32,
     /// Number of further attempts after the first one failed.
     pub retried: usize,
-    /// Largest element of |A X^p - I|, in f64. NaN if p is not an integer.
+    /// Largest element of |A X^p - I|, in f64. NaN if X^p cannot be computed.
     pub residual: f64,
 }
 

@@ -59,8 +59,8 @@ public final class Plan implements AutoCloseable {
   /**
    * Adds a parameter group: parameters that share hyper-parameters and a step counter.
    *
-   * @param config hyper-parameters of the group; copied. Keys of the whole optimizer must be equal to those of the
-   *     plan.
+   * @param config hyper-parameters of the group; copied. A key of the whole optimizer that is set here must have the
+   *     plan's value.
    * @return number of the group: 1 for the first group that is added.
    * @throws ShampooException.Invalid if values of the config contradict each other or those of the plan.
    * @throws ShampooException.State if the plan is finished.
