@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DOUT=FOLDER -DLIBRARIES=FILE=NAME;... -DSTRIP=PROGRAM -P pack_libraries.cmake
 #
-# Copies libraries as they go into the jar: without debug information, and without paths of the machine that built them.
+# Copies libraries for the jar, without debug information and without paths of the build machine.
 file(MAKE_DIRECTORY ${OUT})
 foreach(library ${LIBRARIES})
   string(REPLACE "=" ";" pair ${library})
@@ -10,7 +10,7 @@ foreach(library ${LIBRARIES})
   list(GET pair 1 name)
   configure_file(${file} ${OUT}/${name} COPYONLY)
   execute_process(COMMAND ${STRIP} --strip-unneeded ${OUT}/${name} COMMAND_ERROR_IS_FATAL ANY)
-  if(NOT name MATCHES "java") # which finds the other beside it
+  if(NOT name MATCHES "java") # its RPATH is $ORIGIN, which finds the other library
     file(RPATH_REMOVE FILE ${OUT}/${name})
   endif()
 endforeach()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the declarations of libshampoo-sys from the public header, as SWIG reads it.
+"""Generates the declarations of libshampoo-sys from the public header.
 
     generate.py --header shampoo.h --out bindings.rs [--check]
 
-SWIG gives names and types (swig -xml); the header gives the documentation, which is what stands before a name in it.
-With --check nothing is written: it fails where the file is not what would be written.
+Names and types come from the output of "swig -xml". The documentation of a name is the comment before it in the header.
+With --check, the program does not write the file, and fails if the file is not up to date.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WIDTH = 120
 
 @dataclass
 class Declarations:
-    """What the header declares, in its order; types are in SWIG's spelling."""
+    """Declarations of the header in their order, with types in SWIG's notation."""
 
     constants: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def parameters(node: ElementTree.Element) -> list[tuple[str, str]]:
 
 
 def read_header(header: Path) -> Declarations:
-    """Have SWIG read the header."""
+    """Read the declarations of the header with SWIG."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "shampoo.xml")
         subprocess.run(["swig", "-xml", "-module", "shampoo", "-o", str(out), str(header)], check=True)
@@ -97,7 +97,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def function(swig: str, names: list[str]) -> str:
-    """Spell f(arguments).result as (arguments) -> result."""
+    """Convert a function type of SWIG, f(arguments).result, to (arguments) -> result."""
     depth = 0
     for end, character in enumerate(swig):
         depth += (character == "(") - (character == ")")
@@ -110,7 +110,7 @@ def function(swig: str, names: list[str]) -> str:
 
 
 def rust_type(swig: str) -> str:
-    """Spell a type of SWIG, which reads from left to right, in Rust."""
+    """Convert a type in SWIG's notation, which is read from left to right, to Rust."""
     if swig.startswith("p.f("):
         return f'Option<unsafe extern "C" fn{function(swig[2:], [])}>'
     if swig.startswith("p.q(const)."):
@@ -124,7 +124,7 @@ def rust_type(swig: str) -> str:
 
 
 def read_comments(header: Path) -> dict[str, str]:
-    """Give each comment by the name that is declared after it; that of a field as struct.field."""
+    """Return the comments by the name that is declared after them. The name of a field is struct.field."""
     found, inside = {}, ""
     for comment, declared in re.findall(r"/\*\*(.*?)\*/\s*([^;{=\\]*)", header.read_text(encoding="utf-8"), re.DOTALL):
         callback = re.search(r"\(\*(\w+)\)", declared)
@@ -142,7 +142,7 @@ def read_comments(header: Path) -> dict[str, str]:
 
 
 def doc(comment: str | None, indent: str = "") -> str:
-    """Write a comment of C as documentation of Rust, without changing its words."""
+    """Convert a C comment to Rust documentation without changing its words."""
     if comment is None:
         return ""
     lines = [re.sub(r"^\s*\* ?", "", line).rstrip() for line in comment.strip().splitlines()]
@@ -153,13 +153,13 @@ def doc(comment: str | None, indent: str = "") -> str:
     text = re.sub(r"^@return ", "- returns ", text, flags=re.MULTILINE)
     text = re.sub(r"^@since (.*)$", r"\nSince \1.", text, flags=re.MULTILINE)
     text = re.sub(r"^ +(?=\S)", "  ", text, flags=re.MULTILINE)
-    # What goes on under an item of a list is indented, up to the next blank line.
+    # Lines that continue a list item are indented, up to the next blank line.
     text = re.sub(r"^- .*(\n(?!- |$).*)*", lambda item: re.sub(r"\n *", "\n  ", item[0]), text, flags=re.MULTILINE)
     return "".join(f"{indent}/// {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 def bindings(found: Declarations, comments: dict[str, str]) -> str:
-    """Write the file."""
+    """Return the text of the file."""
     out = [HEAD]
     for name, value in found.constants.items():
         text = comments.get(name) or " Of the version of the header that these declarations are from. "
@@ -186,7 +186,7 @@ def bindings(found: Declarations, comments: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Write the file, or look whether it would be the same."""
+    """Write the file, or check that it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--header", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -196,7 +196,7 @@ def main() -> None:
     if not options.check:
         options.out.write_text(text, encoding="utf-8")
     elif options.out.read_text(encoding="utf-8") != text:
-        sys.exit(f"{options.out} is not what {options.header} declares: run generate.py")
+        sys.exit(f"{options.out} does not match {options.header}; run generate.py")
 
 
 if __name__ == "__main__":

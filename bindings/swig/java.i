@@ -2,10 +2,12 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * How the types of the public header are passed in Java: a status that is none becomes an exception, handles and
- * addresses are longs, texts are bytes of UTF-8 (not JNI's own kind of it), a result through a pointer goes into an
- * array of one element, and is not written where the call fails. What comes out is package-private. SWIG makes C++ of
- * it, so that what a typemap holds ends by itself. Hand-written helpers are in bindings/java/native.
+ * How the types of the public header are passed in Java:
+ * - A status other than SHAMPOO_OK becomes an exception.
+ * - Handles and addresses are longs. Strings are bytes of UTF-8, not of JNI's modified UTF-8.
+ * - An output argument is an array with one element, which is written only if the call succeeds.
+ * The generated classes are package-private. SWIG generates C++ code, so that destructors release what a typemap holds.
+ * Hand-written helpers are in bindings/java/native.
  */
 %{
 #include "native.h"
@@ -20,11 +22,11 @@
 %}
 %javaconst(1);
 
-/* Java threads wait for nothing that a call holds: there is no lock to let go of. */
+/* Java has no global lock that a call would have to release. */
 %define SHAMPOO_WAITS(function)
 %enddef
 
-/* A handle is a long; who ends it is told by hand (Handle.java). */
+/* A handle is a long. The class Handle destroys it. */
 %define SHAMPOO_HANDLE_OUT(type)
 %typemap(jni) type** out "jlongArray"
 %typemap(jtype) type** out "long[]"
@@ -40,7 +42,7 @@
 %apply void* { const type* };
 %enddef
 
-/* Addresses, 0 is NULL. */
+/* Addresses; 0 is NULL. */
 %typemap(jni) void*, const void* "jlong"
 %typemap(jtype) void*, const void* "long"
 %typemap(jstype) void*, const void* "long"
@@ -55,7 +57,7 @@
 %typemap(javaout) shampoo_status { $jnicall; }
 %typemap(out, null="") shampoo_status "ShampooJavaCheck(jenv, $1, -1);"
 %typemap(out, null="") shampoo_status shampoo_optimizer_status "ShampooJavaCheck(jenv, $1, *arg3);"
-/* As an argument it is a number. */
+/* As an argument, a status is a number. */
 %typemap(jni) shampoo_status status "jint"
 %typemap(jtype) shampoo_status status "int"
 %typemap(jstype) shampoo_status status "int"
@@ -74,7 +76,7 @@ SHAMPOO_JAVA_RESULT(int32_t, jint, jintArray, int[])
 SHAMPOO_JAVA_RESULT(int64_t, jlong, jlongArray, long[])
 SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
 
-/* Texts. */
+/* Strings. */
 %typemap(jni) const char* "jbyteArray"
 %typemap(jtype) const char* "byte[]"
 %typemap(jstype) const char* "String"
@@ -93,7 +95,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
       return Text.fromBytes($jnicall);
     } %}
 
-/* Shapes and strides: of a struct, 8 numbers; into one, at most 8, and 0 behind them. */
+/* Shapes and strides: reading a field returns 8 numbers. Writing accepts at most 8, and sets the others to 0. */
 %typemap(jni) int64_t[8] "jlongArray"
 %typemap(jtype) int64_t[8] "long[]"
 %typemap(jstype) int64_t[8] "long[]"
@@ -110,7 +112,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
 %typemap(out) int64_t[8] "$result = ShampooJavaLongs(jenv, $1, 8);"
 %typemap(javaout) int64_t[8] { return $jnicall; }
 
-/* Structs: nothing finalizes them, a try block ends them. */
+/* Structs have no finalizer. They are closed by try-with-resources. */
 %typemap(javafinalize) SWIGTYPE ""
 %typemap(javaclassmodifiers) SWIGTYPE "final class"
 %typemap(javainterfaces) SWIGTYPE "AutoCloseable"
@@ -121,7 +123,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
   }
 %}
 
-/* An adapter of a communicator in Java. */
+/* The adapter of a communicator in Java. */
 %typemap(jni) const shampoo_comm_ops* ops "jobject"
 %typemap(jtype) const shampoo_comm_ops* ops "CommCalls"
 %typemap(jstype) const shampoo_comm_ops* ops "CommCalls"
@@ -136,7 +138,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
   if (result != SHAMPOO_OK && arg2->release != NULL) arg2->release(arg2->user);
 }
 
-/* What receives messages, or null. */
+/* The receiver of log messages, or null. */
 %typemap(jni) (shampoo_log_callback callback, void* user) "jobject"
 %typemap(jtype) (shampoo_log_callback callback, void* user) "LogCallback"
 %typemap(jstype) (shampoo_log_callback callback, void* user) "LogCallback"

@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * How the types of the public header are passed in Python: a status that is none becomes an exception, an argument that
- * is only written becomes the result, addresses are integers. Hand-written helpers are in bindings/python/native.
+ * How the types of the public header are passed in Python: a status other than SHAMPOO_OK becomes an exception, an
+ * output argument becomes the result, and addresses are integers. Hand-written helpers are in bindings/python/native.
  */
 %{
 #include "native.h"
@@ -25,22 +25,22 @@
 }
 %enddef
 
-/* $disown: of destroy functions alone. The object is left empty, as a copy of what refers to it may end it again. In a
- * macro of SWIG `type` is the name as a text. */
+/* $disown is set for destroy functions only. They clear the pointer in the Python object, so that the object does not
+ * destroy the handle again. In a SWIG macro, `type` is the name as a string. */
 %define SHAMPOO_HANDLE_IN(type)
 %typemap(in) type* {
   void* handle = NULL;
   const int status = SWIG_ConvertPtr($input, &handle, $descriptor, $disown);
-  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "in method '$symname', a " `type` " is expected");
+  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "in method '$symname', expected a " `type`);
   if ($disown) SWIG_ConvertPtr($input, NULL, $descriptor, SWIG_POINTER_CLEAR);
   $1 = (type*)handle;
 }
 %enddef
-/* SWIG would take them over, as it does what is put into a struct: they stay the object's, which ends them. */
+/* SWIG would transfer the ownership of a pointer that is stored in a struct. The Python object must keep it. */
 %typemap(in) shampoo_comm* replica_comm, shampoo_comm* shard_comm {
   void* handle = NULL;
   const int status = SWIG_ConvertPtr($input, &handle, $descriptor, 0);
-  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "a `shampoo_comm *` or None is expected");
+  if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "expected a `shampoo_comm *` or None");
   $1 = (shampoo_comm*)handle;
 }
 
@@ -51,7 +51,7 @@
 
 %typemap(out) shampoo_status shampoo_optimizer_status {
   if (!ShampooPyCheck($1)) {
-    ShampooPyNoteStep(*arg3);
+    ShampooPySetStep(*arg3);
     SWIG_fail;
   }
   $result = Py_NewRef(Py_None);
@@ -73,14 +73,14 @@
   $result = PyFloat_FromDouble(*$1);
 }
 
-/* Addresses, as integers; None is NULL. */
+/* Addresses are integers; None is NULL. */
 %typemap(in) void* {
   if (!ShampooPyAddress($input, (void**)&$1)) SWIG_fail;
 }
 %typemap(out) void* "$result = PyLong_FromVoidPtr((void*)$1);"
 %apply void* { const void* };
 
-/* Shapes and strides: of a struct, as tuples; into one, from any sequence, and 0 behind it. */
+/* Shapes and strides are tuples. Any sequence can be assigned; the remaining numbers are set to 0. */
 %typemap(in) int64_t[8] (int64_t numbers[8]) {
   if (!ShampooPyShape($input, numbers)) SWIG_fail;
   $1 = numbers;
@@ -91,8 +91,7 @@
 }
 %typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
 
-/* An object with rank, world, all_gather(send, recv) and what else libshampoo.comm.Communicator has; or the address of a
- * struct that C has filled. */
+/* An object with the attributes of libshampoo.comm.Communicator, or the address of a struct that C code has filled. */
 %typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
   if (!ShampooPyCommOps($input, &filled)) SWIG_fail;
   $1 = &filled;
@@ -117,7 +116,7 @@
 /* A sequence of optimizers. */
 %typemap(in) (shampoo_optimizer* const* opts, int32_t count) (PyObject* items = NULL) {
   Py_ssize_t i;
-  items = PySequence_Fast($input, "a sequence of optimizers is expected");
+  items = PySequence_Fast($input, "expected a sequence of optimizers");
   if (items == NULL) SWIG_fail;
   $2 = (int32_t)PySequence_Fast_GET_SIZE(items);
   $1 = (shampoo_optimizer**)calloc((size_t)$2 + 1, sizeof(shampoo_optimizer*));
@@ -128,7 +127,7 @@
   for (i = 0; i < $2; ++i) {
     void* handle = NULL;
     const int status = SWIG_ConvertPtr(PySequence_Fast_GET_ITEM(items, i), &handle, $descriptor(shampoo_optimizer*), 0);
-    if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "a sequence of optimizers is expected");
+    if (!SWIG_IsOK(status)) SWIG_exception_fail(SWIG_ArgError(status), "expected a sequence of optimizers");
     ((shampoo_optimizer**)$1)[i] = (shampoo_optimizer*)handle;
   }
 }
@@ -137,7 +136,8 @@
   Py_XDECREF(items$argnum);
 }
 
-/* Hand-written functions. start is no %init, in which how to fail depends on the version of SWIG. */
+/* Hand-written functions. start is not part of %init, because the way to report an error there depends on the version
+ * of SWIG. */
 %native(start) PyObject* ShampooPyStart(PyObject* self, PyObject* module);
 %native(preload) PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
 %native(same_address) PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);

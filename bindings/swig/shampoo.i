@@ -2,12 +2,12 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The public header for SWIG, which makes of it the modules of other languages. What is here holds for all of them;
- * what a language adds is in a file of its own, which comes before the header as it says how its types are passed:
+ * The SWIG interface of the public header, for all languages. The file of a language defines how types are passed,
+ * including these macros, so it is included before the header:
  *
- *   SHAMPOO_WAITS(function)   the function may take long, or wait for other threads: let the language's others run
- *   SHAMPOO_HANDLE_OUT(type)  `type** out`, the first argument, is what the function returns
- *   SHAMPOO_HANDLE_IN(type)   a handle as an argument; the destroy function leaves NULL in the object that held it
+ *   SHAMPOO_WAITS(function)   the function may take long or wait for other threads, so it releases the runtime's lock
+ *   SHAMPOO_HANDLE_OUT(type)  the first argument, `type** out`, is the result of the function
+ *   SHAMPOO_HANDLE_IN(type)   the function has a handle as an argument; a destroy function clears it in its object
  */
 %module(package="shampoo") _native
 
@@ -26,7 +26,7 @@
 %include "java.i"
 #endif
 
-/* A handle ends with the object that holds it, or earlier by its destroy function, after which it is NULL. */
+/* A handle is destroyed with the object that holds it, or earlier by its destroy function, which clears it. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {
@@ -43,7 +43,7 @@ SHAMPOO_HANDLE(shampoo_plan)
 SHAMPOO_HANDLE(shampoo_comm)
 SHAMPOO_HANDLE(shampoo_optimizer)
 
-/* A struct begins with its macro; last: what to do before it is freed. */
+/* init: the macro that initializes the struct; last: code that runs before the struct is freed. */
 %define SHAMPOO_STRUCT(type, init, last)
 %immutable type::struct_size;
 %extend type {
@@ -69,13 +69,13 @@ SHAMPOO_STRUCT(shampoo_optimizer_desc, SHAMPOO_OPTIMIZER_DESC_INIT, )
 SHAMPOO_STRUCT(shampoo_state_entry, SHAMPOO_STATE_ENTRY_INIT, )
 SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 
-/* A text in a struct of the caller is the struct's own: the library copies it where it takes the struct. */
+/* A struct owns its name. The library copies the name when it reads the struct. */
 %typemap(memberin) const char* name {
   free((char*)$1);
   $1 = $input != NULL ? strdup($input) : NULL;
 }
 
-/* Texts that the library hands out. */
+/* Strings that belong to the library. */
 %immutable shampoo_backend_info::name;
 %immutable shampoo_backend_info::unavailable_reason;
 %immutable shampoo_key_info::name;
@@ -85,13 +85,13 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %immutable shampoo_key_info::doc;
 %immutable shampoo_state_entry::key;
 
-/* Structs of function pointers: a language makes them of its own kind of functions. */
+/* Structs of function pointers: each language fills them with hand-written code, if it supports them. */
 %ignore shampoo_allocator;
 %ignore shampoo_executor;
 %ignore shampoo_comm_ops;
 %ignore shampoo_optimizer_desc::allocator;
 %ignore shampoo_optimizer_desc::executor;
-/* Filled where buffers are bound. */
+/* Filled by the typemap for arguments that are arrays of buffers. */
 %ignore shampoo_buffers;
 /* The bindings have a simple tier of their own. */
 %ignore shampoo_tensor;

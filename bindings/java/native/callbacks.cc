@@ -8,7 +8,7 @@
 
 namespace {
 
-// The user of ops.
+// The user pointer of the ops.
 struct Calls {
   jobject object;  // a CommCalls
   size_t world;
@@ -16,22 +16,23 @@ struct Calls {
 
 const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
 
-// A buffer of Java has at most 2^31 - 1 bytes. Java cannot look at memory that is not there, of no bytes.
-jobject ShownBuffer(JNIEnv* env, const void* data, size_t bytes) {
+// Returns a ByteBuffer of the memory, or null with a pending exception if it is too large. Without bytes the buffer
+// gets another address, because data may be null then.
+jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
     const jclass kind = env->FindClass("java/lang/IllegalArgumentException");
     const std::string text = "an exchange of " + std::to_string(bytes) +
-                             " bytes: a ByteBuffer holds 2147483647: set the key comm_bucket_bytes to less, or use "
-                             "a communicator in C";
+                             " bytes: a ByteBuffer holds at most 2147483647 bytes; set the key comm_bucket_bytes to a "
+                             "smaller value, or use a communicator in C";
     if (kind != nullptr) env->ThrowNew(kind, text.c_str());
     return nullptr;
   }
   return env->NewDirectByteBuffer(const_cast<void*>(bytes > 0 ? data : &nothing), static_cast<jlong>(bytes));
 }
 
-// 0, or 1 and the exception kept for the failure that the library will report. called: whether Java was; it was not
-// where its objects could not be made, with an exception or, in a JVM without direct buffers, without one.
+// Returns 0 on success. Otherwise returns 1, and stores a pending exception as the cause of the later error. called is
+// false if the arguments could not be created. A JVM without direct buffers leaves no exception in that case.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);
@@ -42,9 +43,9 @@ int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_ran
   const ShampooJavaEnv java;
   JNIEnv* const env = java.Get();
   if (env == nullptr) return 1;
-  const jobject source = ShownBuffer(env, send, bytes_per_rank);
-  const jobject target = source != nullptr ? ShownBuffer(env, recv, bytes_per_rank * CallsOf(user).world) : nullptr;
-  if (target != nullptr) env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_gather, source, target);
+  const jobject source = NewBuffer(env, send, bytes_per_rank);
+  const jobject target = source != nullptr ? NewBuffer(env, recv, bytes_per_rank * CallsOf(user).world) : nullptr;
+  if (target != nullptr) env->CallVoidMethod(CallsOf(user).object, GetShampooJavaIds().comm_all_gather, source, target);
   return Finish(env, target != nullptr);
 }
 
@@ -67,10 +68,10 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
   size_t sent = 0, received = 0;
   const jlongArray send_counts = Counts(env, send_bytes, world, &sent);
   const jlongArray recv_counts = send_counts != nullptr ? Counts(env, recv_bytes, world, &received) : nullptr;
-  const jobject source = recv_counts != nullptr ? ShownBuffer(env, send, sent) : nullptr;
-  const jobject target = source != nullptr ? ShownBuffer(env, recv, received) : nullptr;
+  const jobject source = recv_counts != nullptr ? NewBuffer(env, send, sent) : nullptr;
+  const jobject target = source != nullptr ? NewBuffer(env, recv, received) : nullptr;
   if (target != nullptr) {
-    env->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_all_to_all, source, send_counts, target,
+    env->CallVoidMethod(CallsOf(user).object, GetShampooJavaIds().comm_all_to_all, source, send_counts, target,
                         recv_counts);
   }
   return Finish(env, target != nullptr);
@@ -79,15 +80,15 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
 int32_t AsyncError(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return 1;
-  java.Get()->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_async_error);
+  java.Get()->CallVoidMethod(CallsOf(user).object, GetShampooJavaIds().comm_async_error);
   return Finish(java.Get(), true);
 }
 
-// It follows a failure, whose exception is kept already. What it throws itself CommCalls hands to the thread's handler.
+// The exception of the failure that led here is already stored. CommCalls catches exceptions of abort().
 void Abort(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return;
-  java.Get()->CallVoidMethod(CallsOf(user).object, ShampooJavaFound().comm_abort);
+  java.Get()->CallVoidMethod(CallsOf(user).object, GetShampooJavaIds().comm_abort);
   java.Get()->ExceptionClear();
 }
 
@@ -95,7 +96,7 @@ void Release(void* user) {
   auto* const calls = static_cast<Calls*>(user);
   const ShampooJavaEnv java;
   if (java.Get() != nullptr) {
-    java.Get()->CallVoidMethod(calls->object, ShampooJavaFound().comm_release);
+    java.Get()->CallVoidMethod(calls->object, GetShampooJavaIds().comm_release);
     java.Get()->ExceptionClear();
     java.Get()->DeleteGlobalRef(calls->object);
   }
@@ -116,7 +117,7 @@ void Log(void* /*user*/, int32_t level, const char* message) {
   }
   const jbyteArray text = callback != nullptr ? ShampooJavaBytes(env, message) : nullptr;
   if (text != nullptr) {
-    env->CallStaticVoidMethod(ShampooJavaFound().log, ShampooJavaFound().log_deliver, callback,
+    env->CallStaticVoidMethod(GetShampooJavaIds().log, GetShampooJavaIds().log_deliver, callback,
                               static_cast<jint>(level), text);
   }
   env->ExceptionClear();
@@ -125,7 +126,7 @@ void Log(void* /*user*/, int32_t level, const char* message) {
 }  // namespace
 
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops) {
-  const ShampooJavaIds& ids = ShampooJavaFound();
+  const ShampooJavaIds& ids = GetShampooJavaIds();
   const shampoo_comm_ops initial = SHAMPOO_COMM_OPS_INIT;
   *ops = initial;
   ops->rank = env->CallIntMethod(calls, ids.comm_rank);

@@ -8,7 +8,8 @@ namespace {
 
 ShampooJavaIds ids = {};
 
-// The exception of a callback, as a global reference, until the call that it was made by returns on the same thread.
+// Global reference to the exception that a callback threw, until the library call that ran the callback returns on the
+// same thread.
 thread_local jobject cause = nullptr;
 
 jclass FindClass(JNIEnv* env, const char* name) {
@@ -16,7 +17,7 @@ jclass FindClass(JNIEnv* env, const char* name) {
   return found != nullptr ? static_cast<jclass>(env->NewGlobalRef(found)) : nullptr;
 }
 
-// Each line is done only if the one before has left no exception.
+// Each lookup runs only if the one before left no pending exception.
 bool FindIds(JNIEnv* env) {
   return (ids.exception = FindClass(env, "io/github/libshampoo/ShampooException")) != nullptr &&
          (ids.exception_of = env->GetStaticMethodID(
@@ -39,11 +40,11 @@ bool FindIds(JNIEnv* env) {
 
 }  // namespace
 
-const ShampooJavaIds& ShampooJavaFound() { return ids; }
+const ShampooJavaIds& GetShampooJavaIds() { return ids; }
 
 ShampooJavaEnv::ShampooJavaEnv() {
   if (ids.vm->GetEnv(reinterpret_cast<void**>(&env_), JNI_VERSION_10) == JNI_EDETACHED) {
-    // As a daemon: a thread of the host must not keep Java from ending.
+    // As a daemon, because a thread that Java did not create must not prevent the JVM from exiting.
     attached_ = ids.vm->AttachCurrentThreadAsDaemon(reinterpret_cast<void**>(&env_), nullptr) == JNI_OK;
     if (!attached_) env_ = nullptr;
   }
@@ -77,12 +78,12 @@ void ShampooJavaKeepCause(JNIEnv* env) {
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step) {
   const jobject reason = std::exchange(cause, nullptr);
   if (status != SHAMPOO_OK) {
-    // Before Java runs on this thread: the text lives until its next call of the library.
+    // Copied before Java code runs, because the text is valid until this thread's next library call.
     const jbyteArray text = ShampooJavaBytes(env, shampoo_last_error());
     if (text != nullptr) {
-      const jobject made = env->CallStaticObjectMethod(ids.exception, ids.exception_of, static_cast<jint>(status), text,
-                                                       reason, static_cast<jlong>(step));
-      if (env->ExceptionCheck() == JNI_FALSE) env->Throw(static_cast<jthrowable>(made));
+      const jobject exception = env->CallStaticObjectMethod(ids.exception, ids.exception_of, static_cast<jint>(status),
+                                                            text, reason, static_cast<jlong>(step));
+      if (env->ExceptionCheck() == JNI_FALSE) env->Throw(static_cast<jthrowable>(exception));
     }
   }
   if (reason != nullptr) env->DeleteGlobalRef(reason);

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the code that SWIG makes asks for, and what the sources of this folder share. Functions that return bool give
-// false where a Java exception is pending; nothing of JNI but the end of references may be called then.
+// Functions for the code that SWIG generates, and declarations that the sources in this folder share. Functions that
+// return bool return false if a Java exception is pending. JNI then allows no calls except those that delete
+// references.
 #ifndef SHAMPOO_JAVA_NATIVE_H
 #define SHAMPOO_JAVA_NATIVE_H
 
@@ -12,8 +13,8 @@
 #include <string>
 #include <vector>
 
-// Classes and methods of Java, found once, when the library is loaded. The classes are held, so that methods stay
-// valid.
+// Java classes and methods, looked up once when the library is loaded. Global references to the classes keep the method
+// IDs valid.
 struct ShampooJavaIds {
   JavaVM* vm;
   jclass exception;
@@ -30,9 +31,11 @@ struct ShampooJavaIds {
   jmethodID comm_abort;
   jmethodID comm_release;
 };
-const ShampooJavaIds& ShampooJavaFound();
+const ShampooJavaIds& GetShampooJavaIds();
 
-// The thread's JNI, attached while this lives if it is no thread of Java's; with a frame of local references.
+// Provides the JNI environment of the current thread and a frame of local references. Attaches a thread that Java does
+// not know for the lifetime of the object. Saves a pending cause, because library calls in a callback must not consume
+// it.
 class ShampooJavaEnv {
  public:
   ShampooJavaEnv();
@@ -40,28 +43,30 @@ class ShampooJavaEnv {
   ShampooJavaEnv(const ShampooJavaEnv&) = delete;
   ShampooJavaEnv& operator=(const ShampooJavaEnv&) = delete;
 
-  // nullptr: there is no Java any more, or no memory.
+  // Returns nullptr if the JVM has exited, or memory ran out.
   JNIEnv* Get() const { return env_; }
 
  private:
   JNIEnv* env_ = nullptr;
   bool attached_ = false;
-  jobject cause_ = nullptr;  // what a callback calls of the library must not take the cause of a failure on its way
+  jobject cause_ = nullptr;  // the saved cause
 };
 
-// Makes an exception pending where status is a failure; step: the number of the step that was refused, or -1.
+// Throws an exception if status is a failure. step is the number of the step that failed, or -1.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
-// Takes a pending exception of a callback, for the failure of the call that it was made by.
+// Stores the pending exception of a callback. It becomes the cause of the next failure on this thread.
 void ShampooJavaKeepCause(JNIEnv* env);
 
+// Sets the element of an output array. Does nothing if the array is null.
 void ShampooJavaSet(JNIEnv* env, jintArray array, jint value);
 void ShampooJavaSet(JNIEnv* env, jlongArray array, jlong value);
 void ShampooJavaSet(JNIEnv* env, jdoubleArray array, jdouble value);
+// Copies at most 8 numbers, and sets the remaining ones to 0.
 bool ShampooJavaShape(JNIEnv* env, jlongArray array, int64_t numbers[8]);
 jlongArray ShampooJavaLongs(JNIEnv* env, const int64_t* numbers, int count);
 jbyteArray ShampooJavaBytes(JNIEnv* env, const char* text);
 
-// Bytes that end with a zero, or null.
+// A string from an array of bytes or null.
 class ShampooJavaText {
  public:
   bool Read(JNIEnv* env, jbyteArray bytes);
@@ -72,7 +77,7 @@ class ShampooJavaText {
   bool null_ = true;
 };
 
-// Four addresses for each parameter.
+// Buffers from an array with four addresses for each parameter.
 class ShampooJavaBuffers {
  public:
   bool Read(JNIEnv* env, jlongArray addresses);
@@ -83,7 +88,7 @@ class ShampooJavaBuffers {
   std::vector<shampoo_buffers> buffers_;
 };
 
-// Handles of optimizers.
+// Handles of optimizers from an array.
 class ShampooJavaHandles {
  public:
   bool Read(JNIEnv* env, jlongArray handles);
@@ -94,10 +99,10 @@ class ShampooJavaHandles {
   std::vector<shampoo_optimizer*> handles_;
 };
 
-// Fills ops, which hold the CommCalls until release.
+// Fills ops. They own a reference to the CommCalls until release is called.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
-// Another receiver of messages, which is taken back where it is not kept.
+// Replaces the receiver of log messages. Restores the previous one on destruction unless Keep() was called.
 class ShampooJavaLog {
  public:
   ShampooJavaLog() = default;
@@ -110,7 +115,7 @@ class ShampooJavaLog {
 
  private:
   JNIEnv* env_ = nullptr;
-  jobject other_ = nullptr;  // the one that is not in use: the earlier, or after a failure the new one
+  jobject other_ = nullptr;  // the receiver that is not in use: the previous one or, after a failure, the new one
   bool keep_ = false;
 };
 

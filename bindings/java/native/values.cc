@@ -6,7 +6,7 @@
 
 namespace {
 
-// The numbers of an array; null has none.
+// Copies the numbers of an array. null counts as an empty array.
 bool ReadLongs(JNIEnv* env, jlongArray array, std::vector<jlong>* numbers) {
   if (array == nullptr) return true;
   numbers->resize(static_cast<size_t>(env->GetArrayLength(array)));
@@ -16,7 +16,6 @@ bool ReadLongs(JNIEnv* env, jlongArray array, std::vector<jlong>* numbers) {
 
 }  // namespace
 
-// null: not wanted.
 void ShampooJavaSet(JNIEnv* env, jintArray array, jint value) {
   if (array != nullptr) env->SetIntArrayRegion(array, 0, 1, &value);
 }

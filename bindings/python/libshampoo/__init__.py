@@ -1,19 +1,19 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo optimizers on arrays of NumPy, PyTorch and other packages with DLPack, without a copy.
+"""Shampoo optimizers for arrays of NumPy, PyTorch and other packages with DLPack, without copies.
 
-``Optimizer``, also named ``Shampoo``, steps arrays in place, or computes the updates of read-only ones. ``plan``
-predicts memory and work before an optimizer is made. ``KEYS`` has every hyper-parameter with its documentation.
+``Optimizer``, also named ``Shampoo``, updates arrays in place, or computes updates for read-only arrays. ``plan``
+predicts memory and work before an optimizer is created. ``KEYS`` lists all hyper-parameters with their documentation.
 docs/python.md is the guide.
 """
 from __future__ import annotations
 
 from . import _native
 
-_native.start(_native)  # an ImportError where the library is of another version: before anything uses it
+_native.start(_native)  # first, because it raises ImportError if the library has another version
 
 from . import cuda, errors
-from . import log as _log  # noqa: F401  its messages begin
+from . import log as _log  # noqa: F401  the import connects log messages
 from .checkpoint import load, save
 from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (
@@ -41,7 +41,7 @@ __all__ = [
     "help_text", "load", "plan", "save",
 ]  # fmt: skip
 
-#: Another name of Optimizer: that of the optimizers in libshampoo.torch and libshampoo.tinygrad.
+#: Alias of Optimizer: the optimizers in libshampoo.torch and libshampoo.tinygrad have this name, too.
 Shampoo = Optimizer
 
 _version = _native.shampoo_version()
@@ -54,5 +54,5 @@ def build_info() -> str:
 
 
 def __dir__() -> list[str]:
-    """List the public names, and the adapters that are imported."""
+    """List the public names and the adapter modules that have been imported."""
     return sorted([*__all__, "__version__", *(name for name in ("jax", "tinygrad", "torch") if name in globals())])

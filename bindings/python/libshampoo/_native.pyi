@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What this package uses of the public header as SWIG shows it.
+"""The part of the SWIG module that this package uses.
 
-A status becomes an exception, what is delivered the result, an address an integer. A test compares these names with
-those of the module.
+A failed status becomes an exception, an output argument becomes the result, and an address becomes an integer. A test
+compares these names with those of the module.
 """
 from collections.abc import Callable, Sequence
 from types import ModuleType

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of an optimizer: arrays of the caller, checked and kept alive, and bound to the library."""
+"""Buffers of an optimizer: checks the caller's arrays, binds them to the library and keeps them alive."""
 from __future__ import annotations
 
 import difflib
@@ -15,20 +15,20 @@ PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
 FIELDS = ("param", "grad", "out", "copy")
 
-#: An error lists the names of the parameters if there are at most this many.
+#: An error lists the names of all parameters if there are at most this many.
 _FEW_NAMES = 8
 
-#: Of one role, one for each parameter.
+#: Views of one role, one for each parameter.
 Views = list[_native.View | None]
-#: First byte, byte after the last, role and number of the parameter.
+#: Address of the first byte, address after the last byte, role, and index of the parameter.
 Range = tuple[int, int, int, int]
 
 
 class Buffers:
-    """What is bound of each parameter: views of its param, grad, out and copy, each or None.
+    """Views of the arrays that are bound: for each role (param, grad, out, copy) and parameter a view or None.
 
-    A view keeps the memory of its array. On CUDA, where a step may still be reading what was bound before, those live
-    until the step after it has been made.
+    A view keeps the memory of its array alive. On CUDA, a step may still read arrays after others have been bound.
+    Replaced views are therefore kept until the next step.
     """
 
     def __init__(self, described: Sequence[Described], device: tuple[int, int]) -> None:
@@ -43,12 +43,12 @@ class Buffers:
         self._retired: list[Views] = []
 
     def check(self, role: int, views: Views) -> Views:
-        """Return the views to bind: gradients on the CPU that are not row-major are copied.
+        """Return the views to bind. Gradients on the CPU that are not row-major are copied.
 
         Raises
         ------
         ValueError
-            A step cannot use an array; the message names the parameter.
+            If a step cannot use an array. The message names the parameter.
         """
         labels, dtypes = self._labels[role], self._dtypes[role]
         return [
@@ -57,9 +57,9 @@ class Buffers:
         ]
 
     def read(self, role: int, arrays: Any, stream: int) -> Views:
-        """Read the arrays of one role: a sequence of all, or a mapping by name, which may be nested.
+        """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
 
-        A parameter that a mapping leaves out has no gradient; its arrays of other roles stay as they are.
+        A mapping may be nested. A parameter that a mapping omits has no gradient, and keeps its arrays of other roles.
         """
         items: list[Any] = [None] * len(self._shapes)
         if isinstance(arrays, Mapping):
@@ -76,15 +76,17 @@ class Buffers:
                 if name not in self._index:
                     raise ValueError(f"{ROLES[role]} of {name!r}: {self._unknown_name(name)}")
                 if name in seen:
-                    raise ValueError(f"{ROLES[role]} of {name!r}: it is there twice, nested and by its full name")
+                    raise ValueError(f"{ROLES[role]} of {name!r}: the name appears twice, nested and in full")
                 seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
             if is_array(arrays):
-                raise TypeError(f"{ROLES[role]}: a mapping or a sequence is expected; put a single array into a list")
+                raise TypeError(f"{ROLES[role]}: expected a mapping or a sequence; put a single array into a list")
             items = list(arrays)
             if len(items) != len(self._shapes):
-                raise ValueError(f"{ROLES[role]}: {len(items)} arrays, and there are {len(self._shapes)} parameters")
+                raise ValueError(
+                    f"{ROLES[role]}: {len(items)} arrays; expected {len(self._shapes)}, one for each parameter"
+                )
         labels = self._labels[role]
         return self.check(
             role,
@@ -102,32 +104,32 @@ class Buffers:
             hint = f"expected one of {', '.join(map(repr, self._index))}"
         else:
             hint = "opt.plan.names has all names"
-        return f"there is no parameter of this name; {hint}"
+        return f"there is no parameter with this name; {hint}"
 
-    def refuse(self, views: list[Views], grads_alone: bool = False) -> list[Range]:
-        """Refuse what a step must not write: read-only parameters, and memory that anything else is in, too.
+    def check_written(self, views: list[Views], only_grads_changed: bool = False) -> list[Range]:
+        """Check the memory that a step writes: it must not be read-only, nor overlap any other array.
 
         Parameters
         ----------
         views
-            Of all roles.
-        grads_alone
-            The others are those that are bound.
+            Views of all roles.
+        only_grads_changed
+            Whether the views of all other roles are those that are bound already.
 
         Returns
         -------
         list of Range
-            What is written, by address.
+            The memory that a step writes, sorted by address.
         """
         written, readers = self._written, [GRAD]
-        if not grads_alone:
+        if not only_grads_changed:
             written, readers = [], [GRAD, PARAM]
             for number, (param, out) in enumerate(zip(views[PARAM], views[OUT], strict=True)):
                 if param is not None and out is param and param.readonly:
                     raise ValueError(
-                        f"{self._labels[PARAM][number]}: read-only, and a step writes to it: pass a NumPy array that "
-                        "can be written and keep it as the parameter (in TensorFlow, assign it back after each step: "
-                        'variable.assign(array)), or use output="updates"; for JAX there is libshampoo.jax'
+                        f"{self._labels[PARAM][number]}: read-only, and a step writes to it; pass a writable NumPy "
+                        "array and keep it as the parameter (in TensorFlow, assign it back after each step: "
+                        'variable.assign(array)), or use output="updates"; for JAX, use libshampoo.jax'
                     )
             for role in (OUT, COPY):
                 for number, view in enumerate(views[role]):
@@ -139,7 +141,7 @@ class Buffers:
             written.sort()
             for one, other in zip(written, written[1:]):
                 if other[0] < one[1]:
-                    self._refuse_overlap(other, one)
+                    self._raise_overlap(other, one)
         starts = [first for first, _, _, _ in written]
         for role in readers:
             for number, view in enumerate(views[role]):
@@ -149,33 +151,33 @@ class Buffers:
                 index = bisect_right(starts, found[0])
                 for near in written[max(index - 1, 0) : index + 1]:
                     if near[0] < found[1] and found[0] < near[1]:
-                        self._refuse_overlap(found, near)
+                        self._raise_overlap(found, near)
         return written
 
-    def _refuse_overlap(self, found: Range, written: Range) -> None:
+    def _raise_overlap(self, found: Range, written: Range) -> None:
         label, other = (self._labels[role][number] for _, _, role, number in (found, written))
         raise ValueError(f"{label}: it overlaps the {other}, and a step writes there")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
-        """Bind the roles that are given anew; the others stay."""
+        """Bind new views of some roles; the other roles keep theirs."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
-        written = self.refuse(views, changed.keys() <= {GRAD})
+        written = self.check_written(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
         for bound in self.views:
             self.retire(bound)
         self.views, self._written = views, written
 
     def retire(self, views: Views) -> None:
-        """Keep what is bound no longer until no step on the device reads it."""
+        """Keep views that are no longer bound while a step on a device may still read them."""
         if self._device[0] != _native.SHAMPOO_CPU:
             self._retired.append(views)
 
-    def stepped(self) -> None:
-        """Let go of what was bound before the step that has just been made: the one that read it is done."""
+    def release_retired(self) -> None:
+        """Release retired views after a step, because the step that read them has finished."""
         self._retired.clear()
 
     def release(self) -> None:
-        """Let go of all memory."""
+        """Release all memory."""
         self.views = [[None] * len(self._shapes) for _ in ROLES]
         self._written = []
         self._retired.clear()

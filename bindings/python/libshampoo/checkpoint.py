@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: the states of several optimizers as files, which a job of any other number of ranks can load."""
+"""Checkpoints: save the states of several optimizers to files that a job with any number of ranks can load."""
 from __future__ import annotations
 
 import os
@@ -22,27 +22,27 @@ def _call(
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
         function(handles, comm, os.fsdecode(directory), stream or None)
     del comm
-    for own in made:  # not where it failed: other ranks may not be here
+    for own in made:  # not after a failure: close() is collective, and other ranks may not call it
         own.close()
 
 
 def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
-    """Save the states of all optimizers of this rank, and those of all other ranks, as one checkpoint. Collective.
+    """Save the states of the optimizers of all ranks as one checkpoint. Collective.
 
     Parameters
     ----------
     optimizers
-        Those of this rank.
+        Optimizers of this rank.
     directory
-        Made if it is not there; it keeps the last checkpoints. docs/checkpoints.md describes the files.
+        Created if it does not exist. It keeps the last checkpoints. docs/checkpoints.md describes the files.
     world
-        Communicator of all ranks of the job; None: there is one.
+        Communicator of all ranks of the job. None: there is only one rank.
     stream
-        On CUDA that in whose order states are copied.
+        CUDA stream on which the states are copied.
     """
     _call(_native.shampoo_save, optimizers, directory, world, stream)
 
 
 def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
-    """Load the last checkpoint of a directory into optimizers. Collective; parameters as of ``save``."""
+    """Load the last checkpoint of a directory into optimizers. Collective. Takes the parameters of ``save``."""
     _call(_native.shampoo_load, optimizers, directory, world, stream)

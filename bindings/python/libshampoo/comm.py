@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators: ranks that share the work, over mpi4py, NCCL or functions of Python."""
+"""Communicators connect ranks that share the work, through mpi4py, NCCL or Python functions."""
 from __future__ import annotations
 
 import os
@@ -12,23 +12,25 @@ from . import _native
 
 
 class Communicator:
-    """Ranks that an optimizer works with; a subclass brings the all-gather.
+    """Base class of communicators. A subclass implements ``all_gather``.
 
-    An exception in one of the functions makes the step fail on all ranks with ``libshampoo.CommError``, whose cause it
-    is; KeyboardInterrupt and SystemExit are raised as they are. They are called with the GIL, on the thread that is
-    inside the step.
+    The methods are called with the GIL, on the thread that calls the step. If a method raises an exception, the step
+    fails on all ranks with ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit
+    are raised unchanged.
 
-    Optional functions that a subclass may have: ``all_to_all(send, send_bytes, recv, recv_bytes)``, for
-    shard_mode="gather"; ``async_error()``, which raises what failed meanwhile; ``abort()``, which makes the
-    collectives of other ranks fail.
+    A subclass may have these methods, too:
+
+    - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
+    - ``async_error()``, which raises an exception if an earlier exchange has failed since;
+    - ``abort()``, which makes the collectives of other ranks fail.
 
     Attributes
     ----------
     rank, world
-        This process among the ranks, and their number.
+        Rank of this process, and number of ranks.
     device_type
-        What memory the functions take: that of the CPU, or of CUDA. There they get addresses in place of memoryviews,
-        and at the end the stream: ``all_gather(send, recv, bytes_per_rank, stream)``.
+        Memory that the methods use: SHAMPOO_CPU or SHAMPOO_CUDA. On CUDA they receive addresses instead of
+        memoryviews, and the stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``.
     """
 
     rank = 0
@@ -36,23 +38,23 @@ class Communicator:
     device_type = _native.SHAMPOO_CPU
 
     def all_gather(self, send: memoryview, recv: memoryview) -> None:
-        """Fill recv, whose part r is what rank r has sent. send may be this rank's part of recv.
+        """Send ``send`` to all ranks, and store the data of rank r in part r of ``recv``.
 
-        Both end with the call: nothing may look at them afterwards. Where a slice or an array of them is kept, the
-        exchange fails.
+        ``send`` may be this rank's part of ``recv``. Both are valid only during the call. If a slice of them, or an
+        array that shares their memory, exists after the call, the exchange fails.
         """
         raise NotImplementedError
 
 
 class CallableComm(Communicator):
-    """A communicator of one function.
+    """A communicator that calls a function.
 
     Parameters
     ----------
     all_gather
-        As of ``Communicator``.
+        Function with the arguments of ``Communicator.all_gather``.
     rank, world
-        This process among the ranks, and their number.
+        Rank of this process, and number of ranks.
     """
 
     def __init__(self, all_gather: Callable[[memoryview, memoryview], None], rank: int, world: int) -> None:
@@ -64,20 +66,21 @@ class CallableComm(Communicator):
 
 
 class MpiComm(Communicator):
-    """A communicator of mpi4py, which is duplicated. Collective over it.
+    """A duplicate of a communicator of mpi4py. Creating it is collective.
 
-    The duplicate lives until ``close``, which is collective, too. An optimizer that was given a communicator of mpi4py
-    closes what it made of it when it is closed itself; where it is only dropped, the duplicate lasts until MPI ends.
+    ``close``, which is also collective, frees the duplicate. An optimizer that takes a communicator of mpi4py creates
+    and closes its duplicate itself. If such an optimizer is deleted without ``close``, the duplicate exists until MPI
+    is finalized.
 
-    Where a collective fails the job is aborted, as the other ranks could be reached in no other way.
+    If a collective fails, the job is aborted, because there is no other way to reach the other ranks.
 
     Parameters
     ----------
     comm
-        An intracommunicator.
+        An intracommunicator of mpi4py.
     """
 
-    #: The most bytes of one message: counts of MPI are int.
+    #: Largest number of bytes in one message, because MPI counts have the type int.
     largest = 2**31 - 1
 
     def __init__(self, comm: Any) -> None:
@@ -88,7 +91,7 @@ class MpiComm(Communicator):
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
     def close(self) -> None:
-        """Free the duplicate, after all that was made with it; it can be called again."""
+        """Free the duplicate. Close all optimizers that use it first. Further calls have no effect."""
         comm, self._comm = self._comm, None
         if comm is not None and not self._mpi.Is_finalized():
             comm.Free()
@@ -102,7 +105,7 @@ class MpiComm(Communicator):
             return
         for first in range(0, size, slice_size):
             count = min(slice_size, size - first)
-            # The next rank's slice lies a whole segment further on.
+            # The slice of the next rank starts one whole segment later.
             plain = mpi.BYTE.Create_contiguous(count)
             spaced = plain.Create_resized(0, size).Commit()
             source = mpi.IN_PLACE if in_place else [send[first : first + count], count, mpi.BYTE]
@@ -122,22 +125,22 @@ class MpiComm(Communicator):
         self._mpi.Request.Waitall(requests)
 
     def abort(self) -> None:
-        # The job may not live to see the error of the optimizer, and MPI does not say why it is ended.
+        # MPI does not print the reason, and the job may end before the optimizer can raise its error.
         print(f"libshampoo: rank {self.rank} of {self.world}: an exchange failed, the job is aborted", file=sys.stderr)
         sys.stderr.flush()
         self._comm.Abort(1)
 
 
 class NativeComm:
-    """A communicator of functions in C, which are called without the GIL.
+    """A communicator that calls C functions, without the GIL.
 
     Parameters
     ----------
     ops
-        Address of a shampoo_comm_ops of this version, such as shampoo_mpi_ops() fills; it is copied. What its user
-        points to must live until its release is called.
+        Address of a ``shampoo_comm_ops`` of this version of the library, such as one that ``shampoo_mpi_ops()`` has
+        filled. The struct is copied. The object that its ``user`` points to must exist until its ``release`` is called.
     rank, world
-        Those in it.
+        The values of its fields ``rank`` and ``world``.
     """
 
     def __init__(self, ops: int, rank: int, world: int) -> None:
@@ -145,16 +148,16 @@ class NativeComm:
 
 
 class NcclComm:
-    """A communicator of NCCL, through the copy of NCCL that the process has loaded.
+    """A communicator of NCCL. It uses the copy of NCCL that the process has loaded.
 
     Parameters
     ----------
     pointer
-        Address of the ncclComm_t, which must live as long as optimizers that were made with it.
+        Address of the ``ncclComm_t``, which must exist as long as the optimizers that use it.
     rank, world
-        This process among its ranks, and their number.
+        Rank of this process, and number of ranks.
     library
-        The file from which NCCL was loaded, or its soname; None: libnccl.so.2.
+        File from which NCCL was loaded, or its soname. None: libnccl.so.2.
     """
 
     def __init__(self, pointer: int, rank: int, world: int, library: str | os.PathLike[str] | None = None) -> None:
@@ -163,7 +166,7 @@ class NcclComm:
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
-    """Give what ``connect`` takes, and what is to be closed in the end: of a communicator of mpi4py its duplicate."""
+    """Return a communicator for ``connect``, and a list of those to close. Duplicates a communicator of mpi4py."""
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         made = MpiComm(comm)
         return made, [made]
@@ -171,13 +174,13 @@ def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
 
 
 def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
-    """Make a communicator of the library.
+    """Create a communicator of the library.
 
     Parameters
     ----------
     comm
-        None, a ``Communicator`` or what has its attributes, a ``NativeComm`` or ``NcclComm``;
-        or what this function gave before, whose rank is not asked for.
+        None, a ``Communicator`` or an object with the same attributes, a ``NativeComm`` or a ``NcclComm``. A handle
+        that this function has returned before is also accepted; the caller then ignores the rank.
 
     Returns
     -------
@@ -192,5 +195,5 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     if isinstance(comm, NativeComm):
         return _native.shampoo_comm_from_ops(comm.ops), (comm.rank, comm.world)
     if not callable(getattr(comm, "all_gather", None)):
-        raise TypeError(f"{type(comm).__name__} is no communicator: it has no all_gather(send, recv)")
+        raise TypeError(f"{type(comm).__name__} is not a communicator: it has no all_gather(send, recv)")
     return _native.shampoo_comm_from_ops(comm), (comm.rank, comm.world)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA: finds the libraries of NVIDIA that packages of PyPI have brought, and loads the library's own plugin."""
+"""CUDA: loads the library's CUDA plugin, and NVIDIA's libraries from packages of PyPI."""
 from __future__ import annotations
 
 import functools
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import _native
 
-#: What the plugin needs, and what that needs, in an order in which each finds the others.
+#: Libraries that the plugin needs directly or indirectly, each after those it depends on.
 _LIBRARIES = ("nvJitLink", "cublasLt", "cublas", "cusparse", "cusolver")
 
 
@@ -21,7 +21,7 @@ def _plugin() -> Path | None:
 
 
 def folders() -> list[Path]:
-    """Give the folders of libraries in packages named nvidia-*, in the order of sys.path."""
+    """Return the folders with the libraries of installed nvidia-* packages, in the order of sys.path."""
     found: list[Path] = []
     for entry in sys.path:
         root = Path(entry or ".") / "nvidia"
@@ -32,48 +32,55 @@ def folders() -> list[Path]:
 
 @functools.cache
 def _major(plugin: Path) -> str | None:
-    """Tell which version of cuBLAS a plugin names."""
+    """Return the major version of cuBLAS that a plugin is linked with, or None."""
     needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
     return needed.group(1).decode() if needed is not None else None
 
 
 def preload(plugin: Path) -> list[Path]:
-    """Load the libraries of NVIDIA that a plugin names, from packages of PyPI where they are there.
+    """Load the libraries of NVIDIA that a plugin needs from packages of PyPI, if these are installed.
 
-    What the process has loaded already is not loaded again, and what is in no package the system finds or does not.
+    Libraries that the process has already loaded are not loaded again. The dynamic linker searches the system for
+    libraries that are in no package.
+
+    Returns
+    -------
+    list of Path
+        The files that were loaded.
     """
     major = _major(plugin)
     if major is None:
         return []
     loaded = []
-    places = [folder for folder in folders() if _is_of(folder, major)]
+    matching = [folder for folder in folders() if _has_version(folder, major)]
     for library in _LIBRARIES:
-        for folder in places:
-            # Some count by themselves: cuSOLVER of CUDA 13 is libcusolver.so.12.
+        for folder in matching:
+            # Some libraries have their own version numbers: cuSOLVER of CUDA 13 is libcusolver.so.12.
             for path in sorted(folder.glob(f"lib{library}.so.*")):
                 if _native.preload(path):
                     loaded.append(path)
     return loaded
 
 
-def _is_of(folder: Path, major: str) -> bool:
-    """Whether libraries of this version of CUDA are in a folder: nvidia/cu13/lib, or of CUDA 12 nvidia/cublas/lib."""
+def _has_version(folder: Path, major: str) -> bool:
+    """Whether a folder belongs to this version of CUDA: nvidia/cu13/lib for 13, nvidia/cublas/lib for 12."""
     package = folder.parent.name
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 
 
 def load(path: str | os.PathLike[str] | None = None) -> None:
-    """Load the backend for CUDA, once per process. An optimizer on CUDA does it by itself.
+    """Load the CUDA backend, once per process. An optimizer on CUDA loads it automatically.
 
     Parameters
     ----------
     path
-        Of libshampoo_cuda.so; None: beside this package, or as the system finds it.
+        Path of libshampoo_cuda.so. None: the file in this package or, without one, the file that the dynamic linker
+        finds.
 
     Raises
     ------
     NotImplementedError
-        It is not there, or a library that it needs.
+        If the backend or a library that it needs cannot be found.
     """
     plugin = Path(os.fsdecode(path)) if path is not None else _plugin()
     if plugin is not None and plugin.is_file():
@@ -82,7 +89,7 @@ def load(path: str | os.PathLike[str] | None = None) -> None:
 
 
 def unavailable_reason() -> str:
-    """Tell why CUDA cannot be used here, in a sentence; "" where it can."""
+    """Return a sentence that explains why CUDA cannot be used, or an empty string if it can."""
     plugin = _plugin()
     if plugin is not None:
         preload(plugin)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Names of devices, and streams on them."""
+"""Names of devices, and their streams."""
 from __future__ import annotations
 
 from . import _native, cuda
@@ -10,14 +10,14 @@ DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
 
 def find_device(device: str | None, first: _native.View | None) -> tuple[int, int]:
-    """Give type and number of a device by its name; without one, that of the first parameter."""
+    """Return the type and number of a device from its name. Without a name, return those of the first parameter."""
     assert first is not None
     if device is None:
         found = first.device_type, first.device_id
     else:
         kind, _, number = device.partition(":")
         if kind not in DEVICES or not (number or "0").isdecimal():
-            raise ValueError(f'device {device!r}: "cpu", "cuda" or "cuda:1" is expected')
+            raise ValueError(f'device: {device!r}; expected "cpu", "cuda" or a number as in "cuda:1"')
         found = DEVICES[kind], int(number or first.device_id)
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()
@@ -27,5 +27,5 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
 
 
 def dlpack_stream(stream: int) -> int:
-    """Give a stream as DLPack counts them, where 1 is the legacy default stream."""
+    """Return a stream in the numbering of DLPack, in which 1 is the legacy default stream."""
     return stream or 1

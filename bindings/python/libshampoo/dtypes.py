@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Names of dtypes: the codes of the library, its names in keys, and those of NumPy and others."""
+"""Conversions of dtypes: codes of the library, names in keys, and names of NumPy and other packages."""
 from __future__ import annotations
 
 from typing import Any
@@ -24,13 +24,13 @@ NUMPY_NAMES = {
     _native.SHAMPOO_I32: "int32",
     _native.SHAMPOO_I64: "int64",
 }
-#: "f32" of "float32", and so on.
+#: Maps "float32" to "f32", and so on.
 LONG_NAMES = {name: KEY_NAMES[code] for code, name in NUMPY_NAMES.items()}
 _ALL_NAMES = {**CODES, **{name: code for code, name in NUMPY_NAMES.items()}}
 
 
 def name_of(dtype: Any) -> str:
-    """Give the plain name of a dtype: "float32" for ``numpy.float32``, its dtype, ``torch.float32`` or "float32"."""
+    """Return the plain name of a dtype: "float32" for ``numpy.float32``, its dtype, ``torch.float32`` or "float32"."""
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
@@ -38,28 +38,28 @@ def name_of(dtype: Any) -> str:
 
 
 def code_of(dtype: Any, what: str) -> int:
-    """Give the code of a floating-point dtype in any spelling.
+    """Return the code of a floating-point dtype.
 
     Parameters
     ----------
     dtype
         "f32", "float32", ``numpy.float32``, ``ml_dtypes.bfloat16``, ``torch.float32``, ...
     what
-        How the message names it.
+        Name of the argument in the error message.
 
     Raises
     ------
     ValueError
-        It is none of float32, float64, float16 and bfloat16.
+        If it is not float32, float64, float16 or bfloat16.
     """
     code = _ALL_NAMES.get(name_of(dtype))
     if code is None or code in (_native.SHAMPOO_I32, _native.SHAMPOO_I64):
-        raise ValueError(f"{what}: dtype {name_of(dtype)}: float32, float64, float16 or bfloat16 is expected")
+        raise ValueError(f"{what}: dtype {name_of(dtype)}; expected float32, float64, float16 or bfloat16")
     return code
 
 
 def numpy_dtype(code: int) -> Any:
-    """Give NumPy's dtype of a code; for bfloat16 that of ml_dtypes, or without it uint16 with the same bits."""
+    """Return NumPy's dtype for a code. For bfloat16 it is that of ml_dtypes or, without ml_dtypes, uint16."""
     import numpy
 
     if code != _native.SHAMPOO_BF16:

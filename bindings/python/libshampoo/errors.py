@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions: one class for each status of the library, each also one of Python's own."""
+"""Exceptions: one class for each status of the library. Each is also derived from a built-in exception."""
 from __future__ import annotations
 
 import re
@@ -11,39 +11,42 @@ _ARTICLES = {"f64": "a", "i64": "an"}
 
 
 class Error(Exception):
-    """What a call of the library failed with. ``status`` is its code, such as ``_native.SHAMPOO_E_STATE``."""
+    """Base class of the errors that the library reports.
+
+    ``status`` is the status code, such as SHAMPOO_E_STATE.
+    """
 
     status = 0
 
 
 class InvalidError(Error, ValueError):
-    """An argument or a value of a key is wrong: fix the call."""
+    """An argument or the value of a key is wrong."""
 
     status = 1
 
 
 class StateError(Error, RuntimeError):
-    """The call is right and the moment is wrong, such as a step before gradients are there."""
+    """The call is not possible in the current state, such as a step without gradients."""
 
     status = 2
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Another version, build or machine may do it: not the one that runs."""
+    """The call is not supported by this version, build or machine."""
 
     status = 3
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Memory or another resource of the system ran out: free some, or ask for less."""
+    """Memory or another resource of the system ran out."""
 
     status = 4
 
 
 class NumericError(Error, FloatingPointError):
-    """NaN or infinity was met; the step has changed nothing, and training may go on.
+    """A step found NaN or infinity. The step has changed nothing, and training can continue.
 
-    ``step`` is the number of that step, where ``Optimizer.status`` has told of it.
+    If ``Optimizer.status`` raised the error, ``step`` is the number of the step that failed.
     """
 
     status = 5
@@ -51,13 +54,16 @@ class NumericError(Error, FloatingPointError):
 
 
 class CommError(Error, RuntimeError):
-    """A collective failed: tear the job down. ``__cause__`` is the exception of a communicator in Python."""
+    """A collective failed, and the job must be restarted.
+
+    If a communicator in Python raised an exception, ``__cause__`` is that exception.
+    """
 
     status = 6
 
 
 class DeviceError(Error, RuntimeError):
-    """A GPU or its runtime failed: end the process."""
+    """A GPU or its runtime failed, and the process must be restarted."""
 
     status = 7
 
@@ -69,7 +75,7 @@ class FileError(Error, OSError):
 
 
 class InternalError(Error, SystemError):
-    """A bug of the library: please report it, with this text and ``libshampoo.build_info()``."""
+    """A bug in the library. Please report it with this text and ``libshampoo.build_info()``."""
 
     status = 9
 
@@ -78,7 +84,7 @@ _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def _with_python_types(text: str) -> str:
-    """Replace the library's name of a number type in the message about the value of a key."""
+    """Replace the library's name of a number type by Python's in a message about the value of a key."""
     return re.sub(
         r"^(key \w+: the value .* is not allowed: expected) (f64|i64), ",
         lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}, ",
@@ -88,7 +94,7 @@ def _with_python_types(text: str) -> str:
 
 
 def from_status(status: int, text: str) -> Error:
-    """Make the exception of a failed call; the native module calls it."""
+    """Return the exception for a failed call. The native module calls this function."""
     text = _with_python_types(text)
     kind = _BY_STATUS.get(status)
     if kind is not None:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter groups of an optimizer: their hyper-parameters, to be read, and to be changed between steps."""
+"""Parameter groups of an optimizer: mappings to read hyper-parameters, and to change them between steps."""
 from __future__ import annotations
 
 import weakref
@@ -19,7 +19,7 @@ Value = float | int | bool | str
 class Group(MutableMapping[str, Value]):
     """Hyper-parameters of one group, as a mapping: ``opt.param_groups[0]["lr"] = 0.1``.
 
-    ``libshampoo.KEYS[name].changeable`` says whether a key can be changed between steps.
+    ``libshampoo.KEYS[name].changeable`` is true if a key can be changed between steps.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Group(MutableMapping[str, Value]):
     """
 
     def __init__(self, optimizer: HasHandle, number: int, config: _native.shampoo_config, names: list[str]) -> None:
-        # Weak: the optimizer has its groups, and must end as soon as nobody has it, without Python's collector.
+        # Weak, because a reference cycle would keep an unused optimizer alive until the garbage collector runs.
         self._optimizer, self._number, self._config = weakref.ref(optimizer), number, config
         self.names = names
 
@@ -40,7 +40,7 @@ class Group(MutableMapping[str, Value]):
 
     @property
     def step(self) -> int:
-        """Steps that the state of the group has taken, before a load or since: what a schedule goes on from."""
+        """Number of steps of the group's state, including those before a load. Use it to resume a schedule."""
         with self._using() as handle:
             return int(_native.shampoo_optimizer_stat(handle, f"step.{self._number}"))
 
@@ -53,7 +53,7 @@ class Group(MutableMapping[str, Value]):
         with self._using() as handle:
             try:
                 value = _native.shampoo_optimizer_get(handle, self._number, name)
-            except InvalidError:  # another for each block
+            except InvalidError:  # "auto" with a different value for each block
                 return "auto"
         return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
 
@@ -79,6 +79,6 @@ class Group(MutableMapping[str, Value]):
         try:
             shown = [f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency")]
             values = ", ".join([*shown, "..."])
-        except StateError as error:  # gone, closed, or in use by another thread
+        except StateError as error:  # the optimizer is deleted, closed, or in use by another thread
             values = str(error)
         return f"Group({count_text(len(self.names), 'parameter')}, {values})"

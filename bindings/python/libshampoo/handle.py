@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What checkpoints and parameter groups need of an optimizer."""
+"""Protocol that checkpoints and parameter groups use to access an optimizer."""
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from . import _native
 
 
 class HasHandle(Protocol):
-    """An optimizer, whose handle one thread at a time can use."""
+    """An optimizer with a handle that one thread at a time can use."""
 
     def _using(self) -> AbstractContextManager[_native.shampoo_optimizer]:
         """Return a context in which the handle can be used."""

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo as a gradient transformation for JAX, in the manner of optax. docs/jax.md is the guide."""
+"""Shampoo as a gradient transformation for JAX, with the interface of optax. docs/jax.md is the guide."""
 from __future__ import annotations
 
 import functools
@@ -28,7 +28,7 @@ jnp = jax.numpy
 __all__ = ["GradientTransformation", "Shampoo", "ShampooState", "plan", "shampoo"]
 
 #: Keys that cannot be passed to ``shampoo``, and what to use in their place.
-_REPLACED = {"lr": "learning_rate", "output": "the default: an update is what is to be added"}
+_REPLACED = {"lr": "learning_rate", "output": "the default, because update always returns the values to add"}
 _LEARNING_RATE = "a number, a scalar array or a function of the step count"
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 _warned: set[str] = set()
@@ -36,18 +36,18 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ShampooState(NamedTuple):
-    """State of an optimizer: a pytree of arrays, to be saved with the parameters.
+    """State of an optimizer: a pytree of arrays that is saved with the parameters.
 
     Attributes
     ----------
     count : jax.Array
-        Number of steps made. A schedule is called with it.
+        Number of steps so far. A schedule is called with it.
     learning_rate : jax.Array
-        Learning rate of the last step. If ``shampoo`` was given a number, the next step uses it, too; put another one
-        in its place to change the learning rate.
+        Learning rate of the last step. If the argument of ``shampoo`` is a number, the next step uses this value, too;
+        replace it to change the learning rate.
     configured_learning_rate : jax.Array
-        Number that ``shampoo`` was given at the last step. If a later step is made by a transformation with another
-        number, that number replaces ``learning_rate``.
+        Argument ``learning_rate`` of ``shampoo`` at the last step. If the next step belongs to a transformation with
+        another number, that number replaces ``learning_rate``.
     arena : jax.Array
         State of the library, as bytes. Their meaning depends on the parameters, the keys and the version.
     """
@@ -59,14 +59,14 @@ class ShampooState(NamedTuple):
 
 
 class GradientTransformation(NamedTuple):
-    """``init(params)`` and ``update(grads, state, params)``, as the class of the same name in optax."""
+    """A pair of functions ``init(params)`` and ``update(grads, state, params)``, like optax.GradientTransformation."""
 
     init: Callable[..., ShampooState]
     update: Callable[..., tuple[Any, ShampooState]]
 
 
 class _Leaf(NamedTuple):
-    """One parameter: the names of all subtrees that it is in, from the root on, its own name, and the array."""
+    """One parameter: the names of the subtrees that contain it, from the root, its own name, and its array."""
 
     subtrees: tuple[str, ...]
     name: str
@@ -91,7 +91,7 @@ def _is_traced(value: Any) -> bool:
 
 
 def _constant(name: str, value: Any) -> Any:
-    """Return an argument that must be known when a step is compiled. A 0-d array becomes a number of Python."""
+    """Check an argument that must be known when a step is compiled, and convert a 0-d array to a Python number."""
     if _is_traced(value):
         raise TypeError(
             f"{name}: the value is traced ({value}); only the learning rate can change while a compiled program runs. "
@@ -103,7 +103,7 @@ def _constant(name: str, value: Any) -> Any:
 
 
 def _constants(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys that were set. None stands for the default."""
+    """Return the keys that are set. The value None means the default."""
     found = {}
     for name, value in keys.items():
         if name in _REPLACED:
@@ -119,7 +119,7 @@ def _constants(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_learning_rate(rate: Any) -> Any:
-    """Return a learning rate that is a function, a number or an array of one element, and refuse anything else.
+    """Check a learning rate, and return it. It must be a function, a number or an array with one element.
 
     A number, and an array with a known value, must be in the range of the key lr.
     """
@@ -135,14 +135,14 @@ def _check_learning_rate(rate: Any) -> Any:
     return rate
 
 
-def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
-    """Warn of subtrees that look like stacked layers. docs/jax.md has the rule."""
+def _warn_about_stacks(leaves: Sequence[_Leaf]) -> None:
+    """Warn about subtrees that look like stacked layers. docs/jax.md describes the rule."""
     subtrees: dict[str, list[_Leaf]] = {}
     for leaf in leaves:
         for subtree in leaf.subtrees:
             subtrees.setdefault(subtree, []).append(leaf)
     reported: list[str] = []
-    for subtree, inside in subtrees.items():  # a subtree comes before those inside of it
+    for subtree, inside in subtrees.items():  # a subtree comes before the subtrees that it contains
         shapes = [tuple(leaf.array.shape) for leaf in inside]
         if any(subtree.startswith(outer) for outer in reported) or len({shape[:1] for shape in shapes}) != 1:
             continue
@@ -153,7 +153,7 @@ def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
             continue
         reported.append(subtree)
         first = stacked_matrix[0]
-        # If other parameters are not stacked, stack_dims=1 would split them, too.
+        # If other parameters are not stacked, stack_dims=1 would be wrong for them.
         stack_dims = "1" if len(inside) == len(leaves) else f"lambda name: name.startswith({subtree!r})"
         text = (
             f"libshampoo.jax: the {len(inside)} parameters {f'under {subtree} ' if subtree else ''}look like "
@@ -167,7 +167,7 @@ def _warn_of_stacks(leaves: Sequence[_Leaf]) -> None:
 
 
 class _Shampoo:
-    """The two functions of a transformation, and a program for each structure of parameters that they have met."""
+    """The two functions of a transformation, and a program for each structure of parameters seen so far."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _Shampoo:
         if isinstance(wanted, str) and wanted == "params":
             return _dtype(param)
         if wanted is None:
-            # That of the arithmetic, as in the library where computation_dtype is auto.
+            # The dtype of the arithmetic; computation_dtype "auto" has the same rule in the library.
             wanted = self._computation_dtype or ("float64" if _dtype(param) == jnp.float64 else "float32")
         try:
             dtype = jax.dtypes.canonicalize_dtype(wanted)
@@ -208,7 +208,7 @@ class _Shampoo:
         key = tuple((leaf.name, leaf.array.shape, *kinds) for leaf, kinds in zip(params, dtypes))
         if key not in self._programs:
             if self._stack_dims is None:
-                _warn_of_stacks(params)
+                _warn_about_stacks(params)
             described = [
                 (leaf.name, self._describe(leaf.name, leaf.array.shape, *kinds)) for leaf, kinds in zip(params, dtypes)
             ]
@@ -218,7 +218,7 @@ class _Shampoo:
     def plan(self, params: Any) -> Plan:
         leaves = _leaves(params)
         if not leaves:
-            raise ValueError("params: there is no parameter")
+            raise ValueError("params: there are no parameters; expected at least one")
         return self._program(leaves, [_dtype(leaf.array) for leaf in leaves]).plan
 
     def _describe(self, name: str, shape: tuple[int, ...], dtype: Any, grad: Any, out: Any) -> Param:
@@ -235,12 +235,12 @@ class _Shampoo:
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims=stack_dims, grad_dtype=grad, out_dtype=out)
 
     def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
-        """Return the learning rate of a step, and the number that it was configured with."""
-        given = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
-        configured = rate = _as_learning_rate(given)
+        """Return the learning rate of a step, and the configured learning rate, for the next state."""
+        current = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
+        configured = rate = _as_learning_rate(current)
         if state is not None:
             last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
-            if not callable(self._learning_rate) and not _is_traced(given):
+            if not callable(self._learning_rate) and not _is_traced(current):
                 # float32, because a state may come from a process without float64.
                 rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
             # A state keeps its dtypes, as jax.lax.scan requires.
@@ -259,17 +259,17 @@ class _Shampoo:
     def update(
         self, grads: Any, state: ShampooState, params: Any = None, **extra_args: Any
     ) -> tuple[Any, ShampooState]:
-        """Return the updates and the next state. Ignores extra arguments, such as ``value``, as optax's methods do."""
+        """Return the updates and the next state. Ignore extra arguments, such as ``value``, as optax's methods do."""
         if params is None:
-            raise ValueError("update: the parameters are needed, too: update(grads, state, params)")
+            raise ValueError("update: params is missing; call update(grads, state, params)")
         structure: Any = jax.tree_util.tree_structure(params)
         leaves = _leaves(params)
         try:
-            given = structure.flatten_up_to(grads)
+            flat_grads = structure.flatten_up_to(grads)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"update: the gradients are not of the structure of the parameters: {error}") from error
+            raise ValueError(f"update: the gradients do not have the structure of the parameters: {error}") from error
         arrays = [jnp.asarray(leaf.array) for leaf in leaves]
-        gradients = [None if grad is None else jnp.asarray(grad) for grad in given]
+        gradients = [None if grad is None else jnp.asarray(grad) for grad in flat_grads]
         for leaf, grad in zip(leaves, gradients):
             if grad is not None and grad.shape != leaf.array.shape:
                 raise ValueError(
@@ -280,8 +280,8 @@ class _Shampoo:
         state_bytes = program.state_bytes if program is not None else 0
         if state.arena.shape != (state_bytes,):
             raise ValueError(
-                f"update: the state has {state.arena.shape} bytes, and that of these parameters and keys has "
-                f"{state_bytes}: it is of others, make it anew with init"
+                f"update: the arena of the state has shape {state.arena.shape}, but these parameters and keys need "
+                f"({state_bytes},) bytes; create a new state with init"
             )
         rate, configured = self._next_learning_rates(state.count, state)
         arena = jnp.asarray(state.arena)
@@ -299,7 +299,7 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 
 
 def _with_keys(function: _Function) -> _Function:
-    """Replace ``**keys`` in the signature and the annotations by the keys, each with the default None.
+    """Replace ``**keys`` in the signature and the annotations by all keys, with the default None.
 
     ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read them.
     """
@@ -341,38 +341,39 @@ def shampoo(
     threads: int | None = None,
     **keys: Unpack[Keywords],
 ) -> GradientTransformation:
-    """Make a gradient transformation, for use alone or in a chain of optax.
+    """Return a gradient transformation, for use alone or in an optax chain.
 
-    ``update`` is pure. It returns the updates, which already are multiplied by the negative learning rate, and the next
-    state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``): then a step works in place. If the
-    gradient of a parameter is None, the parameter and its state stay as they are, and its update is zero. A tree
-    without parameters is accepted. Extra arguments of ``update`` are ignored.
+    ``update`` is pure. It returns the updates, which are already multiplied by the negative learning rate, and the next
+    state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``), so that steps update the state in
+    place. If the gradient of a parameter is None, its update is zero and its state does not change. A tree without
+    parameters is accepted. Extra arguments of ``update`` are ignored.
 
     Parameters
     ----------
     learning_rate
         A number or a concrete scalar array, which is stored in the state and can be changed there; a traced array; or
-        a function of the number of steps made, such as a schedule of optax. Another value never compiles anew.
+        a function of the number of steps so far, such as an optax schedule. Changing the value never causes a
+        recompilation.
     stack_dims
-        How many leading dimensions of a parameter only stack separate tensors: 1 for the weights of layers that
-        ``jax.lax.scan`` goes through. Either a number for all parameters, or a function of the name as
-        ``jax.tree_util.keystr`` gives it. None: 0, with a warning about parameters that look like stacked layers.
+        Number of leading dimensions of a parameter that only stack separate tensors: 1 for the weights of layers that
+        ``jax.lax.scan`` iterates over. Either a number for all parameters, or a function of the name as returned by
+        ``jax.tree_util.keystr``. None: 0, with a warning about parameters that look like stacked layers.
     update_dtype
-        Dtype of the updates. None: that of the arithmetic, which is float64 for parameters of float64 and otherwise
-        float32, so that ``optax.apply_updates`` rounds parameters of 16 bits once. "params": each update has the dtype
-        of its parameter. A dtype: that one for all. A function of the name returns one of these.
+        Dtype of the updates: a dtype, None, "params", or a function of the name that returns one of these. None is the
+        dtype of the arithmetic: float64 for float64 parameters and otherwise float32, so that ``optax.apply_updates``
+        rounds 16-bit parameters only once. With "params", each update has the dtype of its parameter.
     threads
-        Threads that work on a step. None: as many as the step is worth, at most one for each processor.
+        Number of threads that work on a step. None: as many as are useful, at most one for each available processor.
     **keys
-        Hyper-parameters: ``grafting``, ``weight_decay``, ...; ``libshampoo.KEYS`` has them with their documentation.
-        None stands for the default.
+        Hyper-parameters such as ``grafting`` and ``weight_decay``. ``libshampoo.KEYS`` lists them with their
+        documentation. None means the default.
 
     Raises
     ------
     TypeError
-        There is no such key, or the value of a key is traced.
+        If there is no such key, or the value of a key is traced.
     ValueError
-        A value is out of range, or parameters, gradients and state do not fit together.
+        If a value is out of range, or parameters, gradients and state do not match.
 
     Examples
     --------
@@ -391,7 +392,7 @@ def shampoo(
     return GradientTransformation(made.init, made.update)
 
 
-#: Another name of ``shampoo``: the optimizer has it in every module of the package.
+#: Alias of ``shampoo``, because the optimizer is called Shampoo in all modules of the package.
 Shampoo = shampoo
 
 
@@ -404,14 +405,14 @@ def plan(
     threads: int | None = None,
     **keys: Unpack[Keywords],
 ) -> Plan:
-    """Compute the blocks and the memory of ``shampoo`` with the same keys, on the CPU.
+    """Compute the blocks and the memory of ``shampoo`` with the same arguments, on the CPU.
 
     Parameters
     ----------
     params
-        A pytree of arrays, or of anything with a shape and a dtype: ``jax.eval_shape(init, key)`` is enough.
+        A pytree of arrays, or of objects with a shape and a dtype, such as the result of ``jax.eval_shape(init, key)``.
     stack_dims, update_dtype, threads, **keys
-        As those of ``shampoo``, without its learning rate.
+        Same as for ``shampoo``. There is no learning rate.
 
     Examples
     --------
@@ -422,5 +423,5 @@ def plan(
     ['layer']['w']  f32  2048x1024 -> 2 of 1024x1024
     """
     if "learning_rate" in keys or "lr" in keys:
-        raise TypeError("a plan does not depend on the learning rate: leave it out")
+        raise TypeError("a plan does not depend on the learning rate; leave it out")
     return _Shampoo(0.0, stack_dims, update_dtype, threads, dict(keys)).plan(params)

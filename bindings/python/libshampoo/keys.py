@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keys: the table of hyper-parameters that is part of the library, and configs made of keyword arguments."""
+"""Keys: the library's table of hyper-parameters, and configs from keyword arguments."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ class Key:
     name, value_type, default, range, doc
         As in docs/keys.md; the type is "f64", "i64", "bool", "choice", "dtype" or "list".
     per_group
-        Whether each parameter group has a value of its own.
+        Whether parameter groups can have different values.
     changeable
-        Whether it can be changed between steps.
+        Whether the key can be changed between steps.
     """
 
     name: str
@@ -48,12 +48,12 @@ def _read_keys() -> dict[str, Key]:
     return found
 
 
-#: Every key by its name, in the order of docs/keys.md.
+#: All keys by name, in the order of docs/keys.md.
 KEYS: Mapping[str, Key] = MappingProxyType(_read_keys())
 
 
 def help_text(name: str | None = None) -> str:
-    """Tell what a key does; without a name, what all of them do."""
+    """Return the description of a key or, without a name, of all keys."""
     if name is not None:
         check_name(name)
     lines = []
@@ -67,7 +67,7 @@ def help_text(name: str | None = None) -> str:
 
 
 def unknown_key(name: str) -> str:
-    """Return the message for a name that is no key; it names the key that was probably meant."""
+    """Return the error message for an unknown key. It suggests the key that was probably meant."""
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:
@@ -76,12 +76,15 @@ def unknown_key(name: str) -> str:
 
 
 def fixed_key(name: str) -> str:
-    """Return the message for a key that cannot be changed between steps."""
-    return f"key {name}: fixed when an optimizer is made; libshampoo.KEYS[name].changeable says which can be changed"
+    """Return the error message for a key that cannot be changed between steps."""
+    return (
+        f"key {name}: fixed when the optimizer is created; libshampoo.KEYS[name].changeable is true for keys that can "
+        "be changed"
+    )
 
 
 def check_name(name: str) -> None:
-    """Raise TypeError for a name that is no key."""
+    """Raise TypeError if a name is not the name of a key."""
     if name not in KEYS:
         raise TypeError(unknown_key(name))
 
@@ -95,23 +98,23 @@ def _wrong_type(key: Key, value: Any) -> TypeError:
     elif callable(value) and key.changeable:
         text += f"; for a schedule set opt.{key.name} before each step"
         if key.name == "lr":
-            text += " (libshampoo.jax.shampoo takes the schedule itself)"
+            text += " (libshampoo.jax.shampoo accepts a schedule)"
     return TypeError(text)
 
 
 def to_number(name: str, value: Any) -> float:
-    """Convert the value of a key with a floating-point value.
+    """Convert the value of a floating-point key to a float.
 
     Raises
     ------
     TypeError
-        It is no number; the message names the key.
+        If the value is not a number. The message names the key.
     """
     try:
         if callable(value):
             raise TypeError("a function")
         return float(value)
-    except Exception as error:  # arrays of several elements raise errors of their own packages
+    except Exception as error:  # arrays with several elements raise exceptions that depend on their package
         raise _wrong_type(KEYS[name], value) from error
 
 
@@ -120,7 +123,7 @@ def _text(key: Key, value: Any) -> str:
         return "auto"
     if value is None or (callable(value) and key.value_type != "dtype"):
         raise _wrong_type(key, value)
-    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # NumPy has one of its own
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # numpy.bool is not a subclass of bool
         return "true" if value else "false"
     if key.value_type == "dtype":
         return LONG_NAMES.get(name_of(value), name_of(value))
@@ -132,13 +135,13 @@ def _text(key: Key, value: Any) -> str:
 
 
 def _integer(value: Any) -> str:
-    """Write 10, numpy.int64(10) and 10.0 alike. Anything else is written as it is; the library refuses it."""
+    """Return "10" for 10, numpy.int64(10) and 10.0. Other values become text that the library rejects."""
     whole = isinstance(value, Real) and value == value // 1
     return str(int(value) if whole else value)
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key from a number, a bool, a text, a dtype, a sequence of integers, or None for a default of "auto"."""
+    """Set a key from a number, bool, str, dtype or sequence of integers, or from None if its default is "auto"."""
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:
@@ -148,7 +151,7 @@ def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
 
 
 def make_config(keys: Mapping[str, Any], base: _native.shampoo_config | None = None) -> _native.shampoo_config:
-    """Make a config of keyword arguments, on top of another or of the defaults."""
+    """Create a config that overrides keys of another config, or of the defaults."""
     config = _native.shampoo_config_create() if base is None else _native.shampoo_config_clone(base)
     for name, value in keys.items():
         set_key(config, name, value)
@@ -156,7 +159,7 @@ def make_config(keys: Mapping[str, Any], base: _native.shampoo_config | None = N
 
 
 def read_key(config: _native.shampoo_config, name: str) -> float | int | bool | str:
-    """Give the value of a key as a value of Python; "auto", choices, dtypes and lists as text."""
+    """Return the value of a key as a Python object: a float, int or bool, or a str for all other values."""
     check_name(name)
     text = _native.shampoo_config_get(config, name)
     kind = KEYS[name].value_type

@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 
 
 class Keywords(TypedDict, total=False):
-    """Every key of ``libshampoo.KEYS`` except ``lr`` and ``output``, which JAX replaces, and ``threads``.
+    """All keys of ``libshampoo.KEYS`` except ``lr``, ``output`` and ``threads``.
 
-    Editors and type checkers complete and check keyword arguments from this list. A test compares it with the table.
+    Editors and type checkers use this list to complete and check keyword arguments. A test compares it with the table.
     """
 
     preset: str | None

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the library, which go to the logger "libshampoo" of Python's logging.
+"""Forwards the library's log messages to the logger "libshampoo" of Python's logging.
 
-The library passes messages of all levels, and the logger's level decides which ones appear. A step logs nothing but
-warnings, so messages that do not appear cost nothing there.
+The library passes messages of all levels; the level of the logger selects those that appear. Forwarding all levels does
+not slow down steps, which only log warnings by default.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger("libshampoo")
 
 
 def _deliver(level: int, message: str) -> None:
-    _logger.log(_LEVELS[level], message)  # without arguments: a "%" in the message stays as it is
+    _logger.log(_LEVELS[level], message)  # without arguments, so that a "%" in the message is not formatted
 
 
 def _silence() -> None:

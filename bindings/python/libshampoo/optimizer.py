@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer."""
+"""The class ``Optimizer``."""
 from __future__ import annotations
 
 import os
@@ -31,7 +31,7 @@ STATS = (
 
 
 def _key_attribute(name: str) -> Any:
-    """Make a property for a key: reading gives the value of the first group, setting changes all groups."""
+    """Create a property for a key. Reading it returns the value of the first group; setting it changes all groups."""
 
     def get(optimizer: Optimizer) -> Any:
         return optimizer.param_groups[0][name]
@@ -52,12 +52,12 @@ def _key_attribute(name: str) -> Any:
 
 
 class Optimizer:
-    """A Shampoo optimizer that steps the caller's arrays in place. ``libshampoo.Shampoo`` is the same class.
+    """A Shampoo optimizer that updates the caller's arrays in place. ``libshampoo.Shampoo`` is an alias.
 
-    One optimizer is used by one thread at a time; several threads can use different optimizers at the same time. Make
-    it after a fork, not before.
+    Only one thread at a time can use an optimizer. Several threads can use different optimizers at the same time.
+    Create an optimizer after a fork, not before.
 
-    Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``: reading one gives the
+    Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``. Reading one returns the
     value of the first group, and setting one changes all groups. Other attributes cannot be set on an ``Optimizer``.
     A subclass can set attributes of its own; one with the name of a key must be declared in the class.
 
@@ -66,31 +66,33 @@ class Optimizer:
     params
         A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
         with ``"params"`` and keys of their own. A mapping can contain mappings, lists and tuples: the array
-        ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are of NumPy or have DLPack, dense and row-major,
-        of float32, float64, float16 or bfloat16. ``Param`` adds information that an array does not have. Checkpoints
-        identify parameters by their names. Read-only arrays, such as those of JAX, need output="updates".
+        ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are NumPy arrays or support DLPack. They are
+        dense and row-major, of float32, float64, float16 or bfloat16. ``Param`` adds information that an array does not
+        have. Checkpoints identify parameters by their names. Read-only arrays, such as those of JAX, need
+        output="updates".
     device
-        "cpu", "cuda" or "cuda:1"; None: where the first parameter is.
+        "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
-        Ranks that hold the same parameters, and ranks that hold the shards of one copy: a communicator of mpi4py, a
-        ``Communicator``, a ``NcclComm``, or None. Collective where one is given.
+        ``comm`` connects ranks that hold the same parameters, ``shard_comm`` ranks that hold the shards of one copy.
+        Each is a communicator of mpi4py, a ``Communicator``, a ``NcclComm``, or None. Creating an optimizer with a
+        communicator is collective.
     threads
-        That work on a step; 0: as many processors as the process may use.
+        Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype, out_dtype, copy_dtype
-        Dtypes of the gradients, of what steps write and of its copies; by default the dtype of the parameter.
-        grad_dtype="bfloat16" is for bfloat16 gradients of float32 parameters.
+        Dtypes of the gradients, of the arrays that steps write, and of their copies. The default is the dtype of the
+        parameter. For example, use grad_dtype="bfloat16" for bfloat16 gradients of float32 parameters.
     stream
-        On CUDA that in whose order the state is initialised.
+        CUDA stream on which the state is initialized.
     **keys
-        Hyper-parameters of all groups that do not set them: ``lr``, ``grafting``, ...; ``libshampoo.KEYS`` has them
-        with their documentation.
+        Hyper-parameters such as ``lr`` and ``grafting``, for all groups that do not set them. ``libshampoo.KEYS`` lists
+        them with their documentation.
 
     Raises
     ------
     ValueError
-        A value is out of range, or an array cannot be used; the message names the key or the parameter.
+        If a value is out of range or an array cannot be used. The message names the key or the parameter.
     TypeError
-        There is no such key, or its value has the wrong type.
+        If there is no such key, or its value has the wrong type.
 
     Examples
     --------
@@ -143,13 +145,14 @@ class Optimizer:
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
         outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
         for number, output in enumerate(outputs):
-            if output != outputs[0]:  # arrays are stepped in place, or all are not
+            if output != outputs[0]:  # Buffers binds all outputs in the same way
                 raise ValueError(
-                    f"key output: group 0 has {outputs[0]}, and group {number} has {output}: make an optimizer of each"
+                    f"key output: group 0 has {outputs[0]}, and group {number} has {output}; create a separate "
+                    "optimizer for each"
                 )
         self._updates = outputs[0] == "updates"
         none: Views = [None] * len(views)
-        self._buffers.refuse([views, none, none if self._updates else views, none])
+        self._buffers.check_written([views, none, none if self._updates else views, none])
         self._has_grads = False
         self._scalars: dict[tuple[int, str], _native.View | None] = {}
 
@@ -179,71 +182,72 @@ class Optimizer:
 
     @property
     def param_groups(self) -> list[Group]:
-        """Parameter groups, each a mapping of its hyper-parameters."""
+        """Parameter groups. Each is a mapping of its hyper-parameters."""
         return self._groups
 
     @contextmanager
     def _using(self) -> Iterator[_native.shampoo_optimizer]:
         if not self._lock.acquire(blocking=False):
-            raise StateError("the optimizer is in use by another thread: one optimizer is used by one at a time")
+            raise StateError("the optimizer is in use by another thread; only one thread at a time can use it")
         try:
             if self._handle is None:
                 raise StateError("the optimizer is closed")
             if self._process != os.getpid():
-                raise StateError("the optimizer was made before a fork, and its threads are in the other process")
+                raise StateError("the optimizer was created before a fork, and its threads are in the other process")
             yield self._handle
         finally:
             self._lock.release()
 
     def step(self, grads: Any = None, *, stream: int = 0) -> None:
-        """Make one step. Other threads of Python run meanwhile.
+        """Run one step. The step releases the GIL, so other Python threads can run.
 
         Parameters
         ----------
         grads
             Gradients: a mapping by name, which can be nested, or a sequence in the order of the parameters. A parameter
-            whose gradient is None or missing stays as it is; an empty mapping is refused. Gradients are read in place,
-            and kept until others are passed. One that is not row-major, such as a transposed array, is copied when it
-            is passed; on CUDA it is refused. None: use the gradients that were passed last.
+            without a gradient (None or missing) does not change. Gradients are read in place, and stay bound until
+            others are passed. A gradient that is not row-major, such as a transposed array, is copied when it is
+            passed; on CUDA it raises ValueError. None: use the gradients that were passed last.
         stream
-            On CUDA the address of the cudaStream_t that the step is put into; 0 is the legacy default stream.
+            On CUDA, the address of the cudaStream_t in which the step is enqueued. 0 is the legacy default stream.
 
         Raises
         ------
         ValueError
-            A gradient has another dtype, shape or device than its parameter needs; the message names it.
+            If a gradient has the wrong dtype, shape or device (the message names it), or a mapping is empty.
         FloatingPointError
-            A gradient is not finite. Nothing has changed, except that these gradients are now bound.
+            If a gradient is not finite. Nothing has changed, except that these gradients are now bound.
         """
         with self._using() as handle:
             if grads is not None:
                 self._bind(handle, grads=grads, stream=stream)
             elif not self._has_grads:
-                raise StateError("step: there are no gradients yet: pass them, or bind them before")
+                raise StateError("step: there are no gradients yet; pass them to step, or bind them first")
             _native.shampoo_optimizer_step(handle, stream or None)
-            self._buffers.stepped()
+            self._buffers.release_retired()
 
     def bind(
         self, *, params: Any = _KEEP, grads: Any = _KEEP, out: Any = _KEEP, copy: Any = _KEEP, stream: int = 0
     ) -> None:
-        """Set the arrays that all later steps use. Roles that are not passed keep their arrays.
+        """Set the arrays that all later steps use. Arguments that are not passed keep their arrays.
 
-        A mapping need not name all parameters: one that it leaves out has no gradient, and keeps its other arrays.
+        A mapping can omit parameters. An omitted parameter has no gradient, and keeps its other arrays.
 
         Parameters
         ----------
         params
-            Other arrays for the parameters, which are stepped in place unless out is set.
+            New arrays for the parameters. Steps update them in place unless ``out`` is set.
         grads
-            Gradients, which later steps read in place, with the values they have then. One that is not row-major is
-            copied now: later changes of that array have no effect. None: no parameter has a gradient.
+            Gradients. Later steps read their values in place. A gradient that is not row-major is copied now, and later
+            changes of that array have no effect. None: no parameter has a gradient.
         out
-            Where steps write the new parameters, or with output="updates" the updates to add to them. None: into the
-            parameters.
+            Arrays to which steps write the new parameters or, with output="updates", the updates to add to them. None:
+            steps write to the parameters.
         copy
-            Where steps write the new parameters a second time, such as a bfloat16 model besides float32 weights.
+            Arrays to which steps write the new parameters a second time, for example a bfloat16 model in addition to
+            float32 weights.
         stream
-            On CUDA the stream in whose order later steps read them.
+            CUDA stream on which later steps read the arrays.
         """
         with self._using() as handle:
             self._bind(handle, params=params, grads=grads, out=out, copy=copy, stream=stream)
@@ -264,7 +268,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # what is stepped in place still is
+        elif not self._updates and PARAM in changed:  # parameters that are updated in place still are
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
@@ -274,7 +278,7 @@ class Optimizer:
 
     @property
     def plan(self) -> Plan:
-        """What the blocks are, who owns them and what they cost."""
+        """Plan of the optimizer: its blocks, their owners and their memory."""
         return self._plan
 
     lr = _key_attribute("lr")
@@ -289,29 +293,36 @@ class Optimizer:
     gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:
-        """Ask what steps on CUDA have found since it was told last; on the CPU there is never anything.
+        """Raise the first error that steps on CUDA have found and not yet reported. On the CPU there is none.
+
+        Parameters
+        ----------
+        wait
+            Whether to wait for the steps that are enqueued.
 
         Raises
         ------
         FloatingPointError
-            As of ``step``. Its attribute ``step`` is the number of the step that was refused.
+            If a gradient was not finite. The attribute ``step`` of the exception is the number of the step that failed.
         """
         with self._using() as handle:
             _native.shampoo_optimizer_status(handle, int(wait))
 
     def bind_scalar(self, name: str, value: Any, *, group: int = 0, stream: int = 0) -> None:
-        """Have every step read a hyper-parameter from an array of one number, on CUDA in memory of the device.
+        """Make each step read a hyper-parameter from an array with one element.
 
         Parameters
         ----------
         name
             "lr" or "gradient_scale".
         value
-            Of float32 or float64; None: the value that is set counts again.
+            Array of float32 or float64; on CUDA in the memory of the device. None: stop reading an array. On the CPU,
+            the value that was read last stays in effect until the key is set. On CUDA, the value that was set last
+            applies again.
         group
             Number of the parameter group.
         stream
-            On CUDA the stream in whose order later steps read it.
+            CUDA stream on which later steps read the array.
         """
         with self._using() as handle:
             view = None if value is None else _native.View(value, name, dlpack_stream(stream))
@@ -324,64 +335,71 @@ class Optimizer:
             self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
-        """Give one counter, as shampoo_optimizer_stat() has it."""
+        """Return one counter. Its name is that of ``shampoo_optimizer_stat()``."""
         with self._using() as handle:
             return _native.shampoo_optimizer_stat(handle, name)
 
     def stats(self) -> dict[str, int]:
-        """Give the counters since the optimizer was made: steps, and what became of inverse roots."""
+        """Return the counters of steps and inverse roots since the optimizer was created."""
         with self._using() as handle:
             return {name: int(_native.shampoo_optimizer_stat(handle, name)) for name in STATS}
 
     def state_dict(self, *, stream: int = 0) -> dict[str, Any]:
-        """Copy all state of this rank: NumPy arrays by their names, which safetensors can store as they are.
+        """Copy the state of this rank into NumPy arrays by name. safetensors can store the result.
 
-        Without ml_dtypes bfloat16 is uint16, with the same bits.
+        Without ml_dtypes, a bfloat16 array is returned as uint16 with the same bits.
 
         Parameters
         ----------
         stream
-            On CUDA that in whose order the state is copied.
+            CUDA stream on which the state is copied.
         """
         with self._using() as handle:
             return state.read(handle, stream)
 
     def load_state_dict(self, entries: Any, *, stream: int = 0) -> None:
-        """Bring back what ``state_dict`` gave; parameters as of it. Hyper-parameters stay as they are.
+        """Restore a state that ``state_dict`` returned. Hyper-parameters do not change.
+
+        Parameters
+        ----------
+        entries
+            Arrays by name.
+        stream
+            CUDA stream on which the state is copied.
 
         Raises
         ------
         ValueError
-            An entry is missing, too many, or of another shape or dtype. Nothing has changed.
+            If an entry is missing, unknown, or has the wrong shape or dtype. Nothing has changed.
         """
         with self._using() as handle:
             state.write(handle, entries, stream)
 
     def save(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
-        """Save the state of all ranks as a checkpoint, that any other number of ranks can load. Collective.
+        """Save the state of all ranks as a checkpoint that any number of ranks can load. Collective.
 
         Parameters
         ----------
         directory
-            It keeps the last checkpoints.
+            Created if it does not exist. It keeps the last checkpoints.
         world
-            Communicator of all ranks of the job; by default the one that the optimizer was made with.
+            Communicator of all ranks of the job. The default is the communicator of the optimizer.
         stream
-            On CUDA that in whose order the state is copied.
+            CUDA stream on which the state is copied.
         """
         from .checkpoint import save
 
         save([self], directory, world=self._all_ranks(world), stream=stream)
 
     def load(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
-        """Load the last checkpoint of a directory. Collective; parameters as of ``save``.
+        """Load the last checkpoint of a directory. Collective. Takes the parameters of ``save``.
 
         Raises
         ------
         ValueError
-            It is of other parameters, dtypes, grafting or blocks.
+            If the checkpoint has other parameters, dtypes, grafting or blocks.
         OSError
-            There is none, or a file is damaged. The state is as it was.
+            If there is no checkpoint, or a file is damaged. The state has not changed.
         """
         from .checkpoint import load
 
@@ -390,19 +408,19 @@ class Optimizer:
     def _all_ranks(self, world: Any) -> Any:
         world = self._world if world is _KEEP else world
         if world is _KEEP:
-            raise TypeError("world: with comm and shard_comm a communicator of all ranks is needed")
+            raise TypeError("world: an optimizer with comm and shard_comm needs a communicator of all ranks here")
         return world
 
     def close(self) -> None:
-        """End the optimizer: its memory and threads are freed, and arrays are let go. It can be called again.
+        """Free the memory and threads of the optimizer, and release its arrays. Further calls have no effect.
 
-        Collective where a communicator of mpi4py was given, whose duplicate is freed.
+        Collective if the optimizer has a communicator of mpi4py, whose duplicate is freed.
         """
-        self._end()
+        self._destroy()
         while self._comms:
             self._comms.pop().close()
 
-    def _end(self) -> None:
+    def _destroy(self) -> None:
         if self._handle is None:
             return
         with self._using() as handle:
@@ -410,26 +428,29 @@ class Optimizer:
             _native.shampoo_optimizer_destroy(handle)
             self._buffers.release()
             self._scalars.clear()
-            self._world = None  # a communicator ends after the optimizers that use it
+            self._world = None  # a communicator must be destroyed after the optimizers that use it
 
     def __copy__(self) -> Optimizer:
-        raise TypeError("an optimizer cannot be copied: make another, and load_state_dict() what state_dict() gives")
+        raise TypeError(
+            "an optimizer cannot be copied; create another one, and pass the result of state_dict() to its "
+            "load_state_dict()"
+        )
 
     def __deepcopy__(self, memo: Any) -> Optimizer:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
-        raise TypeError("an optimizer cannot be pickled: save() its state, or pickle what state_dict() gives")
+        raise TypeError("an optimizer cannot be pickled; call save(), or pickle the result of state_dict()")
 
-    # The arguments keep the functions: at interpreter exit the names of this module may already be None.
+    # The default arguments keep the functions: at interpreter exit the names of this module may already be None.
     def __del__(
         self, _getpid: Callable[[], int] = os.getpid, _is_finalizing: Callable[[], bool] = sys.is_finalizing
     ) -> None:
         handle = self.__dict__.get("_handle")
         if handle is not None and self._process != _getpid():
             handle.disown()  # its threads, and its memory on a GPU, belong to another process
-        elif handle is not None and not _is_finalizing():  # at exit the handle ends the optimizer without Python code
-            self._end()  # not its duplicates of MPI: other ranks may not be here
+        elif handle is not None and not _is_finalizing():  # at exit, the handle frees the optimizer without Python code
+            self._destroy()  # not close(), which is collective: other ranks may not call it
 
     def __enter__(self) -> Optimizer:
         return self
@@ -444,7 +465,7 @@ class Optimizer:
             return "Optimizer(closed)"
         try:
             rate = f"lr={self.lr:g}"
-        except StateError:  # in use by another thread, or made before a fork
+        except StateError:  # in use by another thread, or created before a fork
             rate = "in use"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"

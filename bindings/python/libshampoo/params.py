@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What ``params`` may be, and what the library is told of each parameter."""
+"""Reads the argument ``params``, and describes each parameter to the library."""
 from __future__ import annotations
 
 import math
@@ -16,23 +16,25 @@ from .dtypes import code_of
 
 @dataclass
 class Param:
-    """A parameter with what its array does not tell.
+    """A parameter with information that its array does not have.
 
     Parameters
     ----------
     array
-        The parameter: an array of NumPy or with DLPack, or for a plan alone anything with a shape and a dtype, or a
-        shape.
+        The parameter: a NumPy array or an array with DLPack. For ``libshampoo.plan`` it can also be a shape, or any
+        object with a shape and a dtype.
     stack_dims
-        How many leading dims only stack separate tensors: 1 for weights of L layers in one array of shape (L, m, n).
+        Number of leading dimensions that only stack separate tensors: 1 for the weights of L layers in one array of
+        shape (L, m, n).
     shape
-        Of the whole parameter, where the array is a shard of it.
+        Shape of the whole parameter if the array is a shard of it.
     flat_offset
-        The array is a flat shard, from this element of the row-major flattened parameter on.
+        Set this if the array is a flat shard: index of its first element in the row-major flattened parameter.
     local_offset
-        The array is a rectangle of the parameter, whose first element is at this index.
+        Set this if the array is a rectangle of the parameter: index of its first element in the parameter.
     grad_dtype, out_dtype, copy_dtype
-        Dtypes of the gradient, of what a step writes, and of its copy; by default that of the parameter.
+        Dtypes of the gradient, of the array that a step writes, and of its copy. The default is the dtype of the
+        parameter.
     """
 
     array: Any
@@ -47,12 +49,12 @@ class Param:
 
 @dataclass
 class Described:
-    """A parameter as it went into a plan.
+    """A parameter as it is added to a plan.
 
     Attributes
     ----------
     local_shape
-        Of the array: of the shard, where it is one.
+        Shape of the array, which may be a shard.
     """
 
     name: str
@@ -61,12 +63,12 @@ class Described:
 
 
 def describe(name: str, param: Param, group: int, view: _native.View | None = None) -> Described:
-    """Fill the struct of a parameter; view: of its array, where that is not only a shape."""
+    """Fill the struct of a parameter. Without a view, the array only needs a shape and a dtype."""
     what = f"parameter {name!r}"
     local, dtype = (view.shape, view.dtype) if view is not None else _shape_and_dtype(param.array, what)
     whole = tuple(param.shape) if param.shape is not None else local
     if len(whole) > 8:
-        raise ValueError(f"{what}: {len(whole)} dims: there can be 8 at most")
+        raise ValueError(f"{what}: {len(whole)} dims; expected at most 8")
     desc = _native.shampoo_param_desc()
     desc.name, desc.ndim, desc.stack_dims, desc.group = name, len(whole), param.stack_dims, group
     desc.shape = whole
@@ -79,7 +81,9 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     elif param.local_offset is not None:
         desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
     elif whole != local:
-        raise ValueError(f"{what}: shape {local} of {whole}: flat_offset or local_offset tells which part it is")
+        raise ValueError(
+            f"{what}: the array of shape {local} is a part of {whole}; set flat_offset or local_offset to its position"
+        )
     return Described(name, desc, local)
 
 
@@ -92,7 +96,7 @@ def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
 
 
 def is_array(item: Any) -> bool:
-    """Whether it is an array that an optimizer can take."""
+    """Whether an object is an array that an optimizer accepts."""
     return hasattr(item, "__array_struct__") or hasattr(item, "__dlpack__")
 
 
@@ -111,7 +115,7 @@ def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[
     """
     for name, item in arrays.items():
         if not isinstance(name, str):
-            raise TypeError(f"{what}: the name {name!r} is no string")
+            raise TypeError(f"{what}: the name {name!r} is not a string")
         if _is_sequence_of_arrays(item):
             item = {str(index): element for index, element in enumerate(item)}
         if isinstance(item, Mapping):
@@ -121,16 +125,16 @@ def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[
 
 
 def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
-    """Yield (name, array) of each; what has no name gets its number, counted from first."""
+    """Yield (name, array) for each parameter. Names of unnamed parameters are numbered from ``first`` on."""
     if isinstance(params, Mapping):
         yield from flatten(params, "params")
         return
     if is_array(params) or isinstance(params, (str, bytes)):
-        raise TypeError("params: a mapping, a sequence or groups are expected; put a single array into a list")
+        raise TypeError("params: expected a mapping, a sequence or groups; put a single array into a list")
     for number, item in enumerate(params, first):
         if isinstance(item, Mapping):
             raise TypeError(
-                f"params: number {number - first} of the sequence is a mapping: pass a mapping of all parameters, or "
+                f"params: number {number - first} of the sequence is a mapping; pass a mapping of all parameters, or "
                 'groups, each of them a dict with "params"'
             )
         if _is_named(item):
@@ -140,14 +144,14 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
 
 
 def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int]], list[dict[str, Any]]]:
-    """Take ``params`` apart.
+    """Split ``params`` into parameters and groups.
 
     Parameters
     ----------
     params
-        As of ``Optimizer``.
+        Argument of ``Optimizer``.
     **dtypes
-        grad_dtype, out_dtype, copy_dtype of those that do not tell their own.
+        Defaults of grad_dtype, out_dtype and copy_dtype.
 
     Returns
     -------
@@ -166,5 +170,5 @@ def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int
                     setattr(param, field, dtype)
             found.append((name, param, number))
     if not found:
-        raise ValueError("params: there is no parameter")
+        raise ValueError("params: there are no parameters; expected at least one")
     return found, [{key: value for key, value in group.items() if key != "params"} for group in groups]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: what the blocks of parameters are, who owns them, and what they cost, before anything is allocated."""
+"""Plans: blocks, their owners and their memory, computed before anything is allocated."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .text import bytes_text, count_text
 
 @dataclass(frozen=True)
 class Block:
-    """A preconditioned block: a part of one parameter with factor matrices of its own.
+    """A block: a part of one parameter with its own factor matrices.
 
     Attributes
     ----------
     param
         Name of the parameter.
     shape, stride, offset
-        Elements of the block: its shape, the distance between neighbors along each dim, and the first element. They
-        count elements of the row-major flattened parameter or, if `of_shard`, of this rank's array.
+        Shape of the block, stride of each dimension, and offset of the first element. Strides and the offset count
+        elements of the row-major flattened parameter or, if ``of_shard``, of this rank's array.
     owner, shard_owner
-        Replica rank and shard rank that keep its state.
+        Replica rank and shard rank that store its state.
     state_bytes
         Size of its state in bytes.
     of_shard
@@ -48,14 +48,14 @@ class Block:
 
 
 class Plan:
-    """A finished plan; ``libshampoo.plan`` makes one.
+    """A finished plan. Call ``libshampoo.plan`` to create one.
 
     Attributes
     ----------
     blocks : list of Block
-        In the order of the plan.
+        All blocks, in the order of the plan.
     names : list of str
-        Of the parameters, in their order.
+        Names of the parameters, in their order.
     """
 
     def __init__(
@@ -107,19 +107,19 @@ class Plan:
         return blocks
 
     def bytes(self, what: str = "total", rank: int = -1) -> int:
-        """Tell what an optimizer of this plan allocates on a rank.
+        """Return the number of bytes that an optimizer with this plan allocates on a rank.
 
         Parameters
         ----------
         what
-            "state", "workspace", "total", or "comm": what a rank sends in a step.
+            "state", "workspace" or "total". "comm" is the number of bytes that the rank sends in a step.
         rank
-            Which rank; -1 is this one.
+            The rank; -1 is this rank.
         """
         return _native.shampoo_plan_bytes(self.handle, rank, what)
 
     def describe(self) -> list[str]:
-        """Give a line for each parameter: its name, dtype and shape, and what its blocks are."""
+        """Return a line for each parameter with its name, dtype, shape and blocks."""
         of_param: dict[str, Counter[str]] = {param.name: Counter() for param in self.described}
         for block in self.blocks:
             of_param[block.param]["x".join(map(str, block.shape))] += 1
@@ -146,7 +146,7 @@ class Plan:
 def plan_desc(
     device_type: int, threads: int, replica: tuple[int, int], shard: tuple[int, int]
 ) -> _native.shampoo_plan_desc:
-    """Fill the struct; replica and shard are (rank, world)."""
+    """Fill the struct of a plan. ``replica`` and ``shard`` are pairs (rank, world)."""
     desc = _native.shampoo_plan_desc()
     try:
         desc.device_type, desc.threads = device_type, operator.index(threads)
@@ -171,20 +171,21 @@ def plan(
     copy_dtype: Any = None,
     **keys: Any,
 ) -> Plan:
-    """Work out blocks, owners and memory of an optimizer without making one.
+    """Compute the blocks, owners and memory of an optimizer without creating one.
 
     Parameters
     ----------
     params
-        As of ``Optimizer``; in place of arrays also shapes (float32), or anything with a shape and a dtype.
+        Same as for ``Optimizer``. Instead of arrays it can contain shapes, whose dtype is float32, or objects with a
+        shape and a dtype.
     device
-        "cpu" or "cuda", which need not be there.
+        "cpu" or "cuda". The device does not have to exist.
     threads
-        That work on a step; 0: as the key says.
+        Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     replica, shard
-        (rank, world): of the ranks that hold the same parameters, and of those that hold the shards of one copy.
+        Pairs (rank, world) for the ranks that hold the same parameters, and for those that hold the shards of one copy.
     grad_dtype, out_dtype, copy_dtype, **keys
-        As of ``Optimizer``.
+        Same as for ``Optimizer``.
 
     Examples
     --------
@@ -193,7 +194,7 @@ def plan(
     w  f32  4096x1024 -> 4 of 1024x1024
     """
     if device not in DEVICES:
-        raise ValueError(f'device {device!r}: "cpu" or "cuda" is expected')
+        raise ValueError(f'device: {device!r}; expected "cpu" or "cuda"')
     found, group_keys = split_groups(params, grad_dtype=grad_dtype, out_dtype=out_dtype, copy_dtype=copy_dtype)
     described = [describe(name, param, group) for name, param, group in found]
     return Plan(described, group_keys, keys, plan_desc(DEVICES[device], threads, replica, shard))

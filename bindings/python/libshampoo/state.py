@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of an optimizer as arrays by their names."""
+"""Reads and writes the state of an optimizer as arrays by name."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 def entries(handle: _native.shampoo_optimizer) -> Iterator[Entry]:
-    """List the entries of the state, without their values."""
+    """Yield the entries of the state, without their values."""
     entry = _native.shampoo_state_entry()
     for index in range(_native.shampoo_state_count(handle)):
         _native.shampoo_state_describe(handle, index, entry)
@@ -28,7 +28,7 @@ def entries(handle: _native.shampoo_optimizer) -> Iterator[Entry]:
 
 
 def read_entry(handle: _native.shampoo_optimizer, entry: Entry, stream: int) -> Any:
-    """Copy one entry into an array of NumPy."""
+    """Copy one entry into a NumPy array."""
     import numpy
 
     array = numpy.empty(entry.shape, numpy_dtype(entry.dtype))
@@ -39,7 +39,7 @@ def read_entry(handle: _native.shampoo_optimizer, entry: Entry, stream: int) -> 
 
 
 def write_entry(handle: _native.shampoo_optimizer, entry: Entry, array: Any, stream: int) -> None:
-    """Write an array, which ``check_entry`` returned, into one entry."""
+    """Write an array that ``check_entry`` returned into one entry."""
     _native.shampoo_state_write(
         handle, entry.number, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
     )
@@ -52,19 +52,19 @@ def check_entry(entry: Entry, value: Any) -> Any:
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
     if array.shape != entry.shape:
         raise ValueError(f"state {entry.key!r}: shape {array.shape}, and the optimizer has {entry.shape}")
-    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # of a process without ml_dtypes
+    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # from a process without ml_dtypes
     if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
         raise ValueError(f"state {entry.key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[entry.dtype]}")
     return array
 
 
 def read(handle: _native.shampoo_optimizer, stream: int) -> dict[str, Any]:
-    """Copy every entry into an array of NumPy."""
+    """Copy all entries into NumPy arrays."""
     return {entry.key: read_entry(handle, entry, stream) for entry in entries(handle)}
 
 
 def write(handle: _native.shampoo_optimizer, values: Mapping[str, Any], stream: int) -> None:
-    """Write every entry, after all of them have been checked."""
+    """Check all entries, then write them."""
     wanted = list(entries(handle))
     names = {entry.key for entry in wanted}
     for key in values:

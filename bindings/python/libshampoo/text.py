@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers with what they count, as texts for people have them."""
+"""Formats counts for messages."""
 from __future__ import annotations
 
 
 def count_text(count: int, noun: str) -> str:
-    """Write "1 block", or "2 blocks"."""
+    """Return a count with its noun, such as "1 block" or "2 blocks"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def bytes_text(count: float) -> str:
-    """Write bytes in the unit that leaves few digits."""
+    """Return a number of bytes in a suitable unit, such as "1.5 MiB"."""
     if count < 1024:
         return count_text(int(count), "byte")
     units = ["bytes", "KiB", "MiB", "GiB", "TiB"]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo in the manner of tinygrad.nn.optim: tensors of tinygrad on its CPU device, stepped where they are."""
+"""Shampoo with the interface of tinygrad.nn.optim, for tensors on tinygrad's CPU device."""
 from __future__ import annotations
 
 import math
@@ -33,30 +33,30 @@ _DTYPES = {
 
 def _check(tensor: Any, what: str) -> Any:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{what}: {type(tensor).__name__}: a Tensor of tinygrad is expected")
+        raise TypeError(f"{what}: {type(tensor).__name__}; expected a Tensor of tinygrad")
     if tensor.device != "CPU":
-        raise ValueError(f"{what}: on {tensor.device}: tinygrad's device CPU is expected, as with DEV=CPU")
+        raise ValueError(f"{what}: on {tensor.device}; expected tinygrad's device CPU, as with DEV=CPU")
     if tensor.dtype not in _DTYPES:
-        raise ValueError(f"{what}: {tensor.dtype}: float32, float64, float16 or bfloat16 is expected")
+        raise ValueError(f"{what}: {tensor.dtype}; expected float32, float64, float16 or bfloat16")
     return tensor
 
 
 def _memory(tensor: Any, what: str) -> tuple[Any, Any]:
-    """Give the memory of a realized tensor as an array of NumPy, and the buffer that must be kept for it."""
+    """Return the memory of a realized tensor as a NumPy array, and the buffer that keeps the memory alive."""
     kind = numpy_dtype(_DTYPES[tensor.dtype])
     if math.prod(tensor.shape) == 0:
         return np.empty(tensor.shape, kind), None
     if kind == np.uint16:
-        raise UnsupportedError(f"{what}: for bfloat16 the package ml_dtypes is needed")
+        raise UnsupportedError(f"{what}: bfloat16 needs the package ml_dtypes; pip install ml_dtypes")
     buffer = tensor.uop.buffer.ensure_allocated()
     return np.frombuffer(buffer.as_memoryview(force_zero_copy=True), kind).reshape(tensor.shape), buffer
 
 
 def _to_tensor(array: Any) -> Any:
-    """Give a copy of an array as a tensor; uint16 has the bits of bfloat16."""
+    """Copy an array into a tensor. An array of uint16 contains the bits of bfloat16."""
     if array.dtype.name not in ("bfloat16", "uint16"):
         return Tensor(array.copy(), device="CPU")
-    tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")  # clang 14 can do nothing else with it
+    tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")  # clang 14 cannot compile more for it
     memory = tensor.uop.buffer.ensure_allocated().as_memoryview(force_zero_copy=True)
     memory[:] = np.ascontiguousarray(array).tobytes()
     return tensor
@@ -70,31 +70,30 @@ def _to_array(value: Any) -> Any:
 
 
 class Shampoo(TinygradOptimizer):
-    """Shampoo, to be used as an optimizer of tinygrad.nn.optim.
+    """A Shampoo optimizer with the interface of tinygrad.nn.optim.
 
-    Parameters are stepped in place and gradients read where they are, on tinygrad's device CPU. A step realizes them,
-    and is made when ``step()`` is called: what is to be computed with the parameters as they were before, such as a
-    loss to print, is realized before it. A step cannot be part of a TinyJit; what computes the gradients can, if it
-    realizes and returns them.
+    Steps update parameters and read gradients in place, on tinygrad's device CPU. A step realizes them, and runs when
+    ``step()`` is called. Realize everything that needs the old parameters, such as a loss to print, before the step. A
+    step cannot be part of a TinyJit. The computation of the gradients can, if it realizes and returns them.
 
     Parameters
     ----------
     params
-        Tensors, or a mapping from names to tensors as ``nn.state.get_state_dict(model)`` gives it. What is not to be
-        trained, as ``is_param`` tells, is left out. Names are those of messages and of the state.
+        Tensors, or a mapping from names to tensors such as the result of ``nn.state.get_state_dict(model)``. Tensors
+        whose attribute ``is_param`` is false are left out. The names appear in messages and in the state.
     lr
-        Learning rate, which becomes a tensor: ``opt.lr.assign(...)`` counts for the next step.
+        Learning rate. It becomes a tensor; ``opt.lr.assign(...)`` changes it for the next step.
     comm
-        As of ``libshampoo.Optimizer``.
+        Same as for ``libshampoo.Optimizer``.
     threads
-        That work on a step; 0: as many processors as the process may use.
+        Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     **keys
-        As of ``libshampoo.Optimizer``; ``libshampoo.KEYS`` has them.
+        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists them.
 
     Attributes
     ----------
     optimizer : libshampoo.Optimizer
-        What makes the steps: its ``plan``, ``param_groups``, ``stats()``, ``save()`` and ``load()``.
+        The underlying optimizer, with ``plan``, ``param_groups``, ``stats()``, ``save()`` and ``load()``.
 
     Examples
     --------
@@ -116,12 +115,12 @@ class Shampoo(TinygradOptimizer):
         params = list(params.values()) if named else list(params)
         for number, param in enumerate(params):
             if not isinstance(param, Tensor):
-                raise TypeError(f"params: number {number} is {type(param).__name__}: tensors of tinygrad are expected")
+                raise TypeError(f"params: number {number} is {type(param).__name__}; expected a Tensor of tinygrad")
         super().__init__(params, lr, fused=False)
         names = {id(param): name for name, param in reversed(list(named.items()))}
         self._names = [names.get(id(param), f"param{number}") for number, param in enumerate(self.params)]
         arrays, self._buffers = self._read_params()
-        #: What makes the steps.
+        #: The underlying optimizer.
         self.optimizer = Optimizer(
             list(zip(self._names, arrays, strict=True)), comm=comm, threads=threads, lr=lr, **keys
         )
@@ -135,7 +134,7 @@ class Shampoo(TinygradOptimizer):
         Device["CPU"].synchronize()
         for name, param in zip(self._names, self.params, strict=True):
             if not param.uop.has_buffer_identity() or param.uop.buffer.size != math.prod(param.shape):
-                raise ValueError(f"parameter {name!r}: a view of another tensor: give it memory of its own, by "
+                raise ValueError(f"parameter {name!r}: a view of another tensor; give it its own memory with "
                                  "replace(clone().realize())")  # fmt: skip
         return self._read(self.params, "parameter {!r}")
 
@@ -143,9 +142,9 @@ class Shampoo(TinygradOptimizer):
         grads = [param.grad for param in self.params]
         for name, grad in zip(self._names, grads, strict=True):
             if not _check(grad, f"gradient of {name!r}").uop.is_realized:
-                grad.replace(grad.contiguous())  # computed in row-major order, and once
+                grad.replace(grad.contiguous())  # computes it once, in row-major order
         Tensor.realize(*grads)
-        # One that is there in another order is copied. It stays what it is: a TinyJit may write to it again.
+        # A realized gradient in another order is copied but not replaced, because a TinyJit may write to it again.
         dense = [grad.contiguous() for grad in grads]
         Tensor.realize(*dense)
         Device["CPU"].synchronize()
@@ -156,7 +155,7 @@ class Shampoo(TinygradOptimizer):
         return [array for array, _ in found], [buffer for _, buffer in found]
 
     def _bind_rate(self) -> None:
-        """Have the library read the learning rate where it is; it may have become another tensor, or a number."""
+        """Bind the tensor of the learning rate. The user may have replaced it by another tensor, or by a number."""
         if not isinstance(self.lr, Tensor):
             self.optimizer.bind_scalar("lr", None)
             self.optimizer.lr = float(self.lr)
@@ -169,29 +168,29 @@ class Shampoo(TinygradOptimizer):
             self._rate = (array, buffer)
 
     def step(self) -> None:
-        """Make a step.
+        """Run one step.
 
         Raises
         ------
         RuntimeError
-            A parameter has no gradient, tinygrad is not in training, or is capturing a TinyJit.
+            If a parameter has no gradient, tinygrad is not in training mode, or a TinyJit is being captured.
         ValueError
-            A parameter or gradient is on another device, or a view; the message names it.
+            If a parameter or gradient is on another device, or a parameter is a view. The message names it.
         FloatingPointError
-            A gradient is not finite. Nothing has changed.
+            If a gradient is not finite. Nothing has changed.
         """
         if capturing:
-            raise StateError("step: inside a TinyJit, which would not make it again: return the gradients, and step "
-                             "outside")  # fmt: skip
+            raise StateError("step: called inside a TinyJit, which would not repeat it; return the gradients, and call "
+                             "step outside")  # fmt: skip
         if not TRAINING:
-            raise StateError("step: tinygrad is not in training: call it inside of Context(TRAINING=1)")
+            raise StateError("step: tinygrad is not in training mode; call it inside Context(TRAINING=1)")
         for name, param in zip(self._names, self.params, strict=True):
             if param.grad is None:
-                raise StateError(f"step: parameter {name!r} has no gradient: call backward() before")
+                raise StateError(f"step: parameter {name!r} has no gradient; call backward() first")
         grads, kept = self._read_grads()
         arrays, self._buffers = self._read_params()
         pointers = [array.ctypes.data for array in arrays]
-        if pointers != self._pointers:  # by replace(), as load_state_dict() of tinygrad does
+        if pointers != self._pointers:  # tinygrad's load_state_dict() calls replace(), for example
             self.optimizer.bind(params=arrays)
             self._pointers = pointers
         self._bind_rate()
@@ -202,22 +201,22 @@ class Shampoo(TinygradOptimizer):
             kept.clear()
 
     def schedule_step(self) -> NoReturn:
-        """Refuse: a step is not made of tensors that could be realized later, or together with others."""
-        raise UnsupportedError("schedule_step: a step of Shampoo is made at once: realize the loss, then call step()")
+        """Raise an error, because a step does not consist of tensors that could be realized later."""
+        raise UnsupportedError("schedule_step: a step of Shampoo runs immediately; realize the loss, then call step()")
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy all state into tensors by their names, for ``nn.state.safe_save``."""
+        """Copy the state into tensors by name, for ``nn.state.safe_save``."""
         return {name: _to_tensor(array) for name, array in self.optimizer.state_dict().items()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Bring back what ``state_dict`` gave. Hyper-parameters stay as they are.
+        """Restore a state that ``state_dict`` returned. Hyper-parameters do not change.
 
         Raises
         ------
         ValueError
-            An entry is missing, too many, or of another shape or dtype. Nothing has changed.
+            If an entry is missing, unknown, or has the wrong shape or dtype. Nothing has changed.
         """
         self.optimizer.load_state_dict({name: _to_array(value) for name, value in state_dict.items()})
 
-    def _asdict(self) -> NoReturn:  # nn.state.get_state_dict() asks this, and would find less than all
-        raise TypeError("the state of a Shampoo optimizer is copied by its state_dict() and load_state_dict()")
+    def _asdict(self) -> NoReturn:  # nn.state.get_state_dict() calls this; without it, it would miss most of the state
+        raise TypeError("nn.state cannot read the state of a Shampoo optimizer; use its state_dict()")

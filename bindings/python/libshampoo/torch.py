@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo in the manner of torch.optim: parameters and gradients of PyTorch, stepped where they are."""
+"""Shampoo with the interface of torch.optim. Updates parameters of PyTorch in place."""
 from __future__ import annotations
 
 import functools
@@ -24,10 +24,10 @@ from .torch_state import FLOATS, Entries, States, cast, to_array
 
 __all__ = ["ProcessGroupComm", "Shampoo"]
 
-#: What a group of torch.optim may contain in addition to keys.
-_OF_TORCH = ("params", "param_names", "initial_lr", "maximize")
-#: Options of torch.optim's own optimizers that have no meaning here, and what to do instead.
-_NOT_HERE = {
+#: Entries of a group of torch.optim that are not keys of the library.
+_TORCH_ENTRIES = ("params", "param_names", "initial_lr", "maximize")
+#: Options of torch.optim's own optimizers that are not supported, and what to do instead.
+_UNSUPPORTED = {
     "foreach": "leave it out: a step always processes all parameters in one call",
     "fused": "leave it out: a step is always one call of the library",
     "capturable": "leave it out: on CUDA, docs/cuda.md describes steps in CUDA graphs",
@@ -39,12 +39,12 @@ _CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_
 
 
 class ProcessGroupComm(Communicator):
-    """Ranks of torch.distributed, over the memory of the CPU: of the backend gloo or mpi.
+    """A communicator for a process group of torch.distributed with the backend gloo or mpi, in CPU memory.
 
     Parameters
     ----------
     group
-        A process group; None: all ranks.
+        A process group. None: all ranks.
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -56,16 +56,16 @@ class ProcessGroupComm(Communicator):
         if len(send) == 0:
             return
         parts = list(torch.frombuffer(recv, dtype=torch.uint8).chunk(self.world))
-        # A part of its own to send from, as send may be read-only, which PyTorch does not know, or this rank's of recv.
+        # Copied, because send may be this rank's part of recv, or read-only, which PyTorch does not support.
         own = torch.frombuffer(bytearray(send), dtype=torch.uint8)
         self._distributed.all_gather(parts, own, group=self._group)
 
 
 def _memory(tensor: Any, what: str) -> Any:
-    """Return a tensor without its autograd history; raise ValueError if the library cannot use its memory in place."""
+    """Return a detached tensor. Raise ValueError if the library cannot use its memory in place."""
     if torch.nn.parameter.is_lazy(tensor):
         raise ValueError(
-            f"{what}: not initialized yet, as in a lazy module; run a forward pass before you make the optimizer"
+            f"{what}: not initialized yet, as in a lazy module; run a forward pass before you create the optimizer"
         )
     if tensor.layout is not torch.strided:
         raise ValueError(f"{what}: layout {tensor.layout}; expected a dense tensor")
@@ -78,27 +78,27 @@ def _memory(tensor: Any, what: str) -> Any:
         raise ValueError(
             f"{what}: its strides {tuple(tensor.stride())} are not those of a contiguous tensor of shape "
             f"{tuple(tensor.shape)}; for a model in channels_last, call "
-            "model.to(memory_format=torch.contiguous_format) before you make the optimizer; otherwise pass "
+            "model.to(memory_format=torch.contiguous_format) before you create the optimizer; otherwise pass "
             "tensor.contiguous()"
         )
     return tensor.detach()
 
 
 def _split_names(params: Any) -> tuple[Any, list[str] | None]:
-    """Split pairs (name, tensor), as of named_parameters(), into tensors and names."""
-    if isinstance(params, (torch.Tensor, set)):  # PyTorch refuses a set
+    """Split pairs (name, tensor), such as those of named_parameters(), into tensors and names."""
+    if isinstance(params, (torch.Tensor, set)):  # PyTorch raises an error for a set
         return params, None
     items = list(params)
     named = [item for item in items if isinstance(item, tuple)]
     if not named:
         return items, None
     if len(named) != len(items):
-        raise ValueError("params: some have names and some have not; give a name to all, as named_parameters() does")
+        raise ValueError("params: some have names and others do not; name all of them, as named_parameters() does")
     return [tensor for _, tensor in named], [str(name) for name, _ in named]
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return the value of a key, with the number of a tensor in place of the tensor."""
+    """Return the value of a key. A tensor with one element becomes a number."""
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
             raise ValueError(f"{name}: a tensor of shape {tuple(value.shape)}; expected a number, or a tensor with one "
@@ -109,24 +109,24 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _places(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return where the elements of each tensor are: the address of the first one, and the strides."""
+def _layouts(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the address of the first element and the strides of each tensor."""
     return [(param.data_ptr(), param.stride()) for param in params]
 
 
 def _stream_of(device: Any) -> int:
-    """Return the current stream of a CUDA device; 0 for the CPU."""
+    """Return the current stream of a CUDA device, or 0 for the CPU."""
     return int(torch.cuda.current_stream(device).cuda_stream) if device.type == "cuda" else 0
 
 
-def _refuse_options(group: Iterable[str], where: str) -> None:
+def _check_options(group: Iterable[str], where: str) -> None:
     for name in group:
-        if name in _NOT_HERE and name not in KEYS:
-            raise TypeError(f"{where}: {name} is an option of PyTorch's own optimizers; {_NOT_HERE[name]}")
+        if name in _UNSUPPORTED and name not in KEYS:
+            raise TypeError(f"{where}: {name} is an option of PyTorch's own optimizers; {_UNSUPPORTED[name]}")
 
 
 class Shampoo(torch.optim.Optimizer):
-    """Shampoo as an optimizer of torch.optim.
+    """A Shampoo optimizer with the interface of torch.optim.
 
     Steps update parameters in place and read gradients in place, on the CPU and on CUDA. On CUDA they run on the
     current stream. Parameters without a gradient do not change.
@@ -134,28 +134,29 @@ class Shampoo(torch.optim.Optimizer):
     Parameters
     ----------
     params
-        Tensors, pairs (name, tensor) as of ``model.named_parameters()``, or groups: dictionaries with ``"params"`` and
-        keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or bfloat16. Their names
-        appear in messages and in the checkpoints of ``optimizer.save``.
+        Tensors, pairs (name, tensor) such as those of ``model.named_parameters()``, or groups: dictionaries with
+        ``"params"`` and keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or
+        bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``.
     lr
         Learning rate: a number, or a tensor with one element, which each step reads.
     maximize
-        Maximize the objective: each step negates the gradient before it adds weight decay. Groups may set it, too.
+        Maximize the objective: each step negates the gradient before it adds weight decay. Groups can set it, too.
     comm, shard_comm
-        As of ``libshampoo.Optimizer``; or a process group of torch.distributed, for parameters on the CPU.
+        Same as for ``libshampoo.Optimizer``. For parameters on the CPU, each can also be a process group of
+        torch.distributed.
     threads
         Number of threads that work on a step; 0: as many processors as the process may use.
     grad_dtype
-        Dtype of all gradients. None: that of the parameter, or its attribute ``grad_dtype``, which newer versions of
-        PyTorch have.
+        Dtype of all gradients. None: the attribute ``grad_dtype`` of each parameter, which newer versions of PyTorch
+        have, or the dtype of the parameter.
     **keys
-        As of ``libshampoo.Optimizer``; ``libshampoo.KEYS`` lists them. Those that can be changed are in
-        ``param_groups``, and the next step uses the values there.
+        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists them. Keys that can be changed between steps are
+        in ``param_groups``; each step reads them from there.
 
     Attributes
     ----------
     optimizer : libshampoo.Optimizer
-        Computes the steps. Use its ``plan``, ``stats()``, ``save()`` and ``load()``.
+        The underlying optimizer, with ``plan``, ``stats()``, ``save()`` and ``load()``.
 
     Examples
     --------
@@ -171,7 +172,7 @@ class Shampoo(torch.optim.Optimizer):
     True
     """
 
-    #: Computes the steps.
+    #: The underlying optimizer.
     optimizer: Optimizer
 
     def __init__(
@@ -186,40 +187,40 @@ class Shampoo(torch.optim.Optimizer):
         grad_dtype: Any = None,
         **keys: Any,
     ) -> None:
-        _refuse_options(keys, "Shampoo")
-        self._given = {"lr": lr, **keys}
+        _check_options(keys, "Shampoo")
+        self._keys = {"lr": lr, **keys}
         self._grad_dtype = None if grad_dtype is None else FLOATS[code_of(grad_dtype, "grad_dtype")]
         self._threads = threads
-        #: For each group, the keys that the library's optimizer was made with, and those that it uses now.
-        self._made: list[dict[str, Any]] = []
-        self._sent: list[dict[str, Any]] = []
+        #: For each group, the keys with which the library's optimizer was created, and those that it uses now.
+        self._initial_keys: list[dict[str, Any]] = []
+        self._sent_keys: list[dict[str, Any]] = []
         self._names: list[str] = []
         self._grad_dtypes: list[Any] = []
         self._alone = comm is None and shard_comm is None
         self._copies: dict[Any, dict[str, Any]] | None = None
-        super().__init__(params, {**self._given, "maximize": maximize})
-        self._make(comm, shard_comm)
+        super().__init__(params, {**self._keys, "maximize": maximize})
+        self._create(comm, shard_comm)
         self._show_keys()
-        config = make_config({name: _plain(name, value) for name, value in self._given.items()})
-        self.defaults.update({name: read_key(config, name) for name in _CHANGEABLE if name not in self._given})
+        config = make_config({name: _plain(name, value) for name, value in self._keys.items()})
+        self.defaults.update({name: read_key(config, name) for name in _CHANGEABLE if name not in self._keys})
         if all(group["momentum"] == 0 for group in self.param_groups):
-            del self.defaults["momentum"]  # OneCycleLR and CyclicLR look here whether there is a momentum to cycle
+            del self.defaults["momentum"]  # so that OneCycleLR and CyclicLR find no momentum to cycle
 
-    def _make(self, comm: Any = None, shard_comm: Any = None, entries: Mapping[str, Any] | None = None) -> None:
-        """Make the library's optimizer for all groups; nothing has changed if that fails.
+    def _create(self, comm: Any = None, shard_comm: Any = None, entries: Mapping[str, Any] | None = None) -> None:
+        """Create the library's optimizer for all groups. If that fails, nothing has changed.
 
         Parameters
         ----------
         comm, shard_comm
-            As of the constructor.
+            Same as for the constructor.
         entries
-            Values for the state; entries that are missing start fresh.
+            Values for the state. Entries that are missing start with a fresh state.
         """
         params = [param for group in self.param_groups for param in group["params"]]
         names, grad_dtypes = list(self._names), list(self._grad_dtypes)
         ranges: list[range] = []
         groups = []
-        for group, keys in zip(self.param_groups, self._made, strict=True):
+        for group, keys in zip(self.param_groups, self._initial_keys, strict=True):
             first = ranges[-1].stop if ranges else 0
             ranges.append(range(first, first + len(group["params"])))
             if first >= len(names):  # a new group
@@ -244,29 +245,29 @@ class Shampoo(torch.optim.Optimizer):
             self.optimizer.close()
         self.optimizer = optimizer
         self._params, self._names, self._grad_dtypes, self._device = params, names, grad_dtypes, device
-        self._places = _places(params)
+        self._layouts = _layouts(params)
         self._entries = Entries(optimizer, names, ranges, lambda: _stream_of(device))
         self._states = States(params, self._entries)
-        self._sent = []
-        for keys, known in zip(self._made, optimizer.param_groups, strict=True):
+        self._sent_keys = []
+        for keys, known in zip(self._initial_keys, optimizer.param_groups, strict=True):
             shown = [*keys, *(name for name in _CHANGEABLE if name not in keys)]
-            self._sent.append({name: known[name] for name in shown})
+            self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Put the values that the library uses into param_groups, from one group on; tensors stay."""
-        for group, sent in zip(self.param_groups[first:], self._sent[first:], strict=True):
+        """Copy the values that the library uses to param_groups, starting at one group. Tensors are not replaced."""
+        for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
     def _connect(self, comm: Any, device: Any) -> Any:
         if not torch.distributed.is_available() or not isinstance(comm, torch.distributed.ProcessGroup):
             return comm
         if device.type == "cuda":
-            raise ValueError("comm: a process group is for parameters on the CPU; on CUDA pass a libshampoo.NcclComm")
+            raise ValueError("comm: a process group needs parameters on the CPU; on CUDA, pass a libshampoo.NcclComm")
         return ProcessGroupComm(comm)
 
     @property
     def state(self) -> Any:
-        """State by parameter: ``opt.state[param]["step"]`` and tensors by their names, read from the library."""
+        """State of each parameter: ``opt.state[param]`` has ``"step"`` and tensors by name, read from the library."""
         if self._copies is not None:
             return self._copies
         return self._states if hasattr(self, "_states") else {}
@@ -280,54 +281,53 @@ class Shampoo(torch.optim.Optimizer):
             )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a parameter group, such as a layer that is trained from now on.
+        """Add a parameter group, for example a layer that was frozen before.
 
-        The new parameters start with a fresh state at step 0. The state of all others keeps its bits. Bias correction
-        and the refreshes of inverse roots follow the step count of each group. The attribute ``optimizer`` becomes a
-        new object, whose ``stats()`` count from 0.
+        The new parameters start with a fresh state at step 0. The state of all other parameters does not change. Bias
+        correction and the refreshes of inverse roots follow the step count of each group. The attribute ``optimizer``
+        becomes a new object, whose ``stats()`` count from 0.
 
         Parameters
         ----------
         param_group
-            A dictionary with ``"params"`` and keys of its own. Other keys have the values that the constructor was
-            given.
+            A dictionary with ``"params"`` and keys of its own. Other keys have the values passed to the constructor.
 
         Raises
         ------
         StateError
-            The optimizer has a communicator.
+            If the optimizer has a communicator.
         ValueError
-            A parameter is wrong or already in a group, or a value of a key is wrong. Nothing has changed.
+            If a parameter is not supported or already in a group, or the value of a key is wrong. Nothing has changed.
         """
         existing = hasattr(self, "optimizer")
         if existing and not self._alone:
             raise StateError(
                 "add_param_group: an optimizer with comm or shard_comm cannot take more parameters, because its blocks "
-                "would move to other ranks; make a new optimizer with all parameters"
+                "would move to other ranks; create a new optimizer with all parameters"
             )
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group: {type(param_group).__name__}; expected a dictionary")
-        _refuse_options(param_group, "param_group")
-        made = {name: _plain(name, value) for name, value in {**self._given, **param_group}.items()
-                if name not in _OF_TORCH}  # fmt: skip
+        _check_options(param_group, "param_group")
+        keys = {name: _plain(name, value) for name, value in {**self._keys, **param_group}.items()
+                if name not in _TORCH_ENTRIES}  # fmt: skip
         # PyTorch before 2.6 does not split names.
         tensors, names = _split_names(param_group["params"])
         super().add_param_group({**param_group, "params": tensors, **({"param_names": names} if names else {})})
-        self._made.append(made)
+        self._initial_keys.append(keys)
         if not existing:
             return
         try:
             if self._device.type == "cuda":
-                self.optimizer.status()  # what earlier steps found would be lost
-            self._make(entries=self.optimizer.state_dict(stream=_stream_of(self._device)))
+                self.optimizer.status()  # raises errors of earlier steps, which would be lost
+            self._create(entries=self.optimizer.state_dict(stream=_stream_of(self._device)))
         except BaseException:
-            del self.param_groups[-1], self._made[-1]
+            del self.param_groups[-1], self._initial_keys[-1]
             raise
         self._show_keys(len(self.param_groups) - 1)
 
     def _send_keys(self) -> None:
-        """Set the keys of the library to the values in param_groups, where they differ."""
-        for number, (group, sent) in enumerate(zip(self.param_groups, self._sent, strict=True)):
+        """Set the keys of the library that differ from the values in param_groups."""
+        for number, (group, sent) in enumerate(zip(self.param_groups, self._sent_keys, strict=True)):
             known = self.optimizer.param_groups[number]
             for name, value in group.items():
                 if name not in KEYS:
@@ -337,17 +337,17 @@ class Shampoo(torch.optim.Optimizer):
                     value = -value
                 if value == (sent[name] if name in sent else known[name]):
                     continue
-                if name == "momentum" and self._made[number].get("momentum", 0) == 0:
+                if name == "momentum" and self._initial_keys[number].get("momentum", 0) == 0:
                     raise StateError(
                         f"momentum of group {number} is {value!r}, and there is no state for it, because it was 0 when "
-                        "the optimizer was made; pass cycle_momentum=False to OneCycleLR or CyclicLR, or make the "
+                        "the optimizer was created; pass cycle_momentum=False to OneCycleLR or CyclicLR, or create the "
                         "optimizer with a momentum above 0"
                     )
                 known[name] = value
                 sent[name] = value
 
     def _grad(self, number: int) -> Any:
-        """Return the gradient of a parameter as the library can read it: in place, or as a contiguous copy."""
+        """Return the gradient of a parameter, or a contiguous copy if the library cannot read it in place."""
         grad, what = self._params[number].grad, f"gradient of {self._names[number]!r}"
         if grad is None:
             return None
@@ -362,12 +362,12 @@ class Shampoo(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Make a step.
+        """Run one step.
 
         Parameters
         ----------
         closure
-            Computes the gradients and returns the loss. It is called once.
+            Function that computes the gradients and returns the loss. It is called once.
 
         Returns
         -------
@@ -376,9 +376,10 @@ class Shampoo(torch.optim.Optimizer):
         Raises
         ------
         ValueError
-            A gradient or parameter is sparse, of another dtype or otherwise not supported; the message names it.
+            If a gradient or parameter is sparse, has the wrong dtype or is otherwise not supported. The message names
+            it.
         FloatingPointError
-            A gradient is not finite. Nothing has changed.
+            If a gradient is not finite. Nothing has changed.
         """
         loss = None
         if closure is not None:
@@ -389,25 +390,25 @@ class Shampoo(torch.optim.Optimizer):
         if not stepped:
             return loss
         stream = _stream_of(self._device)
-        places = _places(self._params)
-        if places != self._places:  # by param.data = ..., or a model that was moved
+        layouts = _layouts(self._params)
+        if layouts != self._layouts:  # param.data was replaced, or the model was moved
             self.optimizer.bind(
                 params=[_memory(param, f"parameter {name!r}")
                         for name, param in zip(self._names, self._params, strict=True)],
                 stream=stream,
             )  # fmt: skip
-            self._places = places
+            self._layouts = layouts
         try:
             self.optimizer.step([self._grad(number) for number in range(len(self._params))], stream=stream)
         finally:
             if self._device.type == "cpu":
                 self.optimizer.bind(grads=None)  # so that zero_grad() frees them
         for param in stepped:
-            increment_version(param)  # autograd then raises an error where it needs the parameter as it was
+            increment_version(param)  # so that autograd raises an error if it needs the old value
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy all state of this rank, in PyTorch's format: for each parameter ``"step"`` and tensors by name."""
+        """Copy the state of this rank in PyTorch's format: for each parameter ``"step"`` and tensors by name."""
         self._copies = {param: self._entries.read_all(number) for number, param in enumerate(self._params)}
         try:
             return dict(super().state_dict())
@@ -422,34 +423,34 @@ class Shampoo(torch.optim.Optimizer):
         Parameters
         ----------
         state_dict
-            Its parameters are matched by their order.
+            Parameters are matched by their order.
 
         Raises
         ------
         ValueError
-            An entry is missing, unknown, of another shape or out of range; a key that is fixed differs; or it is the
-            state of another kind of optimizer. Nothing has changed.
+            If an entry is missing, unknown, has the wrong shape or is out of range, if a key that cannot be changed
+            differs, or if the state belongs to another kind of optimizer. Nothing has changed.
         """
-        # PyTorch would convert floating-point state to the dtype of its parameter. So this hook, which runs after all
-        # others, writes the state to the library, and returns a dictionary without any state.
-        hook = self.register_load_state_dict_pre_hook(lambda _, given: self._load(given))
+        # PyTorch would convert floating-point state to the dtype of its parameter. Therefore this hook, which runs
+        # after all others, writes the state to the library and returns a dictionary without state.
+        hook = self.register_load_state_dict_pre_hook(lambda _, state_dict: self._load(state_dict))
         try:
             super().load_state_dict(dict(state_dict))
         finally:
             hook.remove()
 
-    def _load(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        saved_groups = given["param_groups"]
+    def _load(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
+        saved_groups = state_dict["param_groups"]
         ours = {*_CHANGEABLE} - {"lr", "momentum", "weight_decay"}
         for group in saved_groups:
             if ours.isdisjoint(group):
-                options = ", ".join(name for name in group if name not in (*_OF_TORCH, *KEYS))
+                options = ", ".join(name for name in group if name not in (*_TORCH_ENTRIES, *KEYS))
                 raise ValueError(
                     f"state: it is of another optimizer, whose groups have {options or 'no keys of Shampoo'}; load it "
                     "into an optimizer of that kind; a new Shampoo starts with a fresh state"
                 )
         if [len(group["params"]) for group in saved_groups] != [len(group["params"]) for group in self.param_groups]:
-            raise ValueError("state: its groups have other numbers of parameters than those of the optimizer")
+            raise ValueError("state: its groups do not have the same numbers of parameters as those of the optimizer")
         for number, (group, known) in enumerate(zip(saved_groups, self.optimizer.param_groups, strict=True)):
             changeable = {}
             for name, value in group.items():
@@ -460,44 +461,45 @@ class Shampoo(torch.optim.Optimizer):
                 elif value != known[name]:
                     raise ValueError(f"state of group {number}: key {name} is {value!r}, and the optimizer has "
                                      f"{known[name]!r}, which is fixed")  # fmt: skip
-            make_config(changeable)  # refuses a value that the next step could not use
+            make_config(changeable)  # raises an error for a value that the next step could not use
         numbers = [number for group in saved_groups for number in group["params"]]
         values: dict[str, Any] = self._entries.read_unowned()
         for position, number in enumerate(numbers):
             entries = self._entries.by_param[position]
-            for name, value in given["state"].get(number, {}).items():
+            for name, value in state_dict["state"].get(number, {}).items():
                 entry = entries.get(name)
                 key = entry.key if entry is not None else f"{self._names[position]}/{name}"
                 array = cast(value, entry) if entry is not None else value
                 if key in values and values[key] != array:
-                    raise ValueError(f"state of {self._names[position]!r}: {name} is {array}, and {values[key]} of "
-                                     "others in its group")  # fmt: skip
+                    raise ValueError(f"state of {self._names[position]!r}: {name} is {array}, but {values[key]} for "
+                                     "other parameters in its group")  # fmt: skip
                 values[key] = array
         self.optimizer.load_state_dict(values, stream=_stream_of(self._device))
-        return {**given, "state": {}}
+        return {**state_dict, "state": {}}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copy.deepcopy, pickle and torch.save store: parameters, groups and state, but no hooks."""
         if not self._alone:
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
-                "cannot; make another one, and load state_dict() into it"
+                "cannot; create another one, and load state_dict() into it"
             )
         entries: dict[str, Any] = {}
         for number in range(len(self._params)):
             for name, entry in self._entries.by_param[number].items():
                 if entry.key not in entries:
                     entries[entry.key] = self._entries.read(number, name)
-        kept = ("defaults", "param_groups", "_given", "_grad_dtype", "_threads", "_made", "_names", "_grad_dtypes")
+        kept = ("defaults", "param_groups", "_keys", "_grad_dtype", "_threads", "_initial_keys", "_names",
+                "_grad_dtypes")  # fmt: skip
         return {"entries": entries, **{name: self.__dict__[name] for name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         entries = state.get("entries")
         super().__setstate__({name: value for name, value in state.items() if name not in ("entries", "state")})
-        self.defaults.pop("differentiable", None)  # PyTorch puts it there
+        self.defaults.pop("differentiable", None)  # PyTorch adds it
         if entries is not None:  # otherwise PyTorch's load_state_dict called it
             self._alone, self._copies = True, None
-            self._make(entries={key: to_array(value) for key, value in entries.items()})
+            self._create(entries={key: to_array(value) for key, value in entries.items()})
 
 
 _step = Shampoo.step
@@ -506,11 +508,11 @@ _step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
 
 @functools.wraps(_step)
 def _step_once(self: Shampoo, *args: Any, **kwargs: Any) -> Any:
-    # PyTorch runs the hooks around the step of a subclass; they must not run again when it calls this one.
+    # PyTorch runs the hooks around the step of a subclass. They must not run again when that step calls this one.
     is_outermost = type(self).step is Shampoo.step
     return (_step_with_hooks if is_outermost else _step)(self, *args, **kwargs)
 
 
-# All of it is one opaque call for torch.compile, with PyTorch's hooks around it.
+# torch.compile must not trace into a step.
 Shampoo.step = torch.compiler.disable(_step_once)  # type: ignore[method-assign]
 Shampoo.step.hooked = True

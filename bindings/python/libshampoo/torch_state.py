@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of an optimizer as ``opt.state`` of PyTorch: of each parameter a mapping from names to tensors."""
+"""The state of an optimizer as PyTorch's ``opt.state``: for each parameter a mapping from names to tensors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -22,14 +22,14 @@ FLOATS = {
 
 
 def to_tensor(array: Any) -> Any:
-    """Return a NumPy array that nothing else refers to as a tensor; uint16 holds the bits of bfloat16."""
+    """Convert a NumPy array to a tensor that shares its memory. An array of uint16 contains the bits of bfloat16."""
     if array.dtype.name in ("bfloat16", "uint16"):
         return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def to_array(value: Any) -> Any:
-    """Return a tensor as a NumPy array, without a copy where possible; anything else unchanged."""
+    """Convert a tensor to a NumPy array, without a copy if possible. Return other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     tensor = value.detach().cpu().contiguous()
@@ -39,14 +39,14 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Return a value as an array; a floating-point tensor in the dtype of its entry, as PyTorch's optimizers do."""
+    """Convert a value to an array. A floating-point tensor is cast to the dtype of its entry, as in PyTorch."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
         if not torch.equal(result.isfinite(), value.isfinite()):
             raise ValueError(
                 f"state {entry.key!r}: a value of {value.dtype} is out of the range of {wanted}, the dtype of the "
-                "optimizer; make the optimizer with a wider dtype of this state"
+                "optimizer; create the optimizer with a wider dtype for this state"
             )
         value = result
     return to_array(value)
@@ -60,13 +60,13 @@ class Entries:
     Parameters
     ----------
     optimizer
-        Owns the state.
+        Optimizer that owns the state.
     names
         Names of all parameters.
     groups
-        For each group the numbers of its parameters.
+        Numbers of the parameters of each group.
     stream
-        Returns the CUDA stream in whose order values are copied.
+        Function that returns the CUDA stream on which values are copied.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Entries:
             return {entry.key: read_entry(handle, entry, self._stream()) for entry in self._unowned}
 
     def write(self, number: int, values: Mapping[str, Any]) -> None:
-        """Write some entries of a parameter, after all of them have been checked."""
+        """Check the values of some entries of a parameter, then write them."""
         found = []
         for name, value in values.items():
             entry = self.by_param[number].get(name)
@@ -123,37 +123,38 @@ class Entries:
 
 
 class _Live(MutableMapping[str, Any]):
-    """The entries of one parameter, which are read from and written to the optimizer."""
+    """The entries of one parameter. Accessing an item reads it from the optimizer or writes it there."""
 
-    def __init__(self, of: Entries, number: int) -> None:
-        self._of, self._number = of, number
+    def __init__(self, entries: Entries, number: int) -> None:
+        self._entries, self._number = entries, number
 
     def __getitem__(self, name: str) -> Any:
-        return self._of.read(self._number, name)
+        return self._entries.read(self._number, name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._of.write(self._number, {name: value})
+        self._entries.write(self._number, {name: value})
 
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"state {name!r} cannot be deleted; make a new optimizer to start with a fresh state")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._of.by_param[self._number])
+        return iter(self._entries.by_param[self._number])
 
     def __len__(self) -> int:
-        return len(self._of.by_param[self._number])
+        return len(self._entries.by_param[self._number])
 
 
 class ParamState(MutableMapping[str, Any]):
-    """The state of one parameter, ``opt.state[param]``: ``"step"``, and tensors by their names.
+    """The state of one parameter, ``opt.state[param]``: ``"step"``, and tensors by name.
 
-    A value is copied from the optimizer each time it is read, so it is never out of date. Assigning a value writes it
-    to the optimizer. Changing a tensor that was read changes only that copy.
+    Reading an item copies its current value from the optimizer. Assigning to an item writes the value to the optimizer.
+    Changing a tensor that was read changes only that copy.
 
     Parameters
     ----------
     values
-        Made from a mapping it is a plain container, which some tools build to move tensors to another device.
+        Items of a plain container that belongs to no optimizer. Some tools create one to move tensors to another
+        device.
     """
 
     def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
@@ -181,7 +182,7 @@ class ParamState(MutableMapping[str, Any]):
         return f"ParamState({', '.join(self._values)})"
 
     def __reduce__(self) -> Any:
-        return dict, (dict(self),)  # a copy is a plain one
+        return dict, (dict(self),)  # a copy is a plain dict
 
 
 class States(MutableMapping[Any, ParamState]):
@@ -190,15 +191,15 @@ class States(MutableMapping[Any, ParamState]):
     Assigning a mapping to a parameter writes its values to the optimizer.
     """
 
-    def __init__(self, params: Sequence[Any], of: Entries) -> None:
+    def __init__(self, params: Sequence[Any], entries: Entries) -> None:
         self._numbers = {param: number for number, param in enumerate(params)}
-        self._of = of
+        self._entries = entries
 
     def __getitem__(self, param: Any) -> ParamState:
-        return ParamState(_Live(self._of, self._numbers[param]))
+        return ParamState(_Live(self._entries, self._numbers[param]))
 
     def __setitem__(self, param: Any, values: Mapping[str, Any]) -> None:
-        self._of.write(self._numbers[param], values)
+        self._entries.write(self._numbers[param], values)
 
     def __delitem__(self, param: Any) -> None:
         raise TypeError("the state of a parameter cannot be deleted; make a new optimizer to start with a fresh state")

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Steps as calls that XLA makes by itself: what is compiled calls the library, and no Python runs."""
+"""Steps as XLA custom calls: compiled programs call the library without running Python."""
 from __future__ import annotations
 
 import ctypes
@@ -19,39 +19,39 @@ INIT, STEP = "shampoo_init", "shampoo_step"
 _LIBRARY = Path(__file__).with_name("_xla_handlers.so")
 
 try:
-    import jax as jax  # libshampoo.jax has it from here
+    import jax as jax  # libshampoo.jax imports it from here
     import jax.ffi
 except ImportError as error:
     _again = "" if _LIBRARY.exists() else ", then build libshampoo again: this build was made without jaxlib"
     raise ImportError(f"libshampoo.jax needs jax 0.5 or later: pip install jax{_again}") from error
 
 
-def _version_of_jaxlib() -> int:
-    """Give the version of XLA's foreign function interface in the jaxlib that is there: major * 1000 + minor."""
+def _jaxlib_api_version() -> int:
+    """Return the version of XLA's foreign function interface in the installed jaxlib: major * 1000 + minor."""
     text = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
     numbers = re.findall(r"^#define XLA_FFI_API_(?:MAJOR|MINOR) (\d+)", text, re.MULTILINE)
     return int(numbers[0]) * 1000 + int(numbers[1])
 
 
 def check_version(compiled: int, running: int) -> None:
-    """Refuse a jaxlib that cannot call what was compiled: XLA would refuse to start at all."""
+    """Raise ImportError if the installed jaxlib cannot call the compiled handlers. XLA would not start at all."""
     if compiled // 1000 == running // 1000 and compiled <= running:
         return
     names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]
     raise ImportError(
         f"libshampoo.jax was compiled for version {names[0]} of XLA's foreign function interface, and jaxlib "
-        f"{version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again beside this one"
+        f"{version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again with this one"
     )
 
 
 def _load() -> ctypes.CDLL:
     if not _LIBRARY.exists():
         raise ImportError(
-            "this build of libshampoo was made without jaxlib, and has no libshampoo.jax. jax is installed now: build "
-            "libshampoo again (pip install --force-reinstall --no-deps --no-cache-dir)"
+            "this build of libshampoo was made without jaxlib and does not contain libshampoo.jax. jax is installed "
+            "now; build libshampoo again (pip install --force-reinstall --no-deps --no-cache-dir)"
         )
     library = ctypes.CDLL(str(_LIBRARY))
-    check_version(library.ShampooXlaApiVersion(), _version_of_jaxlib())
+    check_version(library.ShampooXlaApiVersion(), _jaxlib_api_version())
     for platform, suffix in (("cpu", "Cpu"), ("CUDA", "Cuda")):
         for name, handler in ((INIT, "ShampooXlaInit"), (STEP, "ShampooXlaStep")):
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library[handler + suffix]), platform=platform)
@@ -62,35 +62,35 @@ _library = _load()
 
 
 class Program:
-    """A plan as text, from which XLA's calls make an optimizer where there is none yet.
+    """A plan and its text, from which the handlers create an optimizer on first use.
 
     Attributes
     ----------
     text : str
-        The plan: all that the optimizer is made of.
+        Text that describes the plan completely.
     plan : Plan
-        What it is the text of.
+        The plan.
     state_bytes : int
         Size of the arena.
     """
 
     def __init__(self, params: Sequence[tuple[str, Param]], threads: int, keys: Mapping[str, Any]) -> None:
-        made = self.plan = plan(list(params), threads=threads, **keys)
+        self.plan = plan(list(params), threads=threads, **keys)
         lines = [f"threads {threads}"]
-        lines += [f"key {name} {_native.shampoo_config_get(made.configs[0], name)}" for name in sorted(keys)]
-        for param in made.described:
+        lines += [f"key {name} {_native.shampoo_config_get(self.plan.configs[0], name)}" for name in sorted(keys)]
+        for param in self.plan.described:
             desc = param.desc
             shape = desc.shape[: desc.ndim]
             numbers = (desc.stack_dims, desc.param_dtype, desc.grad_dtype, desc.out_dtype, desc.ndim, *shape)
             lines.append(f"param {' '.join(map(str, numbers))} {desc.name}")
         self.text = "\n".join(lines)
-        self.state_bytes = made.bytes("state")
+        self.state_bytes = self.plan.bytes("state")
         encoded = self.text.encode()
-        _library.ShampooXlaHold(encoded)
-        weakref.finalize(self, _library.ShampooXlaLetGo, encoded).atexit = False
+        _library.ShampooXlaRetain(encoded)
+        weakref.finalize(self, _library.ShampooXlaRelease, encoded).atexit = False
 
     def init(self) -> jax.Array:
-        """Give a new arena."""
+        """Return a new arena."""
         arena = jax.ShapeDtypeStruct((self.state_bytes,), jax.numpy.uint8)
         return jax.ffi.ffi_call(INIT, arena, vmap_method="sequential")(plan=self.text)
 
@@ -102,11 +102,11 @@ class Program:
         grads: Sequence[jax.Array | None],
         update_dtypes: Sequence[Any],
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """Give the next arena, which takes the place of the one before where that is donated, and the updates."""
+        """Return the next arena and the updates. If the arena is donated, the next one reuses its memory."""
         results = [jax.ShapeDtypeStruct(arena.shape, arena.dtype)]
         results += [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, update_dtypes)]
-        given = [grad for grad in grads if grad is not None]
+        present = [grad for grad in grads if grad is not None]
         call = jax.ffi.ffi_call(STEP, results, input_output_aliases={1: 0}, vmap_method="sequential")
         flags = "".join("0" if grad is None else "1" for grad in grads)
-        next_arena, *updates = call(learning_rate, arena, *params, *given, plan=self.text, given=flags)
+        next_arena, *updates = call(learning_rate, arena, *params, *present, plan=self.text, has_grad=flags)
         return next_arena, updates

@@ -14,10 +14,10 @@ int32_t FloatOfBytes(int bytes) {
   return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
 }
 
-// text: a new reference.
+// Raises ValueError for an unsupported dtype. Releases the reference text.
 bool WrongDtype(PyObject* text, const char* what) {
   if (text != nullptr) {
-    PyErr_Format(PyExc_ValueError, "%s: dtype %S: float32, float64, float16 or bfloat16 is expected", what, text);
+    PyErr_Format(PyExc_ValueError, "%s: dtype %S; expected float32, float64, float16 or bfloat16", what, text);
   }
   Py_XDECREF(text);
   return false;
@@ -29,7 +29,7 @@ PyObject* NameOf(dlpack::DataType dtype) {
   return PyUnicode_FromFormat(dtype.lanes == 1 ? "%s%d" : "%s%dx%d", kind, dtype.bits, dtype.lanes);
 }
 
-// bfloat16 is a type of ml_dtypes, which NumPy knows by name only.
+// Whether the dtype is bfloat16 of ml_dtypes, which NumPy reports as a void type.
 bool IsBfloat16(PyObject* array) {
   PyObject* const dtype = PyObject_GetAttrString(array, "dtype");
   PyObject* const name = dtype != nullptr ? PyObject_Str(dtype) : nullptr;
@@ -43,7 +43,7 @@ bool IsBfloat16(PyObject* array) {
 template <typename Number>
 bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   if (ndim > 8) {
-    PyErr_Format(PyExc_ValueError, "%s: %d dims: there can be 8 at most", what, ndim);
+    PyErr_Format(PyExc_ValueError, "%s: %d dims; expected at most 8", what, ndim);
     return false;
   }
   view->ndim = ndim;
@@ -51,8 +51,8 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   return true;
 }
 
-// Stores the strides in bytes, and whether elements are in row-major order without gaps. strides: NULL if they are;
-// unit: bytes of what strides count.
+// Stores the strides in bytes, and whether the elements are in row-major order without gaps. If strides is NULL, they
+// are. unit is the number of bytes that one unit of the strides stands for.
 template <typename Number>
 void ReadStrides(View* view, const Number* strides, int64_t unit) {
   int64_t expected = ElementSize(view->dtype);
@@ -76,19 +76,20 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   if (found->kind == 'V' && found->item_size == 2 && IsBfloat16(array)) view->dtype = SHAMPOO_BF16;
   if (view->dtype == 0) return WrongDtype(PyObject_GetAttrString(array, "dtype"), what);
   if ((found->flags & numpy::kSwappedNot) == 0) {
-    PyErr_Format(PyExc_ValueError, "%s: its bytes are in the order of another machine", what);
+    PyErr_Format(PyExc_ValueError, "%s: its byte order is not that of this machine; convert it to native byte order",
+                 what);
     return false;
   }
   if (!ReadShape(view, what, found->ndim, found->shape)) return false;
   view->data = found->data;
   ReadStrides(view, found->strides, 1);
-  // A scalar of NumPy, which alone has no DLPack, shows a copy of its number.
+  // NumPy scalars, the only NumPy objects without DLPack, export a copy of their value.
   view->readonly = (found->flags & numpy::kWriteable) == 0 || PyObject_HasAttrString(array, "__dlpack__") == 0;
   view->device_type = SHAMPOO_CPU;
   return true;
 }
 
-// Calls array.__dlpack__; stream: NULL where the device has none.
+// Calls array.__dlpack__. stream is NULL if the device has no streams.
 PyObject* Export(PyObject* array, PyObject* stream) {
   PyObject* const method = PyObject_GetAttrString(array, "__dlpack__");
   PyObject* const nothing = method != nullptr ? PyTuple_New(0) : nullptr;
@@ -97,7 +98,7 @@ PyObject* Export(PyObject* array, PyObject* stream) {
   PyObject* capsule = nullptr;
   if (options != nullptr && (stream == nullptr || PyDict_SetItemString(options, "stream", stream) == 0)) {
     capsule = PyObject_Call(method, nothing, options);
-    if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) {  // from before these options
+    if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) {  // older packages do not have these options
       PyErr_Clear();
       PyDict_DelItemString(options, "max_version");
       PyDict_DelItemString(options, "copy");
@@ -110,12 +111,12 @@ PyObject* Export(PyObject* array, PyObject* stream) {
   return capsule;
 }
 
-// Takes over what is in the capsule.
+// Takes ownership of the tensor in the capsule.
 const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
   if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
     auto* const found = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
     if (found->major != 1) {
-      PyErr_Format(PyExc_ValueError, "%s: DLPack of version %u.%u, and 1 is known", what, found->major, found->minor);
+      PyErr_Format(PyExc_ValueError, "%s: DLPack version %u.%u; expected version 1", what, found->major, found->minor);
       return nullptr;
     }
     view->versioned = found;
@@ -126,7 +127,7 @@ const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
     view->managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, kUnversioned));
     return PyCapsule_SetName(capsule, "used_dltensor") == 0 ? &view->managed->tensor : nullptr;
   }
-  PyErr_Format(PyExc_ValueError, "%s: __dlpack__ gave no DLPack tensor, or one that was used before", what);
+  PyErr_Format(PyExc_ValueError, "%s: __dlpack__ returned no DLPack tensor, or one that was used before", what);
   return nullptr;
 }
 
@@ -145,7 +146,7 @@ bool ReadTensor(View* view, const dlpack::Tensor& tensor, const char* what) {
   return true;
 }
 
-bool IsOfPackage(PyObject* array, const char* package) {
+bool IsFromPackage(PyObject* array, const char* package) {
   PyObject* const module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(array)), "__module__");
   const char* const name = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   const bool is = name != nullptr && strncmp(name, package, strlen(package)) == 0;
@@ -154,8 +155,8 @@ bool IsOfPackage(PyObject* array, const char* package) {
   return is;
 }
 
-// Arrays of these packages never change, and their DLPack does not say so.
-bool IsImmutable(PyObject* array) { return IsOfPackage(array, "jax") || IsOfPackage(array, "tensorflow"); }
+// Whether the array is from a package with immutable arrays whose DLPack capsules are not marked as read-only.
+bool IsImmutable(PyObject* array) { return IsFromPackage(array, "jax") || IsFromPackage(array, "tensorflow"); }
 
 bool HasValue(PyObject* array, const char* attribute, PyObject* expected) {
   PyObject* const found = PyObject_GetAttrString(array, attribute);
@@ -165,16 +166,16 @@ bool HasValue(PyObject* array, const char* attribute, PyObject* expected) {
   return has;
 }
 
-// Returns a new reference to an object that exports DLPack. PyTorch and Paddle refuse it for tensors that require a
-// gradient; their detach() shares the memory.
+// Returns a new reference to an object that exports DLPack. PyTorch and Paddle do not export tensors that require a
+// gradient; the result of their detach() shares the memory.
 PyObject* Detached(PyObject* array) {
   const bool requires_grad = HasValue(array, "requires_grad", Py_True) || HasValue(array, "stop_gradient", Py_False);
   const bool is = requires_grad && PyObject_HasAttrString(array, "detach") != 0;
   return is ? PyObject_CallMethod(array, "detach", nullptr) : Py_NewRef(array);
 }
 
-// Whether the array is a view of PyTorch whose elements are the negated elements of its memory. Its DLPack has the
-// memory without a sign.
+// Whether the array is a PyTorch view whose elements are the negated elements of its memory. DLPack would export the
+// memory without the negation.
 bool IsNegated(PyObject* array) {
   if (PyObject_HasAttrString(array, "is_neg") == 0) return false;
   PyObject* const found = PyObject_CallMethod(array, "is_neg", nullptr);
@@ -183,7 +184,7 @@ bool IsNegated(PyObject* array) {
   return found == Py_True;
 }
 
-// Reads (type, id) from __dlpack_device__. Paddle gives None as the id of the CPU.
+// Reads (type, id) from __dlpack_device__. Paddle returns None as the id of the CPU.
 bool ReadDevice(PyObject* array, const char* what, int* type, int* id) {
   PyObject* const device = PyObject_CallMethod(array, "__dlpack_device__", nullptr);
   if (device == nullptr) return false;
@@ -194,7 +195,7 @@ bool ReadDevice(PyObject* array, const char* what, int* type, int* id) {
     *id = static_cast<int>(PyLong_AsLong(number));
     is_read = PyErr_Occurred() == nullptr;
   }
-  if (!is_read) PyErr_Format(PyExc_TypeError, "%s: __dlpack_device__ gave %R, not two integers", what, device);
+  if (!is_read) PyErr_Format(PyExc_TypeError, "%s: __dlpack_device__ returned %R, not two integers", what, device);
   Py_DECREF(device);
   return is_read;
 }
@@ -203,7 +204,7 @@ bool ReadDlpack(View* view, PyObject* array, const char* what, PyObject* stream)
   int type = 0, id = 0;
   if (!ReadDevice(array, what, &type, &id)) return false;
   if (type != dlpack::kCpu && type != dlpack::kCuda && type != dlpack::kCudaHost) {
-    PyErr_Format(PyExc_ValueError, "%s: on a device of type %d of DLPack: the CPU or CUDA is expected", what, type);
+    PyErr_Format(PyExc_ValueError, "%s: on a device of DLPack type %d; expected the CPU or CUDA", what, type);
     return false;
   }
   if (IsNegated(array)) {
@@ -230,15 +231,16 @@ bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream) 
   PyErr_Clear();
   if (PyObject_HasAttrString(array, "__dlpack__") != 0) return ReadDlpack(view, array, what, stream);
   const char* const type = Py_TYPE(array)->tp_name;
-  if (IsOfPackage(array, "tinygrad")) {
+  if (IsFromPackage(array, "tinygrad")) {
     PyErr_Format(PyExc_TypeError, "%s: %.200s of tinygrad: use libshampoo.tinygrad.Shampoo", what, type);
   } else if (PyObject_HasAttrString(array, "assign") != 0 && PyObject_HasAttrString(array, "numpy") != 0) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: %.200s gives no access to its memory: pass NumPy arrays, such as array = variable.numpy(), keep "
+                 "%s: %.200s gives no access to its memory; pass NumPy arrays, such as array = variable.numpy(), keep "
                  "them as the parameters, and assign them back after each step: variable.assign(array)",
                  what, type);
   } else {
-    PyErr_Format(PyExc_TypeError, "%s: %.200s is no array: one of NumPy, or with __dlpack__, is expected", what, type);
+    PyErr_Format(PyExc_TypeError, "%s: %.200s is not an array; expected a NumPy array or an object with __dlpack__",
+                 what, type);
   }
   return false;
 }

@@ -4,7 +4,7 @@
 
 namespace {
 
-// What Python says about a communicator; the user of its ops.
+// A communicator of Python and its attributes. Its address is the user pointer of the ops.
 struct Communicator {
   PyObject* object;
   int rank;
@@ -12,30 +12,30 @@ struct Communicator {
   int device_type;
 };
 
-class WithGil {
+class GilGuard {
  public:
-  WithGil() : state_(PyGILState_Ensure()) {}
-  ~WithGil() { PyGILState_Release(state_); }
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
+  GilGuard() : state_(PyGILState_Ensure()) {}
+  ~GilGuard() { PyGILState_Release(state_); }
+  GilGuard(const GilGuard&) = delete;
+  GilGuard& operator=(const GilGuard&) = delete;
 
  private:
   PyGILState_STATE state_;
 };
 
-// What a callback calls of the library must not take the cause of a failure that is on its way.
-class WithoutCause {
+// Saves the pending cause during a callback, because library calls in the callback must not consume it.
+class CauseGuard {
  public:
-  WithoutCause() : kept_(ShampooPyTakeCause()) {}
-  ~WithoutCause() { ShampooPyGiveCause(kept_); }
-  WithoutCause(const WithoutCause&) = delete;
-  WithoutCause& operator=(const WithoutCause&) = delete;
+  CauseGuard() : saved_(ShampooPyTakeCause()) {}
+  ~CauseGuard() { ShampooPyRestoreCause(saved_); }
+  CauseGuard(const CauseGuard&) = delete;
+  CauseGuard& operator=(const CauseGuard&) = delete;
 
  private:
-  PyObject* kept_;
+  PyObject* saved_;
 };
 
-// Memory of an exchange, which gives it to memoryviews and counts those, and what they are cut into.
+// A Python object that exports the memory of an exchange as a buffer, and counts the buffers in use.
 struct Memory {
   PyObject_HEAD char* data;
   Py_ssize_t bytes;
@@ -52,7 +52,7 @@ int GetBuffer(PyObject* self, Py_buffer* buffer, int flags) {
 
 void ReleaseBuffer(PyObject* self, Py_buffer* /*buffer*/) { --reinterpret_cast<Memory*>(self)->users; }
 
-void EndMemory(PyObject* self) {
+void DeallocMemory(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -61,16 +61,16 @@ void EndMemory(PyObject* self) {
 PyType_Slot memory_slots[] = {
     {Py_bf_getbuffer, reinterpret_cast<void*>(GetBuffer)},
     {Py_bf_releasebuffer, reinterpret_cast<void*>(ReleaseBuffer)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(EndMemory)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(DeallocMemory)},
     {0, nullptr},
 };
 
 PyType_Spec memory_spec = {"libshampoo._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
 
-// What a callback is shown: on a device an address, on the host a memoryview, which ends with the call.
-class Shown {
+// An argument of a callback: an address on a device, or a memoryview on the host, which is valid during the call.
+class MemoryArgument {
  public:
-  Shown(const Communicator& comm, const void* data, size_t bytes, bool readonly) {
+  MemoryArgument(const Communicator& comm, const void* data, size_t bytes, bool readonly) {
     if (comm.device_type != SHAMPOO_CPU) {
       object_ = PyLong_FromVoidPtr(const_cast<void*>(data));
       return;
@@ -84,14 +84,15 @@ class Shown {
     memory_->readonly = readonly ? 1 : 0;
     object_ = PyMemoryView_FromObject(reinterpret_cast<PyObject*>(memory_));
   }
-  Shown(const Shown&) = delete;
-  Shown& operator=(const Shown&) = delete;
-  ~Shown() { Py_XDECREF(reinterpret_cast<PyObject*>(memory_)); }
+  MemoryArgument(const MemoryArgument&) = delete;
+  MemoryArgument& operator=(const MemoryArgument&) = delete;
+  ~MemoryArgument() { Py_XDECREF(reinterpret_cast<PyObject*>(memory_)); }
 
   PyObject* Object() const { return object_; }
 
-  // Ends the memoryview. What was made of it cannot be ended: an exception, unless one is on its way.
-  void End(const char* what) {
+  // Releases the memoryview. Raises BufferError if slices or arrays of it still exist, which cannot be released. Does
+  // not replace an exception that is already set.
+  void Release(const char* what) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     if (memory_ != nullptr && object_ != nullptr) {
@@ -102,7 +103,7 @@ class Shown {
     Py_CLEAR(object_);
     if (memory_ != nullptr && memory_->users > 0 && type == nullptr) {
       PyErr_Format(PyExc_BufferError,
-                   "%s: a slice or an array of this memory was kept, which may be freed after the exchange: copy it",
+                   "%s: a slice or an array of this memory was kept, but it is valid only during the exchange; copy it",
                    what);
       return;
     }
@@ -114,7 +115,7 @@ class Shown {
   PyObject* object_ = nullptr;
 };
 
-// 0, or 1 and the exception kept for the failure that the library will report.
+// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the later error.
 int32_t Finish(PyObject* result) {
   Py_XDECREF(result);
   if (PyErr_Occurred() == nullptr) return 0;
@@ -125,10 +126,10 @@ int32_t Finish(PyObject* result) {
 int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream) {
   if (Py_IsInitialized() == 0) return 1;
   const auto& comm = *static_cast<const Communicator*>(user);
-  const WithGil gil;
-  const WithoutCause without;
-  Shown source(comm, send, bytes_per_rank, true);
-  Shown target(comm, recv, bytes_per_rank * static_cast<size_t>(comm.world), false);
+  const GilGuard gil;
+  const CauseGuard cause_guard;
+  MemoryArgument source(comm, send, bytes_per_rank, true);
+  MemoryArgument target(comm, recv, bytes_per_rank * static_cast<size_t>(comm.world), false);
   PyObject* result = nullptr;
   if (source.Object() != nullptr && target.Object() != nullptr) {
     result = comm.device_type == SHAMPOO_CPU
@@ -136,11 +137,12 @@ int32_t AllGather(void* user, const void* send, void* recv, size_t bytes_per_ran
                  : PyObject_CallMethod(comm.object, "all_gather", "OOnN", source.Object(), target.Object(),
                                        static_cast<Py_ssize_t>(bytes_per_rank), PyLong_FromVoidPtr(stream));
   }
-  source.End("send");
-  target.End("recv");
+  source.Release("send");
+  target.Release("recv");
   return Finish(result);
 }
 
+// Returns a list of the byte counts, and stores their sum.
 PyObject* Counts(const size_t* bytes, int world, size_t* sum) {
   PyObject* const list = PyList_New(world);
   *sum = 0;
@@ -155,13 +157,13 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
                  void* stream) {
   if (Py_IsInitialized() == 0) return 1;
   const auto& comm = *static_cast<const Communicator*>(user);
-  const WithGil gil;
-  const WithoutCause without;
+  const GilGuard gil;
+  const CauseGuard cause_guard;
   size_t sent = 0, received = 0;
   PyObject* const send_counts = Counts(send_bytes, comm.world, &sent);
   PyObject* const recv_counts = Counts(recv_bytes, comm.world, &received);
-  Shown source(comm, send, sent, true);
-  Shown target(comm, recv, received, false);
+  MemoryArgument source(comm, send, sent, true);
+  MemoryArgument target(comm, recv, received, false);
   PyObject* result = nullptr;
   if (send_counts != nullptr && recv_counts != nullptr && source.Object() != nullptr && target.Object() != nullptr) {
     result = comm.device_type == SHAMPOO_CPU
@@ -170,8 +172,8 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
                  : PyObject_CallMethod(comm.object, "all_to_all", "OOOON", source.Object(), send_counts,
                                        target.Object(), recv_counts, PyLong_FromVoidPtr(stream));
   }
-  source.End("send");
-  target.End("recv");
+  source.Release("send");
+  target.Release("recv");
   Py_XDECREF(send_counts);
   Py_XDECREF(recv_counts);
   return Finish(result);
@@ -179,16 +181,16 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
 
 int32_t AsyncError(void* user) {
   if (Py_IsInitialized() == 0) return 1;
-  const WithGil gil;
-  const WithoutCause without;
+  const GilGuard gil;
+  const CauseGuard cause_guard;
   return Finish(PyObject_CallMethod(static_cast<const Communicator*>(user)->object, "async_error", nullptr));
 }
 
-// It follows a failure, whose exception is kept already: one of its own is printed.
+// Prints an exception of abort(), because the exception of the failure before it is already stored as the cause.
 void Abort(void* user) {
   if (Py_IsInitialized() == 0) return;
-  const WithGil gil;
-  const WithoutCause without;
+  const GilGuard gil;
+  const CauseGuard cause_guard;
   PyObject* const object = static_cast<const Communicator*>(user)->object;
   PyObject* const result = PyObject_CallMethod(object, "abort", nullptr);
   if (result == nullptr) PyErr_WriteUnraisable(object);
@@ -198,8 +200,8 @@ void Abort(void* user) {
 void ReleaseCommunicator(void* user) {
   auto* const comm = static_cast<Communicator*>(user);
   if (Py_IsInitialized() != 0) {
-    const WithGil gil;
-    const WithoutCause without;
+    const GilGuard gil;
+    const CauseGuard cause_guard;
     Py_DECREF(comm->object);
   }
   delete comm;
@@ -226,8 +228,8 @@ PyObject* log_callable = nullptr;
 
 void Log(void* /*user*/, int32_t level, const char* message) {
   if (Py_IsInitialized() == 0) return;
-  const WithGil gil;
-  if (log_callable == nullptr) return;  // taken away meanwhile
+  const GilGuard gil;
+  if (log_callable == nullptr) return;  // removed by another thread
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
   PyObject* const callable = Py_NewRef(log_callable);
@@ -241,7 +243,7 @@ void Log(void* /*user*/, int32_t level, const char* message) {
 }  // namespace
 
 int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops) {
-  if (PyLong_Check(communicator) != 0) {  // a struct that C has filled: its functions are called as they are
+  if (PyLong_Check(communicator) != 0) {  // the address of a struct that C code has filled
     const auto* const filled = static_cast<const shampoo_comm_ops*>(PyLong_AsVoidPtr(communicator));
     if (filled == nullptr) {
       if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "ops: the address is 0");
@@ -272,7 +274,7 @@ int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops) {
 
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback) {
   if (callable != Py_None && PyCallable_Check(callable) == 0) {
-    PyErr_SetString(PyExc_TypeError, "a callable(level, message) or None is expected");
+    PyErr_SetString(PyExc_TypeError, "expected a callable(level, message) or None");
     return 0;
   }
   *callback = callable == Py_None ? nullptr : Log;

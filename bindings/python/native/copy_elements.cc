@@ -9,9 +9,9 @@
 
 namespace {
 
-constexpr int64_t kTile = 32;  // tiles of this many rows and columns stay in the L1 cache when a matrix is transposed
+constexpr int64_t kTile = 32;  // rows and columns of a tile; a tile fits in the L1 cache when a matrix is transposed
 
-// Distances in bytes.
+// A two-dimensional copy. Strides are in bytes.
 struct Plane {
   int64_t rows, columns;
   int64_t source_row, source_column;
@@ -45,7 +45,7 @@ void CopyElements(const View& view, char* target) {
     bytes *= view.shape[k];
   }
   if (bytes == 0) return;
-  // A plane of the last dim and of the dim whose elements are closest to each other in the source.
+  // A plane consists of the last dim, and of the other dim with the smallest stride in the source.
   const int last = view.ndim - 1;
   int other = -1;
   for (int k = 0; k < last; ++k) {

@@ -2,9 +2,11 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is read of arrays of other packages. These structs are an interface between binaries, which does not change
- * within a major version: DLPack (https://dmlc.github.io/dlpack), of which no package of PyPI has the header and
- * Debian's is older than read-only tensors, and NumPy's array interface, whose header needs NumPy to compile.
+ * The parts of two binary interfaces that this module reads. They do not change within a major version.
+ *
+ * - DLPack (https://dmlc.github.io/dlpack). No package on PyPI contains its header, and Debian's version has no
+ *   read-only tensors.
+ * - NumPy's array interface, whose header would make NumPy a build requirement.
  */
 #ifndef SHAMPOO_PYTHON_DLPACK_H
 #define SHAMPOO_PYTHON_DLPACK_H
@@ -29,7 +31,7 @@ struct DataType {
   uint16_t lanes;
 };
 
-// strides: in elements; NULL of a dense one.
+// strides are in elements, and NULL for a dense tensor.
 struct Tensor {
   void* data;
   Device device;
@@ -40,14 +42,14 @@ struct Tensor {
   uint64_t byte_offset;
 };
 
-// In a capsule "dltensor".
+// Contents of a capsule "dltensor".
 struct Managed {
   Tensor tensor;
   void* context;
   void (*deleter)(Managed* self);
 };
 
-// In a capsule "dltensor_versioned"; the layout holds for all of major version 1.
+// Contents of a capsule "dltensor_versioned", with the layout of all versions 1.x.
 struct ManagedVersioned {
   uint32_t major;
   uint32_t minor;
@@ -63,7 +65,7 @@ namespace numpy {
 
 enum Flags : int { kSwappedNot = 0x200, kWriteable = 0x400 };
 
-// In the capsule __array_struct__. strides: in bytes.
+// Contents of the capsule __array_struct__. strides are in bytes.
 struct Interface {
   int two;
   int ndim;

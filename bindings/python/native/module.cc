@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kHeader = SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH;
 
-// The exception of a callback, until the call that it was made by returns on the same thread.
+// The exception that a callback raised, until the library call that ran the callback returns on the same thread.
 thread_local PyObject* cause = nullptr;
 
 }  // namespace
@@ -29,7 +29,7 @@ PyObject* ShampooPyTakeCause() {
   return taken;
 }
 
-void ShampooPyGiveCause(PyObject* taken) {
+void ShampooPyRestoreCause(PyObject* taken) {
   if (cause == nullptr) {
     cause = taken;
   } else {
@@ -46,12 +46,12 @@ int ShampooPyCheck(shampoo_status status) {
     return 1;
   }
   if (reason != nullptr && PyErr_GivenExceptionMatches(reason, PyExc_Exception) == 0) {
-    // KeyboardInterrupt or SystemExit, which nobody may take for a failure.
+    // KeyboardInterrupt and SystemExit must not become errors that a handler for Exception catches.
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(reason)), reason);
     Py_DECREF(reason);
     return 0;
   }
-  // Before anything else runs on this thread: the text lives until its next call of the library.
+  // Copied before any other code runs, because the text is valid until this thread's next library call.
   PyObject* const text =
       PyUnicode_DecodeUTF8(shampoo_last_error(), static_cast<Py_ssize_t>(strlen(shampoo_last_error())), "replace");
   PyObject* const errors = text != nullptr ? PyImport_ImportModule("libshampoo.errors") : nullptr;
@@ -68,7 +68,7 @@ int ShampooPyCheck(shampoo_status status) {
   return 0;
 }
 
-void ShampooPyNoteStep(int64_t step) {
+void ShampooPySetStep(int64_t step) {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
@@ -87,10 +87,10 @@ int ShampooPyAddress(PyObject* object, void** address) {
 }
 
 int ShampooPyShape(PyObject* object, int64_t numbers[8]) {
-  PyObject* const items = PySequence_Fast(object, "a sequence of integers is expected");
+  PyObject* const items = PySequence_Fast(object, "expected a sequence of integers");
   if (items == nullptr) return 0;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
-  if (count > 8) PyErr_Format(PyExc_ValueError, "%zd dims: there can be 8 at most", count);
+  if (count > 8) PyErr_Format(PyExc_ValueError, "%zd dims; expected at most 8", count);
   for (Py_ssize_t k = 0; k < 8; ++k) {
     numbers[k] = k < count && PyErr_Occurred() == nullptr ? PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, k)) : 0;
   }
@@ -129,7 +129,7 @@ PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
 PyObject* ShampooPyPreload(PyObject* /*self*/, PyObject* path) {
   PyObject* bytes = nullptr;
   if (PyArg_ParseTuple(path, "O&", PyUnicode_FSConverter, &bytes) == 0) return nullptr;
-  // What names it as a dependency finds it, wherever it lies; its symbols stay its own.
+  // Libraries that are loaded later and depend on this one use it, because their dependency has the same soname.
   const bool opened = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL) != nullptr;
   Py_DECREF(bytes);
   return PyBool_FromLong(opened);

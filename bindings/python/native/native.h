@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What the code that SWIG makes asks for, and what the sources of this folder share. Functions that return int give 0
- * where a Python exception is set.
+ * Functions for the code that SWIG generates, and declarations that the sources in this folder share. Functions that
+ * return int return 0 if they have set a Python exception.
  */
 #ifndef SHAMPOO_PYTHON_NATIVE_H
 #define SHAMPOO_PYTHON_NATIVE_H
@@ -16,38 +16,40 @@
 extern "C" {
 #endif
 
-/** 0, and an exception, where status is a failure. */
+/** Raises the exception for a status that is a failure. */
 int ShampooPyCheck(shampoo_status status);
-/** The exception that a callback left, which the next failure gets as its cause: takes over what is set. */
+/** Takes the current exception and stores it on this thread. It becomes the cause of the next failure. */
 void ShampooPyKeepCause(void);
-/** Takes that exception away, or NULL; and gives it back, where there is none that is newer. */
+/** Removes the stored cause and returns it, or NULL. */
 PyObject* ShampooPyTakeCause(void);
-void ShampooPyGiveCause(PyObject* taken);
+/** Stores a cause again, unless there is a newer one. Releases the reference otherwise. */
+void ShampooPyRestoreCause(PyObject* taken);
 
-/** Gives the exception that is set an attribute step. */
-void ShampooPyNoteStep(int64_t step);
+/** Sets the attribute step of the current exception. */
+void ShampooPySetStep(int64_t step);
 
-/** None or an integer. */
+/** Converts None or an integer to an address. */
 int ShampooPyAddress(PyObject* object, void** address);
-/** At most 8 integers; 0 behind them. */
+/** Copies a sequence of at most 8 integers, and sets the remaining numbers to 0. */
 int ShampooPyShape(PyObject* object, int64_t numbers[8]);
+/** Returns a new tuple of integers. */
 PyObject* ShampooPyTuple(const int64_t* numbers, int count);
 
-/** Fills ops, which hold the communicator until release. */
+/** Fills ops. They own a reference to the communicator until release is called. */
 int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
-/** A callable or None. */
+/** Sets the callable that receives log messages, or removes it if the argument is None. */
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);
 
-/** A new array of buffers, to be freed, of a sequence of tuples of views. */
+/** Converts a sequence of tuples of views to an array of buffers. The caller frees the array. */
 int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers);
-/** Adds the type View. */
+/** Adds the type View to the module. */
 int ShampooPyAddView(PyObject* module);
 
-/** start(module): refuses a library of another version than the header, and adds types. Before all else. */
+/** start(module): adds types. Raises ImportError if the library has another version than the header. Call it first. */
 PyObject* ShampooPyStart(PyObject* self, PyObject* module);
-/** preload(path): opens a shared library for those that are loaded later. False: it cannot be opened. */
+/** preload(path): loads a shared library for libraries that are loaded later. Returns False if it cannot be loaded. */
 PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
-/** same_address(first, second): whether two buffers begin at the same byte. */
+/** same_address(first, second): returns whether two buffers start at the same byte. */
 PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);
 
 #ifdef __cplusplus

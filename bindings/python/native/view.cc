@@ -45,7 +45,7 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* options) {
 void Dealloc(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  // A deleter is code of another package, which may run while an exception is on its way.
+  // Saves the current exception, because a deleter is code of another package and may change it.
   PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&kind, &value, &trace);
   Release(reinterpret_cast<View*>(self));
@@ -79,24 +79,24 @@ PyObject* Bytes(PyObject* self, void* /*closure*/) {
   return PyLong_FromLongLong(BytesOf(*reinterpret_cast<const View*>(self)));
 }
 
-// What a step uses an array for: the roles of buffers.py.
+// Roles of an array in a step, as in buffers.py.
 enum Role { kParam, kGrad, kOut, kCopy };
 
 bool WrongDtype(const View& view, const char* what, int dtype, int role) {
   static const char* const keywords[] = {nullptr, nullptr, "out_dtype", "copy_dtype"};
-  const char* const given = NameOf(view.dtype);
+  const char* const actual = NameOf(view.dtype);
   const char* const expected = NameOf(dtype);
   if (role == kParam) {
-    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, given, expected);
+    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, actual, expected);
   } else if (role == kGrad) {
     PyErr_Format(
         PyExc_ValueError,
         "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with grad_dtype=\"%s\", or convert "
         "the gradient: grad.astype(%s%s)",
-        what, given, expected, given, given, dtype == SHAMPOO_BF16 ? "ml_dtypes." : "numpy.", expected);
+        what, actual, expected, actual, actual, dtype == SHAMPOO_BF16 ? "ml_dtypes." : "numpy.", expected);
   } else {
     PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with %s=\"%s\"",
-                 what, given, expected, given, keywords[role], given);
+                 what, actual, expected, actual, keywords[role], actual);
   }
   return false;
 }
@@ -110,7 +110,7 @@ bool NotDense(const View& view, const char* what, int role) {
   } else {
     PyErr_Format(
         PyExc_ValueError,
-        "%s: its strides are not those of a row-major array without gaps: pass and keep a contiguous one, such "
+        "%s: its strides are not those of a row-major array without gaps; pass and keep a contiguous array, such "
         "as numpy.ascontiguousarray(array), or tensor.contiguous(memory_format=torch.contiguous_format) in "
         "PyTorch",
         what);
@@ -139,13 +139,13 @@ bool Fits(const View& view, const char* what, int dtype, PyObject* shape, int de
     return false;
   }
   if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(ElementSize(dtype)) != 0) {
-    PyErr_Format(PyExc_ValueError, "%s: its address is no multiple of the size of an element", what);
+    PyErr_Format(PyExc_ValueError, "%s: its address is not a multiple of the size of an element", what);
     return false;
   }
   return true;
 }
 
-// Returns a view of a row-major copy, which owns its memory.
+// Copies the elements in row-major order. Returns a view that owns the copy.
 PyObject* DenseCopy(const View& view) {
   auto* const copy = reinterpret_cast<View*>(view_type->tp_alloc(view_type, 0));
   if (copy == nullptr) return nullptr;
@@ -181,23 +181,24 @@ PyObject* Check(PyObject* self, PyObject* arguments) {
 PyGetSetDef getters[] = {
     {"shape", Shape, nullptr, "Shape in elements.", nullptr},
     {"pointer", Pointer, nullptr, "Address of the first element.", nullptr},
-    {"nbytes", Bytes, nullptr, "Bytes of a dense one.", nullptr},
+    {"nbytes", Bytes, nullptr, "Size in bytes, without gaps between elements.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyMemberDef members[] = {
     {"dtype", T_INT, offsetof(View, dtype), READONLY, "One of the codes SHAMPOO_F32, ..."},
     {"device_type", T_INT, offsetof(View, device_type), READONLY, "SHAMPOO_CPU or SHAMPOO_CUDA."},
-    {"device_id", T_INT, offsetof(View, device_id), READONLY, "Which device of that type."},
-    {"readonly", T_BOOL, offsetof(View, readonly), READONLY, "Whether it must not be written."},
-    {"dense", T_BOOL, offsetof(View, dense), READONLY, "Whether it is row-major without gaps."},
+    {"device_id", T_INT, offsetof(View, device_id), READONLY, "Number of the device."},
+    {"readonly", T_BOOL, offsetof(View, readonly), READONLY, "Whether the array is read-only."},
+    {"dense", T_BOOL, offsetof(View, dense), READONLY, "Whether the array is row-major without gaps."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
 PyMethodDef methods[] = {
     {"check", Check, METH_VARARGS,
-     "check(what, dtype, shape, device_type, device_id, role): the view to bind for a role of buffers.py.\n\n"
-     "It is this one, or a row-major copy of a gradient on the CPU. ValueError: a step cannot use the array."},
+     "check(what, dtype, shape, device_type, device_id, role): returns the view to bind for a role of buffers.py.\n\n"
+     "This is the view itself or, for a gradient on the CPU that is not dense, a row-major copy. Raises ValueError if "
+     "a step cannot use the array."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -208,19 +209,19 @@ PyType_Slot slots[] = {
     {Py_tp_getset, getters},
     {Py_tp_members, members},
     {Py_tp_methods, methods},
-    {Py_tp_doc, const_cast<char*>("View(array, what='array', stream=None): an array of the caller, without a copy.\n\n"
-                                  "It keeps the memory alive. what is the name of the array in messages.")},
+    {Py_tp_doc, const_cast<char*>("View(array, what='array', stream=None): a view of the caller's array.\n\n"
+                                  "It keeps the memory alive. what is the name of the array in error messages.")},
     {0, nullptr},
 };
 
 PyType_Spec spec = {"libshampoo._native.View", sizeof(View), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
-// The address of a view; None has none.
+// Stores the address of a view, or NULL for None.
 bool AddressOf(PyObject* item, void** address) {
   *address = nullptr;
   if (item == Py_None) return true;
   if (Py_TYPE(item) != view_type) {
-    PyErr_Format(PyExc_TypeError, "a View or None is expected, not %.200s", Py_TYPE(item)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected a View or None, not %.200s", Py_TYPE(item)->tp_name);
     return false;
   }
   *address = reinterpret_cast<View*>(item)->data;
@@ -229,7 +230,7 @@ bool AddressOf(PyObject* item, void** address) {
 
 bool FillBuffers(PyObject* item, shampoo_buffers* buffers) {
   if (PyTuple_Check(item) == 0 || PyTuple_GET_SIZE(item) != 4) {
-    PyErr_SetString(PyExc_TypeError, "tuples (param, grad, out, copy) are expected");
+    PyErr_SetString(PyExc_TypeError, "expected tuples (param, grad, out, copy)");
     return false;
   }
   void* address[4];
@@ -249,7 +250,7 @@ int ShampooPyAddView(PyObject* module) {
 }
 
 int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers) {
-  PyObject* const items = PySequence_Fast(object, "a sequence of tuples of views is expected");
+  PyObject* const items = PySequence_Fast(object, "expected a sequence of tuples of views");
   if (items == nullptr) return 0;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(items);
   auto* const made = static_cast<shampoo_buffers*>(calloc(static_cast<size_t>(size) + 1, sizeof(shampoo_buffers)));

@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "native.h"
 
-// An array of the caller, as the library needs to know it. While it lives, so does the memory.
+// Memory, shape and dtype of an array of the caller. It keeps the memory alive.
 struct View {
   PyObject_HEAD void* data;
   int64_t shape[8];
@@ -17,7 +17,7 @@ struct View {
   int32_t device_id;
   bool readonly;
   bool dense;
-  // What keeps the memory: the array and its capsule, or what DLPack handed over, or memory that malloc returned.
+  // Owners of the memory: the array and its capsule, or a DLPack tensor, or memory from malloc.
   PyObject* array;
   PyObject* capsule;
   dlpack::Managed* managed;
@@ -27,12 +27,12 @@ struct View {
 
 inline int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype == SHAMPOO_F32 ? 4 : 2; }
 
-// Copies the elements of a view on the CPU to target, in row-major order. Needs no GIL.
+// Copies the elements of a view on the CPU to target, in row-major order. Does not need the GIL.
 void CopyElements(const View& view, char* target);
 
-// Fills a view that is all 0 but for its head; what: how messages name the array. False: an exception is set.
+// Fills a new view from an array. what is its name in error messages. Returns false if an exception is set.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
-// Lets go of the memory.
+// Releases the memory.
 void Release(View* view);
 
 #endif  // SHAMPOO_PYTHON_VIEW_H

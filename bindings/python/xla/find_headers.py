@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def find() -> str:
-    """Return the folder, or an empty text if there is none."""
+    """Return the folder, or an empty string if there is none."""
     spec = importlib.util.find_spec("jaxlib")
     for location in (spec.submodule_search_locations or ()) if spec is not None else ():
         if Path(location, "include", "xla", "ffi", "api", "ffi.h").exists():
@@ -21,8 +21,8 @@ def find() -> str:
 
 found = find()
 if not found and "PYTHONPATH" in os.environ and not sys.flags.ignore_environment:
-    # pip hides the packages of the environment from an isolated build, through PYTHONPATH. Headers are not a
-    # requirement of the build, so those of the environment may be used.
+    # In an isolated build, pip sets PYTHONPATH to hide the packages of the environment. The build only needs headers
+    # and no Python code of jaxlib, so it can use those of the environment.
     command = [sys.executable, "-E", __file__]
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 print(found)

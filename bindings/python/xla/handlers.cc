@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that XLA calls: one handler that initializes an arena and one that makes a step, each for the CPU and
-// for CUDA. They are of the version of XLA's foreign function interface whose headers they are compiled with. jaxlibs
-// with that version or a later one can call them.
+// The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
+// and for CUDA. They have the version of XLA's foreign function interface whose headers they are compiled with. A
+// jaxlib with this version or a later one can call them.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -28,8 +28,8 @@ using ffi::AnyBuffer;
 
 constexpr size_t kArenaAlignment = 64;
 
-// XLA's threads flush subnormal numbers to zero; those of the library do not, nor does a program in C. A step is to
-// have the same bits wherever it runs.
+// Restores the default floating-point environment during a call, because XLA's threads flush subnormal numbers to zero.
+// The library's threads do not, and a step must have the same results on every thread.
 class DefaultArithmetic {
  public:
   DefaultArithmetic() {
@@ -61,11 +61,10 @@ ffi::ErrorCode CodeOf(shampoo_status status) {
   }
 }
 
-// XLA frees what was donated to a call that fails, whatever the library says of it.
-constexpr const char* kOfDonation =
-    ". Arrays that were donated to this call are lost all the same, as with any error of JAX";
+// XLA frees donated arrays if a call fails, even though the library has changed nothing.
+constexpr const char* kDonationNote = ". Arrays that were donated to this call are lost, as with any error in JAX";
 
-// note: behind what the library says.
+// Runs the body, and converts its exceptions to errors. note is appended to messages of the library.
 template <typename Body>
 ffi::Error Guard(const char* note, Body body) {
   try {
@@ -75,13 +74,13 @@ ffi::Error Guard(const char* note, Body body) {
   } catch (const Failure& failure) {
     return {CodeOf(failure.status), "libshampoo: " + failure.text + note};
   } catch (const std::bad_alloc&) {
-    return {ffi::ErrorCode::kResourceExhausted, "libshampoo: memory ran out"};
+    return {ffi::ErrorCode::kResourceExhausted, "libshampoo: out of memory"};
   } catch (const std::exception& error) {
     return {ffi::ErrorCode::kInternal, std::string("libshampoo: ") + error.what()};
   }
 }
 
-// XLA may give no address to an array without elements, and the library asks for one.
+// Returns the address of a buffer. It is never null, because the library needs an address for empty arrays, too.
 void* AddressOf(const AnyBuffer& buffer) {
   alignas(64) static char nothing[64];
   return buffer.untyped_data() != nullptr ? buffer.untyped_data() : nothing;
@@ -99,32 +98,32 @@ AnyBuffer Result(const ffi::RemainingRets& rets, size_t index) {
   return **found;
 }
 
-void Initialise(std::string_view plan, const Place& place, const AnyBuffer& arena) {
-  Make(plan, place, arena.untyped_data(), arena.size_bytes());
+void Initialize(std::string_view plan, const DeviceDesc& device, const AnyBuffer& arena) {
+  Make(plan, device, arena.untyped_data(), arena.size_bytes());
 }
 
-// Operands: learning rate, arena, parameters, and gradients of those whose character in given is '1'. Results: arena,
-// updates. The slot is locked, and its optimizer is there.
-void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std::string_view given, void* stream,
+// Runs a step with the optimizer of a locked slot. Operands: learning rate, arena, parameters, and a gradient for each
+// parameter whose character in has_grad is '1'. Results: arena, updates.
+void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std::string_view has_grad, void* stream,
             Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   const AnyBuffer learning_rate = Argument(args, 0);
-  // Nothing is known of an arena, not even of the one that the last step has written: at its address can be another.
+  // Unbound first, because another arena may have the address of the one that the last step wrote.
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Check(shampoo_optimizer_bind_state(optimizer, Argument(args, 1).untyped_data(), Result(rets, 0).untyped_data()));
   const bool wide = learning_rate.element_type() == ffi::DataType::F64;
   Check(shampoo_optimizer_bind_scalar(optimizer, 0, "lr", wide ? SHAMPOO_F64 : SHAMPOO_F32,
                                       learning_rate.untyped_data()));
   constexpr shampoo_buffers kNothing = SHAMPOO_BUFFERS_INIT;
-  slot->buffers.assign(given.size(), kNothing);
-  size_t next_gradient = 2 + given.size();
-  for (size_t p = 0; p < given.size(); ++p) {
+  slot->buffers.assign(has_grad.size(), kNothing);
+  size_t next_gradient = 2 + has_grad.size();
+  for (size_t p = 0; p < has_grad.size(); ++p) {
     shampoo_buffers& buffers = slot->buffers[p];
     buffers.param = AddressOf(Argument(args, 2 + p));
-    buffers.grad = given[p] == '1' ? AddressOf(Argument(args, next_gradient++)) : nullptr;
+    buffers.grad = has_grad[p] == '1' ? AddressOf(Argument(args, next_gradient++)) : nullptr;
     buffers.out = AddressOf(Result(rets, 1 + p));
   }
-  Check(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(given.size()), slot->buffers.data()));
+  Check(shampoo_optimizer_bind(optimizer, 0, static_cast<int32_t>(has_grad.size()), slot->buffers.data()));
   Check(shampoo_optimizer_step(optimizer, stream));
 }
 
@@ -134,44 +133,45 @@ struct FreeAligned {
 
 ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
   return Guard("", [&] {
-    // Between the entries nothing is written, and equal states are to have equal bytes.
+    // The library does not write the padding between entries, but equal states must have equal bytes.
     std::memset(arena->untyped_data(), 0, arena->size_bytes());
-    Initialise(plan, {}, *arena);
+    Initialize(plan, {}, *arena);
   });
 }
 
-ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::string_view plan, std::string_view given) {
-  return Guard(kOfDonation, [&] {
+ffi::Error StepOnCpu(ffi::RemainingArgs args, ffi::RemainingRets rets, std::string_view plan,
+                     std::string_view has_grad) {
+  return Guard(kDonationNote, [&] {
     const std::shared_ptr<Slot> slot = Find(plan, {});
     const std::lock_guard lock(slot->mutex);
-    // What an optimizer initialises when it is made; then it works on the arenas of XLA.
+    // Creating an optimizer initializes an arena. It is not used later, because each step binds the arenas of XLA.
     std::unique_ptr<void, FreeAligned> unused;
     if (slot->optimizer == nullptr) {
       const size_t bytes = Result(rets, 0).size_bytes();
       unused.reset(::operator new (bytes, std::align_val_t{kArenaAlignment}));
       slot->optimizer = Make(plan, {}, unused.get(), bytes);
     }
-    StepOn(args, rets, given, nullptr, slot.get());
+    StepOn(args, rets, has_grad, nullptr, slot.get());
   });
 }
 
 ffi::Error InitOnCuda(void* stream, int32_t device, ffi::Result<AnyBuffer> arena, std::string_view plan) {
-  return Guard("", [&] { Initialise(plan, {SHAMPOO_CUDA, device, stream}, *arena); });
+  return Guard("", [&] { Initialize(plan, {SHAMPOO_CUDA, device, stream}, *arena); });
 }
 
 ffi::Error StepOnCuda(void* stream, int32_t device, ffi::ScratchAllocator scratch, ffi::RemainingArgs args,
-                      ffi::RemainingRets rets, std::string_view plan, std::string_view given) {
-  return Guard(kOfDonation, [&] {
-    const Place place{SHAMPOO_CUDA, device, stream};
-    const std::shared_ptr<Slot> slot = Find(plan, place);
+                      ffi::RemainingRets rets, std::string_view plan, std::string_view has_grad) {
+  return Guard(kDonationNote, [&] {
+    const DeviceDesc device_desc{SHAMPOO_CUDA, device, stream};
+    const std::shared_ptr<Slot> slot = Find(plan, device_desc);
     const std::lock_guard lock(slot->mutex);
     if (slot->optimizer == nullptr) {
       const size_t bytes = Result(rets, 0).size_bytes();
       const std::optional<void*> unused = scratch.Allocate(bytes, kArenaAlignment);
       if (!unused.has_value()) throw std::bad_alloc();
-      slot->optimizer = Make(plan, place, *unused, bytes);
+      slot->optimizer = Make(plan, device_desc, *unused, bytes);
     }
-    StepOn(args, rets, given, stream, slot.get());
+    StepOn(args, rets, has_grad, stream, slot.get());
   });
 }
 
@@ -180,7 +180,7 @@ ffi::Error StepOnCuda(void* stream, int32_t device, ffi::ScratchAllocator scratc
 XLA_FFI_DEFINE_HANDLER(init_on_cpu, InitOnCpu, ffi::Ffi::Bind().Ret<AnyBuffer>().Attr<std::string_view>("plan"));
 XLA_FFI_DEFINE_HANDLER(
     step_on_cpu, StepOnCpu,
-    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("plan").Attr<std::string_view>("given"));
+    ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<std::string_view>("plan").Attr<std::string_view>("has_grad"));
 XLA_FFI_DEFINE_HANDLER(init_on_cuda, InitOnCuda,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::PlatformStream<void*>>()
@@ -195,7 +195,7 @@ XLA_FFI_DEFINE_HANDLER(step_on_cuda, StepOnCuda,
                            .RemainingArgs()
                            .RemainingRets()
                            .Attr<std::string_view>("plan")
-                           .Attr<std::string_view>("given"));
+                           .Attr<std::string_view>("has_grad"));
 
 }  // namespace shampoo_xla
 
@@ -208,8 +208,8 @@ SHAMPOO_XLA_EXPORT XLA_FFI_Error* ShampooXlaStepCuda(XLA_FFI_CallFrame* call) {
   return shampoo_xla::step_on_cuda(call);
 }
 
-// The version of the interface that this was compiled for, major * 1000 + minor.
+// Returns the version of the interface that the handlers were compiled for: major * 1000 + minor.
 SHAMPOO_XLA_EXPORT int32_t ShampooXlaApiVersion() { return XLA_FFI_API_MAJOR * 1000 + XLA_FFI_API_MINOR; }
 
-SHAMPOO_XLA_EXPORT void ShampooXlaHold(const char* plan) { shampoo_xla::Hold(plan); }
-SHAMPOO_XLA_EXPORT void ShampooXlaLetGo(const char* plan) { shampoo_xla::LetGo(plan); }
+SHAMPOO_XLA_EXPORT void ShampooXlaRetain(const char* plan) { shampoo_xla::Retain(plan); }
+SHAMPOO_XLA_EXPORT void ShampooXlaRelease(const char* plan) { shampoo_xla::Release(plan); }

@@ -12,13 +12,14 @@ namespace {
   throw Failure{SHAMPOO_E_INTERNAL, "a line of the plan cannot be read: \"" + line + "\""};
 }
 
-// stack_dims, dtypes of parameter, gradient and update, number of dims, dims, and the name up to the end of the line.
+// Reads stack_dims, the dtypes of parameter, gradient and update, the number of dims, the dims, and the name, which
+// ends with the line.
 void AddParam(shampoo_plan* plan, std::istringstream* line) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   std::string name;
   *line >> desc.stack_dims >> desc.param_dtype >> desc.grad_dtype >> desc.out_dtype >> desc.ndim;
   for (int k = 0; k < desc.ndim && k < 8; ++k) *line >> desc.shape[k];
-  line->get();  // the blank before the name
+  line->get();  // the space before the name
   if (!std::getline(*line, name)) Unreadable(line->str());
   desc.name = name.c_str();
   Check(shampoo_plan_add_param(plan, &desc, nullptr));
@@ -30,15 +31,15 @@ void SetKey(shampoo_config* config, std::istringstream* line) {
   Check(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
-// Lines "threads N", "key NAME VALUE" and "param ...", as libshampoo/xla_call.py writes them.
-Plan Read(std::string_view text, const Place& place) {
+// Reads the lines "threads N", "key NAME VALUE" and "param ...", which libshampoo/xla_call.py writes.
+Plan Read(std::string_view text, const DeviceDesc& device) {
   shampoo_config* made_config = nullptr;
   Check(shampoo_config_create(&made_config));
   const Config config(made_config);
-  // An executable tells of its own steps.
+  // Each call of an executable reports the errors of its own steps.
   Check(shampoo_config_set_i64(config.get(), "status_lag", 0));
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  desc.device_type = place.device_type;
+  desc.device_type = device.device_type;
   Plan plan;
   std::istringstream lines{std::string(text)};
   for (std::string whole; std::getline(lines, whole);) {
@@ -64,7 +65,7 @@ Plan Read(std::string_view text, const Place& place) {
 }
 
 struct Entry {
-  int64_t holders = 0;
+  int64_t references = 0;
   std::map<std::pair<int32_t, int32_t>, std::shared_ptr<Slot>> slots;  // by device
 };
 
@@ -90,12 +91,12 @@ void Check(shampoo_status status) {
   if (status != SHAMPOO_OK) throw Failure{status, shampoo_last_error()};
 }
 
-Optimizer Make(std::string_view text, const Place& place, void* arena, size_t bytes) {
-  const Plan plan = Read(text, place);
+Optimizer Make(std::string_view text, const DeviceDesc& device, void* arena, size_t bytes) {
+  const Plan plan = Read(text, device);
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  desc.device_type = place.device_type;
-  desc.device_id = place.device_id;
-  desc.stream = place.stream;
+  desc.device_type = device.device_type;
+  desc.device_id = device.device_id;
+  desc.stream = device.stream;
   desc.state = arena;
   desc.state_bytes = bytes;
   shampoo_optimizer* made = nullptr;
@@ -103,26 +104,26 @@ Optimizer Make(std::string_view text, const Place& place, void* arena, size_t by
   return Optimizer(made);
 }
 
-std::shared_ptr<Slot> Find(std::string_view text, const Place& place) {
+std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device) {
   Table& table = GetTable();
   const std::lock_guard lock(table.mutex);
-  std::shared_ptr<Slot>& slot = table.At(text).slots[{place.device_type, place.device_id}];
+  std::shared_ptr<Slot>& slot = table.At(text).slots[{device.device_type, device.device_id}];
   if (slot == nullptr) slot = std::make_shared<Slot>();
   return slot;
 }
 
-void Hold(std::string_view text) {
+void Retain(std::string_view text) {
   Table& table = GetTable();
   const std::lock_guard lock(table.mutex);
-  ++table.At(text).holders;
+  ++table.At(text).references;
 }
 
-void LetGo(std::string_view text) {
+void Release(std::string_view text) {
   Table& table = GetTable();
-  Entry last;  // ends after the lock does
+  Entry last;  // destroyed after the lock is released
   const std::lock_guard lock(table.mutex);
   const auto found = table.entries.find(text);
-  if (found == table.entries.end() || --found->second.holders > 0) return;
+  if (found == table.entries.end() || --found->second.references > 0) return;
   last = std::move(found->second);
   table.entries.erase(found);
 }

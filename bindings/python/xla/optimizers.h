@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers of a process by the text of their plan. The text says all that an optimizer is made of, so that one can be
-// made anew at any time: in another process, for an executable that came out of a cache, after it was let go. What a
-// step needs to remember is in the arena, which the caller brings.
+// The optimizers of a process, by the text of their plan. The text describes the plan completely, so an optimizer can
+// be created again at any time: after it was released, or in another process for an executable from a cache. The state
+// is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -18,13 +18,13 @@
 
 namespace shampoo_xla {
 
-/** A failure of a call of the library; thrown inside of a handler, and never out of it. */
+/** A failed call of the library. Handlers throw and catch it. */
 struct Failure {
   shampoo_status status;
   std::string text;
 };
 
-/** Throws where status is one: the text is of the call that was made last on this thread. */
+/** Throws a Failure with the text of shampoo_last_error() unless status is SHAMPOO_OK. */
 void Check(shampoo_status status);
 
 template <auto Destroy>
@@ -38,29 +38,29 @@ using Config = std::unique_ptr<shampoo_config, Destroyer<shampoo_config_destroy>
 using Plan = std::unique_ptr<shampoo_plan, Destroyer<shampoo_plan_destroy>>;
 using Optimizer = std::unique_ptr<shampoo_optimizer, Destroyer<shampoo_optimizer_destroy>>;
 
-/** Where an optimizer works: device_type and device_id as in the header, and a stream on CUDA. */
-struct Place {
+/** The device of an optimizer: device_type and device_id as in the public header, and a stream on CUDA. */
+struct DeviceDesc {
   int32_t device_type = SHAMPOO_CPU;
   int32_t device_id = 0;
   void* stream = nullptr;
 };
 
-/** Makes an optimizer whose state lies at arena, where it is initialised. */
-Optimizer Make(std::string_view text, const Place& place, void* arena, size_t bytes);
+/** Creates an optimizer whose state is in arena, and initializes the arena. */
+Optimizer Make(std::string_view text, const DeviceDesc& device, void* arena, size_t bytes);
 
-/** One optimizer, made when it is first used, and the buffers that are bound to it. */
+/** An optimizer, which is created on first use, and the buffers that are bound to it. */
 struct Slot {
   std::mutex mutex;
   Optimizer optimizer;
   std::vector<shampoo_buffers> buffers;
 };
 
-/** That of a text on a device; it lives while somebody uses it, or holds the text. */
-std::shared_ptr<Slot> Find(std::string_view text, const Place& place);
+/** Returns the slot for a text and a device. It exists until it is not in use and the text is released. */
+std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 
-/** Keeps the optimizers of a text, until it is let go as often. */
-void Hold(std::string_view text);
-void LetGo(std::string_view text);
+/** Adds or removes a reference to a text. The optimizers of a text are kept while it has references. */
+void Retain(std::string_view text);
+void Release(std::string_view text);
 
 }  // namespace shampoo_xla
 

@@ -1,17 +1,17 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds libshampoo in the folder that SHAMPOO_LIB_DIR names, or with pkg-config. Links libshampoo.so, or with the feature
-//! `static` libshampoo.a.
+//! Finds libshampoo in the folder SHAMPOO_LIB_DIR, or with pkg-config. Links libshampoo.so or, with the feature
+//! `static`, libshampoo.a.
 //!
-//! Dependents get the folder of the library as DEP_SHAMPOO_LIB_DIR and, from pkg-config, that of its header as
-//! DEP_SHAMPOO_INCLUDE.
+//! Direct dependents receive the folder of the library in DEP_SHAMPOO_LIB_DIR and, if pkg-config was used, the folder
+//! of the header in DEP_SHAMPOO_INCLUDE.
 
 use std::env;
 use std::path::Path;
 use std::process::{exit, Command};
 
-/// Runs pkg-config. The error is what it, or the system, prints.
+/// Runs pkg-config. The error is the message of pkg-config or of the system.
 fn pkg_config(arguments: &[&str]) -> Result<String, String> {
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     match Command::new(&program).args(arguments).arg("shampoo").output() {
@@ -21,8 +21,8 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-fn fail(why: &str) -> ! {
-    eprintln!("libshampoo was not found: {why}");
+fn fail(reason: &str) -> ! {
+    eprintln!("libshampoo was not found: {reason}");
     eprintln!(
         "Install it (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the folder of its \
          shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
@@ -37,20 +37,20 @@ fn is_static() -> bool {
     env::var_os("CARGO_FEATURE_STATIC").is_some()
 }
 
-/// The folder of the library, and what pkg-config says that a program linked with the archive needs in addition.
+/// Returns the folder of the library, and the linker options that a program needs in addition to the archive.
 fn find() -> (String, String) {
     if let Ok(folder) = env::var("SHAMPOO_LIB_DIR") {
         return (folder, "-lstdc++ -lm -lpthread -ldl".into());
     }
-    let ask = |arguments: &[&str]| pkg_config(arguments).unwrap_or_else(|why| fail(&why));
-    let found = ask(&["--modversion"]);
+    let query = |arguments: &[&str]| pkg_config(arguments).unwrap_or_else(|reason| fail(&reason));
+    let found = query(&["--modversion"]);
     let wanted = env!("CARGO_PKG_VERSION");
     // Before 1.0 each minor version may change the API.
     if found.split('.').take(2).ne(wanted.split('.').take(2)) {
-        fail(&format!("pkg-config knows version {found}, and this crate is for {wanted}"));
+        fail(&format!("pkg-config found version {found}, but this crate needs {wanted}"));
     }
-    println!("cargo:include={}", ask(&["--variable=includedir"]));
-    (ask(&["--variable=libdir"]), ask(&["--static", "--libs-only-l"]))
+    println!("cargo:include={}", query(&["--variable=includedir"]));
+    (query(&["--variable=libdir"]), query(&["--static", "--libs-only-l"]))
 }
 
 fn main() {
@@ -59,12 +59,12 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     if env::var_os("DOCS_RS").is_some() {
-        return; // documentation links nothing
+        return; // building documentation does not need the library
     }
     let (lib_dir, needs) = find();
     let file = if is_static() { "libshampoo.a" } else { "libshampoo.so" };
     if !Path::new(&lib_dir).join(file).exists() {
-        fail(&format!("there is no {file} in {lib_dir:?}, the folder that SHAMPOO_LIB_DIR or pkg-config names"));
+        fail(&format!("there is no {file} in {lib_dir:?}, the folder from SHAMPOO_LIB_DIR or pkg-config"));
     }
     println!("cargo:rerun-if-changed={lib_dir}/{file}");
     println!("cargo:rustc-link-search=native={lib_dir}");

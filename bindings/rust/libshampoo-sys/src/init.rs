@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The _INIT macros of the header, which SWIG does not see. A test compares them with those, byte by byte.
+// The _INIT macros of the C header, which SWIG cannot read. A test compares them with the macros byte by byte.
 
 use crate::bindings::*;
 use std::mem::size_of;
@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 macro_rules! init {
     ($type:ident, $macro:literal, { $($field:ident: $value:expr),* $(,)? }) => {
         impl $type {
-            #[doc = concat!("`", $macro, "` of the header: the size set, and all other fields to their defaults.")]
+            #[doc = concat!("`", $macro, "` of the header: sets struct_size, and the defaults of all other fields.")]
             pub const fn new() -> Self {
                 Self { struct_size: size_of::<Self>(), $($field: $value),* }
             }

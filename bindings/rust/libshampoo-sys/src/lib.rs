@@ -4,8 +4,8 @@
 #![allow(non_camel_case_types)]
 #![deny(missing_docs)]
 
-#[rustfmt::skip] // made by a program
-#[allow(missing_docs)] // what the header says nothing about
+#[rustfmt::skip] // generated code
+#[allow(missing_docs)] // declarations without documentation in the header
 mod bindings;
 mod init;
 

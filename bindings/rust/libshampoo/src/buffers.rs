@@ -31,14 +31,14 @@ impl Slot {
         let name = &param.name;
         if self.dtype != dtype {
             return Err(Error::invalid(format!(
-                "parameter {name:?}: {what} is of {}, and the plan says {}",
+                "parameter {name:?}: {what} has the dtype {}; expected {}, as in the plan",
                 self.dtype.name(),
                 dtype.name()
             )));
         }
         if self.count != param.count {
             return Err(Error::invalid(format!(
-                "parameter {name:?}: {what} has {} elements, and the plan says {}",
+                "parameter {name:?}: {what} has {} elements; expected {}, as in the plan",
                 self.count, param.count
             )));
         }
@@ -46,10 +46,10 @@ impl Slot {
     }
 }
 
-/// Memory of one parameter for [`Optimizer::step`](crate::Optimizer::step): slices that are borrowed for `'a`, dense
-/// and row-major in the shape of the parameter, or of the shard where this rank holds one. Nothing is copied.
+/// The memory of one parameter for [`Optimizer::step`](crate::Optimizer::step): slices that are borrowed for `'a`. They
+/// are row-major and have the shape of the parameter or, if this rank holds a shard, of the shard. Nothing is copied.
 ///
-/// It can be made anew for each step, or kept, where it gives the slices back between steps:
+/// Create new `Buffers` for each step, or keep them and access the slices through them between steps:
 ///
 /// ```
 /// use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
@@ -69,7 +69,7 @@ impl Slot {
 /// # Ok::<(), libshampoo::Error>(())
 /// ```
 ///
-/// While it is kept, what it borrows is not to be had in another way:
+/// While `Buffers` exist, the borrowed slices cannot be accessed directly:
 ///
 /// ```compile_fail,E0502
 /// # use libshampoo::Buffers;
@@ -79,7 +79,7 @@ impl Slot {
 /// drop(buffers);
 /// ```
 ///
-/// and it cannot outlive it:
+/// `Buffers` cannot outlive the slices:
 ///
 /// ```compile_fail,E0597
 /// # use libshampoo::Buffers;
@@ -91,7 +91,7 @@ impl Slot {
 /// drop(buffers);
 /// ```
 ///
-/// What a step writes overlaps nothing else:
+/// Memory that a step writes cannot overlap other memory:
 ///
 /// ```compile_fail,E0502
 /// # use libshampoo::Buffers;
@@ -107,17 +107,19 @@ pub struct Buffers<'a> {
     borrowed: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: it is borrowed slices, whose elements are Send and Sync.
+// SAFETY: the pointers are borrowed slices, whose elements are Send and Sync.
 unsafe impl Send for Buffers<'_> {}
 unsafe impl Sync for Buffers<'_> {}
 
 impl<'a> Buffers<'a> {
-    /// A parameter that is stepped in place, without a gradient yet: a step leaves it and its state as they are.
+    /// Returns buffers of a parameter that steps update in place. Without a gradient, a step changes neither the
+    /// parameter nor its state.
     pub fn new<T: Element>(param: &'a mut [T]) -> Self {
         Buffers::of(Slot::write(param))
     }
 
-    /// A parameter that a step only reads: with [`with_out`](Buffers::with_out), where a step writes.
+    /// Returns buffers of a parameter that steps only read. Use [`with_out`](Buffers::with_out) to set the memory that
+    /// they write.
     pub fn read_only<T: Element>(param: &'a [T]) -> Self {
         Buffers::of(Slot::read(param))
     }
@@ -126,62 +128,63 @@ impl<'a> Buffers<'a> {
         Buffers { param, grad: None, out: None, copy: None, borrowed: PhantomData }
     }
 
-    /// With the gradient of the next steps.
+    /// Sets the gradient.
     pub fn with_grad<T: Element>(mut self, grad: &'a [T]) -> Self {
         self.grad = Some(Slot::read(grad));
         self
     }
 
-    /// With the gradient, which [`grad_mut`](Buffers::grad_mut) gives back to be written between steps.
+    /// Sets the gradient, to which [`grad_mut`](Buffers::grad_mut) gives access between steps.
     pub fn with_grad_mut<T: Element>(mut self, grad: &'a mut [T]) -> Self {
         self.grad = Some(Slot::write(grad));
         self
     }
 
-    /// With a place for the new parameter, or with the key "output" set to updates for what is to be added to it.
+    /// Sets the memory that receives the new parameter or, with the key "output" set to updates, the update to add.
     pub fn with_out<T: Element>(mut self, out: &'a mut [T]) -> Self {
         self.out = Some(Slot::write(out));
         self
     }
 
-    /// With a place for the new parameter once more, such as a bfloat16 model beside f32 master weights.
+    /// Sets the memory that receives the new parameter a second time, for example a bfloat16 model in addition to f32
+    /// weights.
     pub fn with_copy<T: Element>(mut self, copy: &'a mut [T]) -> Self {
         self.copy = Some(Slot::write(copy));
         self
     }
 
-    /// The parameter; None: it is not of `T`.
+    /// Returns the parameter, or None if its type is not `T`.
     pub fn param<T: Element>(&self) -> Option<&[T]> {
-        look(Some(&self.param))
+        view(Some(&self.param))
     }
 
-    /// The parameter, to be written; None: it is not of `T`, or read only.
+    /// Returns the parameter for writing, or None if its type is not `T` or it is read-only.
     pub fn param_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        look_mut(Some(&mut self.param))
+        view_mut(Some(&mut self.param))
     }
 
-    /// The gradient; None: there is none, or it is not of `T`.
+    /// Returns the gradient, or None if there is none or its type is not `T`.
     pub fn grad<T: Element>(&self) -> Option<&[T]> {
-        look(self.grad.as_ref())
+        view(self.grad.as_ref())
     }
 
-    /// The gradient, to be written; None: it was not given by [`with_grad_mut`](Buffers::with_grad_mut), or is not of
-    /// `T`.
+    /// Returns the gradient for writing, or None if it was not set with [`with_grad_mut`](Buffers::with_grad_mut) or
+    /// its type is not `T`.
     pub fn grad_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        look_mut(self.grad.as_mut())
+        view_mut(self.grad.as_mut())
     }
 
-    /// What a step has written to `with_out`; None: there is no such place, or it is not of `T`.
+    /// Returns the memory from [`with_out`](Buffers::with_out), or None if there is none or its type is not `T`.
     pub fn out<T: Element>(&self) -> Option<&[T]> {
-        look(self.out.as_ref())
+        view(self.out.as_ref())
     }
 
-    /// What a step has written to `with_copy`; None: there is no such place, or it is not of `T`.
+    /// Returns the memory from [`with_copy`](Buffers::with_copy), or None if there is none or its type is not `T`.
     pub fn copy<T: Element>(&self) -> Option<&[T]> {
-        look(self.copy.as_ref())
+        view(self.copy.as_ref())
     }
 
-    /// Looks at everything against the plan, and gives the addresses.
+    /// Checks the buffers against the plan, and returns their addresses.
     pub(crate) fn addresses(&mut self, param: &ParamInfo) -> Result<sys::shampoo_buffers> {
         let mut buffers = sys::shampoo_buffers::new();
         buffers.param = self.param.check(param, "the parameter", param.dtype)?;
@@ -195,8 +198,8 @@ impl<'a> Buffers<'a> {
             None if self.grad.is_none() => null_mut(),
             None => {
                 return Err(Error::invalid(format!(
-                    "parameter {:?}: where a step writes is missing: with_out() gives it, where the parameter is read \
-                     only, \"output\" is updates, or out_dtype is another",
+                    "parameter {:?}: the output is missing; set it with with_out(), because the parameter is \
+                     read-only, \"output\" is updates, or out_dtype differs from dtype",
                     param.name
                 )))
             }
@@ -209,14 +212,15 @@ impl<'a> Buffers<'a> {
     }
 }
 
-fn look<T: Element>(slot: Option<&Slot>) -> Option<&[T]> {
+fn view<T: Element>(slot: Option<&Slot>) -> Option<&[T]> {
     let slot = slot.filter(|slot| slot.dtype == T::DTYPE)?;
-    // SAFETY: the slice is borrowed for longer than the slot, and of a type with the same bits (Element).
+    // SAFETY: the slice is borrowed for longer than the slot, and its elements have the type T or the same bits
+    // (Element).
     Some(unsafe { slice::from_raw_parts(slot.pointer as *const T, slot.count) })
 }
 
-fn look_mut<T: Element>(slot: Option<&mut Slot>) -> Option<&mut [T]> {
+fn view_mut<T: Element>(slot: Option<&mut Slot>) -> Option<&mut [T]> {
     let slot = slot.filter(|slot| slot.dtype == T::DTYPE && slot.writable)?;
-    // SAFETY: as above; it was a mutable slice, and the slot is borrowed mutably.
+    // SAFETY: as above. It was a mutable slice, and the slot is borrowed mutably.
     Some(unsafe { slice::from_raw_parts_mut(slot.pointer as *mut T, slot.count) })
 }

@@ -14,7 +14,7 @@ use std::os::raw::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What an optimizer is made on: the CPU, one rank, the library's own memory and threads, where nothing else is said.
+/// Options of a new optimizer. The defaults are one rank, and memory and threads of the library.
 pub struct OptimizerBuilder<'a> {
     plan: &'a Plan,
     desc: sys::shampoo_optimizer_desc,
@@ -24,16 +24,16 @@ pub struct OptimizerBuilder<'a> {
 }
 
 impl Optimizer {
-    /// Makes an optimizer of one rank on the plan's device.
+    /// Creates an optimizer for one rank on the plan's device.
     ///
     /// # Errors
     ///
-    /// As of [`OptimizerBuilder::build`].
+    /// The same as for [`OptimizerBuilder::build`].
     pub fn new(plan: &Plan) -> Result<Self> {
         Optimizer::builder(plan).build()
     }
 
-    /// Begins an optimizer with communicators, or with threads and memory of the caller.
+    /// Returns a builder for an optimizer with communicators, or with threads or memory of the caller.
     pub fn builder(plan: &Plan) -> OptimizerBuilder<'_> {
         OptimizerBuilder::new(plan)
     }
@@ -45,76 +45,80 @@ impl<'a> OptimizerBuilder<'a> {
         OptimizerBuilder { plan, desc, comms: [None, None], executor: None, allocator: None }
     }
 
-    /// Which device of the plan's type, counted as CUDA does.
+    /// Sets the number of the CUDA device. On the CPU it must be 0.
     pub fn device_id(mut self, id: i32) -> Self {
         self.desc.device_id = id;
         self
     }
 
-    /// Ranks that hold the same parameters, as many as the plan says. Making the optimizer is collective then.
+    /// Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
+    /// Creating the optimizer is then collective.
     pub fn replica_comm(mut self, comm: &'a Comm) -> Self {
         self.comms[0] = Some(comm);
         self
     }
 
-    /// Ranks that hold the shards of one copy, as many as the plan says. Making the optimizer is collective then.
+    /// Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has
+    /// shards. Creating the optimizer is then collective.
     pub fn shard_comm(mut self, comm: &'a Comm) -> Self {
         self.comms[1] = Some(comm);
         self
     }
 
-    /// Where parallel work runs.
+    /// Sets the executor that runs parallel work.
     pub fn executor(mut self, executor: impl Executor + 'static) -> Self {
         self.executor = Some(Box::new(executor));
         self
     }
 
-    /// Where memory comes from.
+    /// Sets the allocator for all memory of the optimizer.
     ///
     /// # Safety
     ///
-    /// Its functions do what the header says of `shampoo_allocator`, on any thread.
+    /// Its functions must meet the requirements of `shampoo_allocator` in the C header, on any thread.
     pub unsafe fn allocator(mut self, allocator: sys::shampoo_allocator) -> Self {
         self.allocator = Some(allocator);
         self
     }
 
-    /// On CUDA the `cudaStream_t` in whose order the state is initialised, and in which all calls are made; NULL is the
-    /// legacy default stream.
+    /// Sets the `cudaStream_t` on which the state is initialized and later calls run. NULL is the legacy default
+    /// stream.
     ///
     /// # Safety
     ///
-    /// It is a stream of the device, and lives until another is set or the optimizer is dropped.
+    /// It must be a stream of the device, and exist until another one is set or the optimizer is dropped.
     pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
         self.desc.stream = stream;
         self
     }
 
-    /// The memory of the state: on the host, on CUDA on the device, aligned to 64 bytes.
+    /// Sets the memory of the state, aligned to 64 bytes. On CUDA it is memory of the device.
     ///
     /// # Safety
     ///
-    /// `state` is `bytes` bytes that nobody else uses until the optimizer is dropped, or another arena is bound.
+    /// `state` must point to `bytes` bytes that no other code uses until the optimizer is dropped or another arena is
+    /// bound.
     pub unsafe fn state(mut self, state: *mut c_void, bytes: usize) -> Self {
         self.desc.state = state;
         self.desc.state_bytes = bytes;
         self
     }
 
-    /// Makes the optimizer, and initialises its state. All memory and threads are made here.
+    /// Creates the optimizer, and initializes its state. This call allocates all memory and starts all threads.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: a communicator has another rank or world than the plan, or plans of ranks differ.
-    /// [`Code::OutOfMemory`]: the text tells the bytes. [`Code::Comm`]: a collective failed. [`Code::Unsupported`]: CUDA
-    /// cannot be used here, for the reason that [`backends`](crate::backends) tells. [`Code::State`]: a communicator is in
-    /// use by another call.
+    /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of ranks differ.
+    /// - [`Code::OutOfMemory`]: memory ran out; the text has the number of bytes.
+    /// - [`Code::Comm`]: a collective failed.
+    /// - [`Code::Unsupported`]: CUDA cannot be used; [`backends`](crate::backends) reports the reason.
+    /// - [`Code::State`]: a communicator is in use by another call.
     pub fn build(mut self) -> Result<Optimizer> {
-        let facts = Arc::clone(self.plan.facts());
+        let info = Arc::clone(self.plan.info());
         let in_use = distinct(self.comms.iter().flatten().map(|comm| comm.in_use()));
         let using = CommUse::begin(&in_use)?;
         let mut handle = null_mut();
-        self.desc.device_type = facts.device.code();
+        self.desc.device_type = info.device.code();
         self.desc.replica_comm = self.comms[0].map_or_else(null_mut, Comm::as_ptr);
         self.desc.shard_comm = self.comms[1].map_or_else(null_mut, Comm::as_ptr);
         let executor = self.executor.take().map(describe);
@@ -125,14 +129,14 @@ impl<'a> OptimizerBuilder<'a> {
             self.desc.allocator = allocator;
         }
         // SAFETY: the plan is finished; desc and what it points to live during the call, and are copied.
-        let made = check(unsafe { sys::shampoo_optimizer_create(&mut handle, self.plan.as_ptr(), &self.desc) });
-        if let Err(error) = made {
+        let result = check(unsafe { sys::shampoo_optimizer_create(&mut handle, self.plan.as_ptr(), &self.desc) });
+        if let Err(error) = result {
             if let Some(executor) = &executor {
-                discard(executor); // release is not called where the call fails
+                discard(executor); // the library does not call release after a failure
             }
             return Err(error);
         }
         drop(using);
-        Ok(Optimizer::own(handle, facts, in_use, self.desc.stream))
+        Ok(Optimizer::own(handle, info, in_use, self.desc.stream))
     }
 }

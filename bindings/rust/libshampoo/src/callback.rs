@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Code of the caller that the library calls: communicators, executors, receivers of messages. Nothing may unwind from
-// there into the library, and what the code calls of the library itself must not take the failure that is on its way.
+// Runs code of the caller that the library calls: communicators, executors and receivers of log messages. A panic must
+// not unwind into the library. Library calls in a callback must not consume the pending failure of the outer call.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,34 +13,34 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 thread_local! {
-    // Callbacks are called on the thread that is inside the call that they fail.
+    // A callback runs on the thread of the call that fails because of it.
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Exchanges what is kept. It drops nothing, as that may be code of the caller, too. Where the thread ends there is no
-/// place any more: the text is lost then, and the failure is told all the same.
+/// Swaps the stored failure. Does not drop a failure, because its destructor may be code of the caller. While the
+/// thread exits, the storage no longer exists. The failure is then reported without its text.
 fn exchange(failure: &mut Option<BoxError>) {
-    let _ = FAILURE.try_with(|kept| swap(&mut *kept.borrow_mut(), failure));
+    let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
 
-/// What was thrown, as text.
-fn panic_text(thrown: &(dyn Any + Send)) -> String {
-    let text = thrown.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| thrown.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", text.unwrap_or("with something that is no text"))
+/// Returns the payload of a panic as text.
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("with a payload that is not text"))
 }
 
-/// Runs code from which nothing unwinds; Err is the text of a panic.
+/// Runs code and catches its panics. Err is the text of a panic.
 fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|thrown| {
-        let text = panic_text(&*thrown);
-        // To drop what was thrown may panic, and so on: what comes of that is left where it is.
-        forget(catch_unwind(AssertUnwindSafe(|| drop(thrown))));
+    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
+        let text = panic_text(&*payload);
+        // Dropping the payload may panic, too, and so may dropping the payload of that panic, which is leaked.
+        forget(catch_unwind(AssertUnwindSafe(|| drop(payload))));
         text
     })
 }
 
-/// Runs code of the caller inside a call of the library; Err is the text of a panic.
+/// Runs code of the caller inside a call of the library. Err is the text of a panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);
@@ -50,14 +50,14 @@ pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     result
 }
 
-/// Keeps what a callback failed with, for the error of the call that it was called from.
+/// Stores the failure of a callback for the error of the call that runs the callback.
 pub(crate) fn keep_failure(failure: BoxError) {
     let mut failure = Some(failure);
     exchange(&mut failure);
     let _ = contain(|| drop(failure));
 }
 
-/// Takes what a callback of this thread failed with.
+/// Takes the stored failure of a callback on this thread.
 pub(crate) fn take_failure() -> Option<BoxError> {
     let mut failure = None;
     exchange(&mut failure);

@@ -20,7 +20,7 @@ type Call = unsafe extern "C" fn(
 
 fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: &Path) -> Result<()> {
     let text = directory.to_str();
-    let text = text.ok_or_else(|| Error::invalid(format!("directory {directory:?} is not UTF-8, as it must be")))?;
+    let text = text.ok_or_else(|| Error::invalid(format!("directory {directory:?}: expected a path in UTF-8")))?;
     let directory = c_string("directory", text)?;
     let handles: Vec<_> = optimizers.iter().map(|optimizer| optimizer.as_ptr()).collect();
     let count = to_i32("count", handles.len())?;
@@ -33,43 +33,47 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
     check(unsafe { function(handles.as_ptr(), count, world, directory.as_ptr(), stream) })
 }
 
-/// Saves the states of all optimizers of this rank, and those of all other ranks, as one checkpoint: safetensors files
-/// with an index. It can be loaded by any other number of ranks. Parameters are the caller's to save. Collective over
-/// `world`, the communicator of all ranks of the job; None: there is one.
+/// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files with an index. Any number of
+/// ranks can load it. Parameters are not saved.
+///
+/// `optimizers` are those of this rank. The call is collective over `world`, the communicator of all ranks of the job.
+/// Pass None if there is only one rank.
 ///
 /// # Errors
 ///
-/// [`Code::Io`](crate::Code::Io): a file could not be written; the text names it. Checkpoints that were there are whole.
+/// [`Code::Io`](crate::Code::Io): a file could not be written; the text names it. Earlier checkpoints are not affected.
 pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_save, optimizers, world, directory.as_ref())
 }
 
-/// Loads the last checkpoint of a directory into optimizers, together on all ranks those of all its parameters.
-/// Hyper-parameters are those of the optimizer that loads. Collective over `world`, as [`save`].
+/// Loads the last checkpoint of a directory. The optimizers of all ranks together must have all parameters of the
+/// checkpoint. Hyper-parameters do not change. Collective over `world`, as [`save`].
 ///
 /// # Errors
 ///
-/// [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is damaged. [`Code::Invalid`](crate::Code::Invalid):
-/// it is of other parameters, dtypes, grafting or blocks. The optimizers are as they were.
+/// The optimizers have not changed after an error.
+///
+/// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is damaged.
+/// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint has other parameters, dtypes, grafting or blocks.
 pub fn load(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_load, optimizers, world, directory.as_ref())
 }
 
 impl Optimizer {
-    /// Saves the state of all ranks as a checkpoint, as [`save`](crate::save) does of several optimizers.
+    /// Saves the state of all ranks as a checkpoint, like [`save`](crate::save) with one optimizer.
     ///
     /// # Errors
     ///
-    /// As of [`save`](crate::save).
+    /// The same as for [`save`](crate::save).
     pub fn save(&mut self, world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
         save(&mut [self], world, directory)
     }
 
-    /// Loads the last checkpoint of a directory, as [`load`](crate::load) does into several optimizers.
+    /// Loads the last checkpoint of a directory, like [`load`](crate::load) with one optimizer.
     ///
     /// # Errors
     ///
-    /// As of [`load`](crate::load).
+    /// The same as for [`load`](crate::load).
     pub fn load(&mut self, world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
         load(&mut [self], world, directory)
     }

@@ -10,38 +10,39 @@ use std::os::raw::c_void;
 use std::ptr::{null, null_mut, NonNull};
 use std::slice;
 
-/// Ranks that share the work, over memory of the host: MPI, sockets, threads.
+/// Exchanges data between ranks in host memory, for example with MPI, sockets or threads.
 ///
-/// Every rank makes the same sequence of calls with the same sizes, each on the thread that is inside a call with its
-/// optimizer. A call that fails, by an error or by a panic, makes the call of the optimizer fail with
-/// [`Code::Comm`](crate::Code::Comm), whose text and source tell of it; the optimizer then cannot go on.
+/// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
+/// If a method returns an error or panics, the call of the optimizer fails with [`Code::Comm`](crate::Code::Comm),
+/// whose text and source contain the failure. The optimizer cannot be used afterwards.
 pub trait Communicator: Send + Sync {
-    /// This process among the ranks. Asked once.
+    /// Returns the rank of this process. Called once.
     fn rank(&self) -> usize;
 
-    /// Number of ranks. Asked once.
+    /// Returns the number of ranks. Called once.
     fn world(&self) -> usize;
 
-    /// All-gather in place: `segments` are [`world`](Communicator::world) segments of equal size, of which that of this
-    /// rank is filled. Fills the others, segment r from rank r.
+    /// Performs an all-gather in place. `segments` consists of [`world`](Communicator::world) segments of equal size.
+    /// On entry, the segment of this rank contains its data. Fill segment r with the data of rank r.
     ///
     /// # Errors
     ///
-    /// Anything that is to be told.
+    /// Any error, which the error of the optimizer then contains.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
-    /// Whether there is an [`all_to_all`](Communicator::all_to_all): the same on all ranks. Asked once.
+    /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
+    /// Called once.
     fn has_all_to_all(&self) -> bool {
         false
     }
 
-    /// Optional, for shards with "shard_mode" gather: sends `send_bytes[r]` bytes to each rank r, this one included,
-    /// and receives `recv_bytes[r]` from it. What goes to or comes from rank 0 is first, then that of rank 1, and so on,
-    /// without gaps; a number may be 0.
+    /// Optional, for shards with "shard_mode" gather. Sends `send_bytes[r]` bytes to each rank r, including this one,
+    /// and receives `recv_bytes[r]` bytes from it. The parts are in the order of the ranks, without gaps, and may be
+    /// empty.
     ///
     /// # Errors
     ///
-    /// Anything that is to be told.
+    /// Any error, which the error of the optimizer then contains.
     fn all_to_all(
         &self,
         send: &[u8],
@@ -53,16 +54,17 @@ pub trait Communicator: Send + Sync {
         Err("the communicator has no all_to_all".into())
     }
 
-    /// Optional: asks for a failure that came later than the call that caused it. Asked before each collective.
+    /// Optional. Reports an earlier exchange that failed after its call had returned. Called before each collective.
     ///
     /// # Errors
     ///
-    /// Anything that is to be told.
+    /// The failure, if there is one.
     fn async_error(&self) -> std::result::Result<(), BoxError> {
         Ok(())
     }
 
-    /// Optional: makes collectives of other ranks that wait for this one fail. Called once, after one failed here.
+    /// Optional. Makes collectives of other ranks that wait for this rank fail. Called once, after a collective failed
+    /// here.
     fn abort(&self) {}
 }
 
@@ -72,9 +74,9 @@ struct User {
     world: usize,
 }
 
-/// Calls a function of the communicator; 0, or 1 where it failed.
+/// Calls a method of the communicator. Returns 0, or 1 if it failed.
 fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
-    // What a panic leaves behind in the communicator is not used any more: a collective that fails is for good.
+    // A communicator is not used after a panic, because the library makes no collectives after a failed one.
     let failure = match callback::run(call) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
@@ -84,7 +86,7 @@ fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
     1
 }
 
-/// Looks at memory of the library; of 0 bytes the address may be anything.
+/// Returns memory of the library as a slice. The address of 0 bytes may be invalid.
 unsafe fn bytes<'a>(start: *const c_void, count: usize) -> &'a [u8] {
     if count == 0 {
         return &[];
@@ -111,7 +113,7 @@ unsafe extern "C" fn all_gather(
     if own as *const c_void != send {
         std::ptr::copy_nonoverlapping(send.cast::<u8>(), own, bytes_per_rank);
     }
-    // From here on send, which may be a part of recv, is not looked at: slices of both could not be had.
+    // send may be a part of recv, so it must not be a slice at the same time, and is not used from here on.
     guard(|| user.communicator.all_gather(bytes_mut(recv, user.world * bytes_per_rank)))
 }
 
@@ -138,7 +140,7 @@ unsafe extern "C" fn async_error(user: *mut c_void) -> i32 {
 
 unsafe extern "C" fn abort(user: *mut c_void) {
     let user = &*user.cast::<User>();
-    // The failure that led here is what is told.
+    // The failure that led here is reported, not one of abort().
     let _ = callback::run(|| user.communicator.abort());
 }
 
@@ -146,23 +148,23 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<User>())));
 }
 
-/// A communicator of the library. Optimizers made with it keep it: it may be dropped before them. The
-/// [`Communicator`] in it is dropped after the last use.
+/// A communicator of the library. Optimizers keep their own reference: it can be dropped before them. Its
+/// [`Communicator`] is dropped after the last use.
 ///
-/// One call at a time uses it: a call of an optimizer during that of another with the same communicator, on another
-/// thread or by the [`Communicator`] itself, is [`Code::State`](crate::Code::State).
+/// Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
+/// from another thread or from the [`Communicator`] itself, fails with [`Code::State`](crate::Code::State).
 #[derive(Debug)]
 pub struct Comm {
     handle: NonNull<sys::shampoo_comm>,
     in_use: InUse,
 }
 
-// SAFETY: it belongs to no thread, and what it calls is Send and Sync (or is promised to be, where it was made unsafely).
+// SAFETY: it is not bound to a thread, and the functions that it calls are Send and Sync, or promised to be (from_ops).
 unsafe impl Send for Comm {}
 unsafe impl Sync for Comm {}
 
 impl Comm {
-    /// Makes a communicator of one in Rust.
+    /// Creates a communicator that calls an implementation in Rust.
     ///
     /// # Errors
     ///
@@ -170,7 +172,7 @@ impl Comm {
     ///
     /// # Panics
     ///
-    /// Where the communicator does when it is asked for its rank or world.
+    /// Panics if `rank`, `world` or `has_all_to_all` of the communicator panics.
     pub fn new(communicator: impl Communicator + 'static) -> Result<Self> {
         start()?;
         let (rank, world) = (communicator.rank(), communicator.world());
@@ -189,18 +191,19 @@ impl Comm {
         ops.user = user.cast();
         // SAFETY: the functions take a User, which lives until release is called.
         unsafe { Comm::from_ops(&ops) }.map_err(|error| {
-            // SAFETY: release is not called where the call fails.
+            // SAFETY: the library does not call release after a failure.
             drop(unsafe { Box::from_raw(user) });
             error
         })
     }
 
-    /// Makes a communicator of functions in C, such as `shampoo_mpi_ops()` fills, of memory of the host or of a GPU.
+    /// Creates a communicator that calls C functions, such as those of `shampoo_mpi_ops()`, on host memory or GPU
+    /// memory.
     ///
     /// # Safety
     ///
-    /// The functions do what the header says of `shampoo_comm_ops`, with what `user` points to, on any thread; it lives
-    /// until `release` is called, which is not where this fails.
+    /// The functions must meet the requirements of `shampoo_comm_ops` in the C header, on any thread. The object that
+    /// `user` points to must exist until `release` is called. `release` is not called if this function fails.
     ///
     /// # Errors
     ///
@@ -212,12 +215,12 @@ impl Comm {
         Ok(Comm::own(handle))
     }
 
-    /// Makes a communicator of an `ncclComm_t`, through the copy of NCCL that the process has loaded from `libnccl`;
-    /// None: from libnccl.so.2.
+    /// Creates a communicator for an `ncclComm_t`. It uses the copy of NCCL that the process has loaded from the file
+    /// `libnccl`; None means libnccl.so.2.
     ///
     /// # Safety
     ///
-    /// `nccl_comm` is an `ncclComm_t` that lives as long as the result and optimizers made with it.
+    /// `nccl_comm` must be an `ncclComm_t` that exists as long as the result and the optimizers that use it.
     ///
     /// # Errors
     ///
@@ -232,7 +235,7 @@ impl Comm {
     }
 
     fn own(handle: *mut sys::shampoo_comm) -> Self {
-        let handle = NonNull::new(handle).expect("a call that succeeds has made an object");
+        let handle = NonNull::new(handle).expect("a successful call returns an object");
         Comm { handle, in_use: InUse::default() }
     }
 
@@ -247,7 +250,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        // SAFETY: this hold is ours; optimizers have theirs.
+        // SAFETY: this reference is ours; optimizers have their own.
         unsafe { sys::shampoo_comm_destroy(self.as_ptr()) }
     }
 }
@@ -257,9 +260,9 @@ mod tests {
     use super::*;
     use std::ptr::null_mut;
 
-    struct Sees;
+    struct ChecksSegments;
 
-    impl Communicator for Sees {
+    impl Communicator for ChecksSegments {
         fn rank(&self) -> usize {
             1
         }
@@ -275,11 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_from_elsewhere_is_put_into_its_place() {
-        let mut user = User { communicator: Box::new(Sees), rank: 1, world: 3 };
+    fn all_gather_copies_send_into_the_segment_of_its_rank() {
+        let mut user = User { communicator: Box::new(ChecksSegments), rank: 1, world: 3 };
         let user = &mut user as *mut User as *mut c_void;
         let (send, mut recv) = ([7u8, 8], [0u8; 6]);
-        // SAFETY: the memory is that of three segments of 2 bytes.
+        // SAFETY: the memory has three segments of 2 bytes.
         let result = unsafe { all_gather(user, send.as_ptr().cast(), recv.as_mut_ptr().cast(), 2, null_mut()) };
         assert_eq!(result, 0);
         // In place.

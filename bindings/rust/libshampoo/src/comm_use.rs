@@ -5,22 +5,22 @@ use crate::error::{Code, Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Whether a call uses a communicator. All optimizers that were made with it share one.
+/// Whether a call uses a communicator. All optimizers with the same communicator share this flag.
 pub(crate) type InUse = Arc<AtomicBool>;
 
-/// One call's use of communicators, until it is dropped. The library has memory of its own in each of them, and ranks
-/// meet in the order of calls: two calls at once, on two threads or one inside the other, are refused.
+/// Marks communicators as used by one call, until it is dropped. Two calls cannot use a communicator at the same time,
+/// on two threads or one inside the other: they would share the communicator's buffers and mix their exchanges.
 pub(crate) struct CommUse<'a>(&'a [InUse]);
 
 impl<'a> CommUse<'a> {
-    /// Begins to use distinct communicators: all of them or, where one is in use, none.
+    /// Marks distinct communicators as used. Fails if one of them is already in use, and marks none of them then.
     pub fn begin(comms: &'a [InUse]) -> Result<Self> {
         for (index, comm) in comms.iter().enumerate() {
             if comm.swap(true, Ordering::Acquire) {
                 drop(CommUse(&comms[..index]));
-                let what = "the communicator is in use by another call, of this or another optimizer: have them make \
-                            their calls one after another, in the same order on all ranks, or give each a communicator \
-                            of its own";
+                let what = "the communicator is in use by another call, of this or another optimizer; make the calls \
+                            one after another, in the same order on all ranks, or use a separate communicator for each \
+                            optimizer";
                 return Err(Error::new(Code::State, what));
             }
         }
@@ -34,7 +34,7 @@ impl Drop for CommUse<'_> {
     }
 }
 
-/// Each communicator once.
+/// Removes duplicates.
 pub(crate) fn distinct<'a>(comms: impl IntoIterator<Item = &'a InUse>) -> Vec<InUse> {
     let mut found: Vec<InUse> = Vec::new();
     for comm in comms {

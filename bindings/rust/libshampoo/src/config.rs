@@ -8,7 +8,7 @@ use libshampoo_sys as sys;
 use std::fmt;
 use std::ptr::{null_mut, NonNull};
 
-/// The value of a key: made from a number, a `bool`, a text, a [`Dtype`], a list of integers, or `None` for "auto".
+/// The value of a key. Converts from numbers, `bool`, strings, [`Dtype`], lists of integers, and `None` for "auto".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value(Kind);
 
@@ -86,7 +86,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// Hyper-parameters by name. A new one has the default of every key; [`keys`](crate::keys()) has the table of them.
+/// Hyper-parameters by name. [`keys`](crate::keys()) returns the table of keys.
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;
@@ -98,53 +98,53 @@ pub struct Config {
     handle: NonNull<sys::shampoo_config>,
 }
 
-// SAFETY: a config belongs to no thread, and functions that take a const config only read it.
+// SAFETY: a config is not bound to a thread, and functions that take a const config only read it.
 unsafe impl Send for Config {}
 unsafe impl Sync for Config {}
 
 impl Config {
-    /// Makes a config in which every key has its default.
+    /// Creates a config with the defaults of all keys.
     ///
     /// # Errors
     ///
-    /// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version than this crate.
+    /// [`Code::Unsupported`](crate::Code::Unsupported): the library has another version than this crate.
     pub fn new() -> Result<Self> {
         start()?;
         let mut handle = null_mut();
-        // SAFETY: handle is a place for the result.
+        // SAFETY: handle can receive the result.
         check(unsafe { sys::shampoo_config_create(&mut handle) })?;
         Ok(Config::own(handle))
     }
 
-    /// Makes another config with the same values, such as for a parameter group that differs in two keys.
+    /// Returns a copy, for example for a parameter group that differs in two keys.
     ///
     /// # Errors
     ///
-    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory).
+    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory): memory ran out.
     pub fn try_clone(&self) -> Result<Self> {
         let mut handle = null_mut();
-        // SAFETY: both are what the function asks for.
+        // SAFETY: both arguments are valid.
         check(unsafe { sys::shampoo_config_clone(&mut handle, self.as_ptr()) })?;
         Ok(Config::own(handle))
     }
 
     fn own(handle: *mut sys::shampoo_config) -> Self {
-        Config { handle: NonNull::new(handle).expect("a call that succeeds has made an object") }
+        Config { handle: NonNull::new(handle).expect("a successful call returns an object") }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_config {
         self.handle.as_ptr()
     }
 
-    /// Sets a key, and gives the config back for the next.
+    /// Sets a key. Returns the config, so that calls can be chained.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the error proposes a near name), the value is of
-    /// another type, or out of range. The value is as before.
+    /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the text suggests a similar name), the value has
+    /// the wrong type, or it is out of range. The key keeps its value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<&mut Self> {
         let name = c_string("key", key)?;
-        // SAFETY: texts are C strings, which are copied.
+        // SAFETY: the strings are C strings, which the library copies.
         check(unsafe {
             match value.into().0 {
                 Kind::F64(value) => sys::shampoo_config_set_f64(self.as_ptr(), name.as_ptr(), value),
@@ -158,11 +158,11 @@ impl Config {
         Ok(self)
     }
 
-    /// Gives the value of a key as text, which [`set`](Config::set) reads back to the same value. None: there is no such
-    /// key.
+    /// Returns the value of a key as text, or None if there is no such key. [`set`](Config::set) accepts the text and
+    /// restores the same value.
     pub fn get(&self, key: &str) -> Option<String> {
         let name = c_string("key", key).ok()?;
-        // SAFETY: the text is valid until the config is changed, and copied at once.
+        // SAFETY: the text is valid until the config changes, and is copied before that.
         unsafe {
             let value = sys::shampoo_config_get(self.as_ptr(), name.as_ptr());
             (!value.is_null()).then(|| text(value).to_owned())
@@ -172,7 +172,7 @@ impl Config {
 
 impl Drop for Config {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody uses it any more.
+        // SAFETY: this object owns the handle, and no call uses it.
         unsafe { sys::shampoo_config_destroy(self.as_ptr()) }
     }
 }

@@ -3,7 +3,7 @@
 
 use libshampoo_sys as sys;
 
-/// The type of elements.
+/// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dtype {
@@ -15,9 +15,9 @@ pub enum Dtype {
     F16,
     /// The upper half of a binary32: [`Bf16`].
     Bf16,
-    /// `i32`, of entries of the state alone.
+    /// `i32`, which only occurs in the state.
     I32,
-    /// `i64`, of entries of the state alone.
+    /// `i64`, which only occurs in the state.
     I64,
 }
 
@@ -39,25 +39,26 @@ impl Dtype {
         Dtype::ALL.iter().find(|row| row.1 == code).map(|row| row.0)
     }
 
-    /// Bytes of an element.
+    /// Returns the size of an element in bytes.
     pub fn size(self) -> usize {
         Dtype::ALL[self as usize].2
     }
 
-    /// The spelling in keys: "f32", "bf16", ...
+    /// Returns the name in keys: "f32", "bf16", ...
     pub fn name(self) -> &'static str {
         Dtype::ALL[self as usize].3
     }
 }
 
-/// A type that stands for elements of a [`Dtype`].
+/// A Rust type for elements of a [`Dtype`].
 ///
 /// # Safety
 ///
-/// The type has the size, the alignment and the meaning of the dtype, and every pattern of bits is a value of it. A
-/// `#[repr(transparent)]` struct over `u16` may be one of [`Dtype::F16`] or [`Dtype::Bf16`].
+/// The type must have the size, the alignment and the meaning of the dtype, and every bit pattern must be a valid
+/// value. For example, a `#[repr(transparent)]` struct over `u16` can implement it for [`Dtype::F16`] or
+/// [`Dtype::Bf16`].
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// What it is to the library.
+    /// The element type.
     const DTYPE: Dtype;
 }
 
@@ -71,7 +72,7 @@ pub struct F16(pub u16);
 #[repr(transparent)]
 pub struct Bf16(pub u16);
 
-// SAFETY: for all of them the type is the dtype, or its bits.
+// SAFETY: each type is the dtype, or has its bits.
 unsafe impl Element for f32 {
     const DTYPE: Dtype = Dtype::F32;
 }

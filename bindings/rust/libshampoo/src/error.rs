@@ -10,29 +10,29 @@ use std::os::raw::c_char;
 /// The result of a call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure it is, and so what there is to do.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
-    /// An argument or a value of a key is wrong: fix the call.
+    /// An argument or the value of a key is wrong.
     Invalid,
-    /// The call is right and the moment is wrong: fix the order of the calls.
+    /// The call is not possible in the current state, such as a step without bound memory.
     State,
-    /// This version, build or machine cannot do it: another may.
+    /// This version, build or machine does not support the call.
     Unsupported,
-    /// Memory or another resource of the system ran out: free some, or ask for less.
+    /// Memory or another resource of the system ran out.
     OutOfMemory,
-    /// NaN or infinity was met. A step that tells so has changed nothing, and training may go on.
+    /// NaN or infinity was found. A step that fails with it has changed nothing, and training can continue.
     Numeric,
-    /// A collective failed: tear the job down.
+    /// A collective failed, and the job must be restarted.
     Comm,
-    /// A GPU or its runtime failed: end the process.
+    /// A GPU or its runtime failed, and the process must be restarted.
     Device,
-    /// A file is missing, unreadable or damaged, or the disk is full; the text names the file.
+    /// A file is missing, unreadable or damaged, or the disk is full. The text names the file.
     Io,
-    /// A bug of the library: please report it, with the text and [`build_info`](crate::build_info).
+    /// A bug in the library. Please report it with the text and [`build_info`](crate::build_info).
     Internal,
-    /// A status that this crate does not know.
+    /// A status that is unknown to this crate.
     Other(i32),
 }
 
@@ -53,7 +53,7 @@ impl Code {
     }
 }
 
-/// Why a call failed. A call that fails changes nothing, unless its documentation says so.
+/// An error of a call. A call that fails changes nothing unless its documentation says so.
 #[derive(Debug)]
 pub struct Error {
     code: Code,
@@ -76,18 +76,18 @@ impl Error {
         self
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// The text: which argument was wrong, its value, what was expected and what to do.
+    /// Returns the text. It names the wrong argument, its value and what was expected, and explains what to do.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Which step on CUDA was refused, where [`Optimizer::status`](crate::Optimizer::status) tells of it: the number of
-    /// its call, from 1 on.
+    /// Returns the number of the step on CUDA that failed, if [`Optimizer::status`](crate::Optimizer::status) returned
+    /// this error. The first step has number 1.
     pub fn step(&self) -> Option<i64> {
         self.step
     }
@@ -100,18 +100,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// What a communicator in Rust has failed with, on the rank where it did.
+    /// Returns the error of a communicator in Rust, on the rank where it failed.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
 }
 
-/// Makes a result of a status, with the text of the last failure of this thread.
+/// Converts a status to a result, with the text of this thread's last error.
 pub(crate) fn check(status: i32) -> Result<()> {
     if status == sys::SHAMPOO_OK {
         return Ok(());
     }
-    // SAFETY: it gives a text that is valid until the next call of this thread.
+    // SAFETY: the text is valid until this thread's next call.
     let mut message = unsafe { text(sys::shampoo_last_error()) }.to_owned();
     let code = Code::of(status);
     let source = take_failure().filter(|_| code == Code::Comm);
@@ -121,11 +121,11 @@ pub(crate) fn check(status: i32) -> Result<()> {
     Err(Error { code, message, source, step: None })
 }
 
-/// Looks at a text of the library. Those of this version are UTF-8, but for what they quote.
+/// Returns a string of the library, up to the first byte that is not UTF-8. Only quotations can contain such bytes.
 ///
 /// # Safety
 ///
-/// `pointer` is NULL or a C string that lives for `'a`.
+/// `pointer` must be NULL or a C string that is valid for `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a str {
     if pointer.is_null() {
         return "";
@@ -137,18 +137,18 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a str {
     }
 }
 
-/// Makes a C string; `what` names it in the error.
+/// Converts to a C string. `what` is its name in the error.
 pub(crate) fn c_string(what: &str, value: &str) -> Result<CString> {
     CString::new(value)
-        .map_err(|_| Error::invalid(format!("{what} {value:?} has a zero byte, which no C string can hold")))
+        .map_err(|_| Error::invalid(format!("{what} {value:?} contains a zero byte, which a C string cannot contain")))
 }
 
-/// Makes a 32-bit number of a count.
+/// Converts a count to 32 bits.
 pub(crate) fn to_i32(what: &str, value: usize) -> Result<i32> {
-    i32::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}: at most {} is possible", i32::MAX)))
+    i32::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i32::MAX)))
 }
 
-/// Makes a 64-bit number of a count.
+/// Converts a count to 64 bits.
 pub(crate) fn to_i64(what: &str, value: usize) -> Result<i64> {
-    i64::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}: at most {} is possible", i64::MAX)))
+    i64::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i64::MAX)))
 }

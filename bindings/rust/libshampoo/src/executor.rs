@@ -6,22 +6,23 @@ use libshampoo_sys as sys;
 use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Threads of the program in place of the library's pool. Results are the same bits with every executor.
+/// Runs parallel work on threads of the program instead of the library's pool. Results do not depend on the executor.
 pub trait Executor: Send + Sync {
-    /// The most tasks of one call, at least 1. Asked once. The threads of the plan are a limit, too.
+    /// Returns the maximum number of tasks in a call, at least 1. Called once. The number of threads of the plan is
+    /// also a limit.
     fn threads(&self) -> usize;
 
-    /// Runs `task(i)` once for every i below `count`, on any threads, at once or one after another, and returns when
-    /// all have returned. What it leaves out, or a panic, is made good on the calling thread.
+    /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
+    /// all tasks have returned. Tasks that it does not run, for example after a panic, then run on the calling thread.
     fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
 
 type Task = unsafe extern "C" fn(*mut c_void, i64);
 
-/// The argument of the library's task, which tasks share among threads.
+/// The argument of a task, which threads share.
 struct Argument(*mut c_void);
 
-// SAFETY: the library says that its tasks may run at once.
+// SAFETY: tasks of the library can run at the same time.
 unsafe impl Sync for Argument {}
 
 impl Argument {
@@ -39,7 +40,7 @@ unsafe extern "C" fn parallel_for(user: *mut c_void, task: Option<Task>, argumen
     };
     let taken: Vec<AtomicBool> = (0..count).map(|_| AtomicBool::new(false)).collect();
     let once = |index: usize| {
-        // An executor in safe Rust may not be trusted to run each once.
+        // An executor in safe Rust may run a task twice, which must not be undefined behavior.
         if index < count && !taken[index].swap(true, Ordering::Relaxed) {
             task(argument.get(), index as i64);
         }
@@ -52,7 +53,8 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>())));
 }
 
-/// The struct of the library, whose user is ended by release; where no optimizer comes of it, by [`discard`].
+/// Returns the struct for the library, which drops the executor by calling release. Call [`discard`] if no optimizer is
+/// created with it.
 pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     let mut desc = sys::shampoo_executor::new();
     desc.threads = i32::try_from(executor.threads()).unwrap_or(i32::MAX);
@@ -62,9 +64,9 @@ pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     desc
 }
 
-/// Ends what [`describe`] has made.
+/// Drops the executor of a struct from [`describe`].
 pub(crate) fn discard(desc: &sys::shampoo_executor) {
-    // SAFETY: describe made it, and nobody else has ended it.
+    // SAFETY: describe created the executor, and the library has not released it.
     unsafe { release(desc.user) }
 }
 
@@ -73,9 +75,9 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    struct Mistaken;
+    struct RepeatsTasks;
 
-    impl Executor for Mistaken {
+    impl Executor for RepeatsTasks {
         fn threads(&self) -> usize {
             4
         }
@@ -91,10 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn each_task_runs_once_whatever_an_executor_does() {
+    fn each_task_runs_once_with_any_executor() {
         let runs: [AtomicUsize; 4] = Default::default();
-        let desc = describe(Box::new(Mistaken));
-        // SAFETY: the argument is what the task takes.
+        let desc = describe(Box::new(RepeatsTasks));
+        // SAFETY: the argument has the type that the task expects.
         unsafe { parallel_for(desc.user, Some(count), &runs as *const _ as *mut c_void, 4) };
         discard(&desc);
         assert_eq!(runs.map(AtomicUsize::into_inner), [1; 4]);

@@ -5,31 +5,31 @@ use crate::error::{check, text, Result};
 use crate::library::start;
 use libshampoo_sys as sys;
 
-/// One row of the table of keys, which is part of the library.
+/// A hyper-parameter in the library's table of keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Key {
-    /// The key, such as "lr".
+    /// Name of the key, such as "lr".
     pub name: &'static str,
     /// "f64", "i64", "bool", "choice", "dtype" or "list" (of integers).
     pub value_type: &'static str,
-    /// The default as text; "auto": worked out from other keys or from the parameter.
+    /// The default as text. "auto" is derived from other keys or from the parameter.
     pub default: &'static str,
-    /// The allowed values, for people.
+    /// Description of the allowed values.
     pub range: &'static str,
-    /// What it does.
+    /// Description of the key.
     pub doc: &'static str,
-    /// Whether each parameter group has a value of its own.
+    /// Whether parameter groups can have different values.
     pub per_group: bool,
     /// Whether [`Optimizer::set`](crate::Optimizer::set) can change it.
     pub changeable: bool,
 }
 
-/// Gives every key with its documentation, in the order of docs/keys.md.
+/// Returns all keys with their documentation, in the order of docs/keys.md.
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version than this crate.
+/// [`Code::Unsupported`](crate::Code::Unsupported): the library has another version than this crate.
 ///
 /// ```
 /// let keys = libshampoo::keys()?;
@@ -39,11 +39,11 @@ pub struct Key {
 /// ```
 pub fn keys() -> Result<Vec<Key>> {
     start()?;
-    // SAFETY: it has no arguments.
+    // SAFETY: the function has no arguments.
     (0..unsafe { sys::shampoo_config_key_count() })
         .map(|index| {
             let mut info = sys::shampoo_key_info::new();
-            // SAFETY: info has its size; its texts live as long as the library.
+            // SAFETY: info has a valid size, and its strings exist as long as the library.
             unsafe {
                 check(sys::shampoo_config_describe_key(index, &mut info))?;
                 Ok(Key {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const HEADER: (i32, i32, i32) = (sys::SHAMPOO_VERSION_MAJOR, sys::SHAMPOO_VERSION_MINOR, sys::SHAMPOO_VERSION_PATCH);
 
-/// Refuses a library of another version; all that makes something begins with it.
+/// Checks the version of the library. Functions that create objects call it first.
 pub(crate) fn start() -> Result<()> {
-    static RIGHT: AtomicBool = AtomicBool::new(false);
-    if RIGHT.load(Ordering::Relaxed) {
+    static CHECKED: AtomicBool = AtomicBool::new(false);
+    if CHECKED.load(Ordering::Relaxed) {
         return Ok(());
     }
     let (major, minor, patch) = version();
@@ -21,29 +21,29 @@ pub(crate) fn start() -> Result<()> {
             Code::Unsupported,
             format!(
                 "libshampoo {major}.{minor}.{patch} was loaded, and this crate is for \
-                 {wanted_major}.{wanted_minor}.{wanted_patch}: have the loader find that one (LD_LIBRARY_PATH), or take \
-                 the crate of the library's version"
+                 {wanted_major}.{wanted_minor}.{wanted_patch}; set LD_LIBRARY_PATH to the folder of that version, or \
+                 use the crate of the library's version"
             ),
         ));
     }
-    RIGHT.store(true, Ordering::Relaxed);
+    CHECKED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-/// Version of the library that is loaded: major, minor, patch.
+/// Returns the version of the loaded library: major, minor, patch.
 pub fn version() -> (i32, i32, i32) {
-    // SAFETY: it has no arguments.
+    // SAFETY: the function has no arguments.
     let number = unsafe { sys::shampoo_version() };
     (number / 10000, number / 100 % 100, number % 100)
 }
 
-/// What this build of the library is, as one JSON object, for logs and bug reports.
+/// Describes the build of the library as a JSON object, for logs and bug reports.
 pub fn build_info() -> &'static str {
-    // SAFETY: the text lives as long as the library.
+    // SAFETY: the string exists as long as the library.
     unsafe { text(sys::shampoo_build_info()) }
 }
 
-/// A device that optimizers can be made on.
+/// A type of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Device {
@@ -68,26 +68,26 @@ impl Device {
 pub struct Backend {
     /// "cpu" or "cuda".
     pub name: &'static str,
-    /// Why it cannot be used here, as a sentence; "" where it can.
+    /// A sentence that explains why it cannot be used, or "" if it can.
     pub unavailable_reason: &'static str,
-    /// Whether optimizers can be made on it.
+    /// Whether optimizers can use it in this process.
     pub usable: bool,
-    /// Devices that it found; the CPU counts as one.
+    /// Number of devices found; the CPU counts as one.
     pub device_count: usize,
 }
 
-/// Describes the backends: the CPU, then CUDA, whose library is loaded for that.
+/// Describes the backends: the CPU, then CUDA. Loads the CUDA backend.
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`]: the library is of another version.
+/// [`Code::Unsupported`]: the library has another version than this crate.
 pub fn backends() -> Result<Vec<Backend>> {
     start()?;
-    // SAFETY: it has no arguments.
+    // SAFETY: the function has no arguments.
     (0..unsafe { sys::shampoo_backend_count() })
         .map(|index| {
             let mut info = sys::shampoo_backend_info::new();
-            // SAFETY: info has its size; its texts live as long as the library.
+            // SAFETY: info has a valid size, and its strings exist as long as the library.
             unsafe {
                 check(sys::shampoo_backend_describe(index, &mut info))?;
                 Ok(Backend {
@@ -101,13 +101,13 @@ pub fn backends() -> Result<Vec<Backend>> {
         .collect()
 }
 
-/// Loads the backend for CUDA: "cuda", or the path of `libshampoo_cuda.so`. It need not be called where the file lies
-/// beside the library.
+/// Loads the CUDA backend. `name_or_path` is "cuda" or the path of `libshampoo_cuda.so`. A call is not necessary if
+/// that file is in the folder of the library.
 ///
 /// # Errors
 ///
-/// [`Code::Unsupported`]: it is not there, or not of this version; the text tells which. [`Code::State`]: it was loaded
-/// from another file before.
+/// - [`Code::Unsupported`]: the backend is missing or has another version; the text explains the reason.
+/// - [`Code::State`]: the backend has been loaded from another file.
 pub fn load_backend(name_or_path: &str) -> Result<()> {
     start()?;
     let name = c_string("backend", name_or_path)?;

@@ -9,23 +9,23 @@ use std::os::raw::{c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, RwLock};
 
-/// How much a message of the library matters.
+/// Severity of a log message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Something failed.
+    /// A call has failed.
     Error,
-    /// Something is not as it should be, and the library goes on.
+    /// There is a problem, but the library continues.
     Warning,
-    /// What it does.
+    /// Information for users.
     Info,
-    /// Everything else.
+    /// Details for debugging.
     Debug,
 }
 
 type Callback = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-// What a thread delivers just now outlives what takes its place: each delivery has a count of its own.
+// Each delivery clones the Arc, so that a callback exists until its running calls return, even if it is replaced.
 static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
 
 unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_char) {
@@ -35,7 +35,7 @@ unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_c
         2 => Level::Info,
         _ => Level::Debug,
     };
-    // A panic must not cross the library; what it says has gone to the panic hook.
+    // A panic must not unwind into the library. The panic hook has printed it.
     let _ = callback::run(|| {
         let callback = CALLBACK.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         if let Some(callback) = callback {
@@ -44,38 +44,38 @@ unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_c
     });
 }
 
-fn put(callback: Option<Callback>) {
-    let mut place = CALLBACK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let before = std::mem::replace(&mut *place, callback);
-    drop(place);
-    drop(before); // without the lock: it may log, too
+fn replace(callback: Option<Callback>) {
+    let mut current = CALLBACK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let previous = std::mem::replace(&mut *current, callback);
+    drop(current);
+    drop(previous); // without the lock, because its destructor may log, too
 }
 
-/// Has the messages of the library delivered, up to a level; in place of what was set before. Without it nothing is
-/// printed.
+/// Sets the receiver of log messages up to a level, and replaces the previous receiver. Without a receiver, messages
+/// are discarded.
 ///
-/// The callback is called on threads that are inside a call of the library, on several at once. It must not use the
-/// object that the interrupted call is using. A panic in it ends there.
+/// The callback runs on threads that are inside a call of the library, possibly on several at the same time. It must
+/// not use the object of that call. If it panics, the call of the library continues.
 ///
 /// # Errors
 ///
 /// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version.
 pub fn set_log(max_level: Level, callback: impl Fn(Level, &str) + Send + Sync + 'static) -> Result<()> {
     start()?;
-    put(Some(Arc::new(callback)));
-    // SAFETY: deliver lives as long as the program, and needs no user.
+    replace(Some(Arc::new(callback)));
+    // SAFETY: deliver is a static function, and does not use its user pointer.
     check(unsafe { sys::shampoo_set_log(Some(deliver), null_mut(), max_level as i32) })
 }
 
-/// Ends the delivery of messages.
+/// Removes the receiver of log messages.
 ///
 /// # Errors
 ///
 /// [`Code::Unsupported`](crate::Code::Unsupported): the library is of another version.
 pub fn clear_log() -> Result<()> {
     start()?;
-    // SAFETY: NULL is silence.
+    // SAFETY: NULL disables messages.
     check(unsafe { sys::shampoo_set_log(None, null_mut(), 0) })?;
-    put(None);
+    replace(None);
     Ok(())
 }

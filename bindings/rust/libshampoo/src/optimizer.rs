@@ -5,17 +5,17 @@ use crate::buffers::Buffers;
 use crate::comm_use::{CommUse, InUse};
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
-use crate::plan::Facts;
+use crate::plan::PlanInfo;
 use libshampoo_sys as sys;
 use std::fmt;
 use std::os::raw::c_void;
 use std::ptr::{null_mut, NonNull};
 use std::sync::Arc;
 
-/// A Shampoo optimizer, which steps the caller's slices where they are.
+/// A Shampoo optimizer, which updates the caller's slices in place.
 ///
-/// It holds the state, and no buffer: [`step`](Optimizer::step) borrows parameters and gradients for the time of the
-/// call. One optimizer is used by one thread at a time, not always the same one:
+/// It owns the state but no buffers: [`step`](Optimizer::step) borrows parameters and gradients during the call. Only
+/// one thread at a time can use an optimizer, but not always the same thread: it is `Send`, but not `Sync`.
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -27,36 +27,36 @@ use std::sync::Arc;
 /// moved::<libshampoo::Optimizer>();
 /// ```
 ///
-/// Make it after a fork, not before: its threads do not live on in a child.
+/// Create it after a fork, not before, because its threads do not exist in the child process.
 pub struct Optimizer {
     handle: NonNull<sys::shampoo_optimizer>,
-    facts: Arc<Facts>,
+    info: Arc<PlanInfo>,
     bound: Vec<sys::shampoo_buffers>,
     pub(crate) in_use: Vec<InUse>,
     pub(crate) stream: *mut c_void,
 }
 
-// SAFETY: an optimizer belongs to no thread; communicators and executors in it are Send and Sync.
+// SAFETY: an optimizer is not bound to a thread; its communicators and executor are Send and Sync.
 unsafe impl Send for Optimizer {}
 
 impl Optimizer {
-    /// Takes over what the library has made.
+    /// Takes ownership of a new handle.
     pub(crate) fn own(
         handle: *mut sys::shampoo_optimizer,
-        facts: Arc<Facts>,
+        info: Arc<PlanInfo>,
         in_use: Vec<InUse>,
         stream: *mut c_void,
     ) -> Self {
-        let handle = NonNull::new(handle).expect("a call that succeeds has made an object");
-        Optimizer { handle, bound: Vec::with_capacity(facts.params.len()), facts, in_use, stream }
+        let handle = NonNull::new(handle).expect("a successful call returns an object");
+        Optimizer { handle, bound: Vec::with_capacity(info.params.len()), info, in_use, stream }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_optimizer {
         self.handle.as_ptr()
     }
 
-    /// Makes one step: reads parameters and gradients, and writes parameters. `buffers` has one for each parameter, in
-    /// the order of the plan; nothing of it is used after the call.
+    /// Runs one step: reads gradients, and updates parameters. `buffers` has an element for each parameter, in the
+    /// order of the plan. They are not used after the call.
     ///
     /// ```
     /// # use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
@@ -77,54 +77,56 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Numeric`]: a gradient is not finite, or a state would overflow; nothing has changed, and training may go
-    /// on. [`Code::Invalid`]: a buffer has another length or dtype than its parameter, or ranks differ.
-    /// [`Code::Comm`]: a collective failed, in this step or an earlier one. [`Code::State`]: the optimizer is on CUDA,
-    /// where [`bind_raw`](Optimizer::bind_raw) takes addresses of the device; or a communicator is in use by another
-    /// call.
+    /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. Nothing has changed, and training can
+    ///   continue.
+    /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or ranks differ.
+    /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
+    /// - [`Code::State`]: the optimizer is on CUDA, where [`bind_raw`](Optimizer::bind_raw) accepts addresses of the
+    ///   device, or a communicator is in use by another call.
     pub fn step(&mut self, buffers: &mut [Buffers<'_>]) -> Result<()> {
-        if self.facts.device != Device::Cpu {
-            let what = "step: the optimizer is on CUDA, and slices are memory of the host: bind_raw() and step_raw()";
+        if self.info.device != Device::Cpu {
+            let what = "step: the optimizer is on CUDA, and slices are in host memory; use bind_raw() and step_raw()";
             return Err(Error::new(Code::State, what));
         }
-        if buffers.len() != self.facts.params.len() {
+        if buffers.len() != self.info.params.len() {
             return Err(Error::invalid(format!(
-                "step: {} buffers are given, and the plan has {} parameters: give one for each, in their order",
+                "step: {} buffers; expected {}, one for each parameter, in the order of the plan",
                 buffers.len(),
-                self.facts.params.len()
+                self.info.params.len()
             )));
         }
         self.bound.clear();
-        for (param, buffers) in self.facts.params.iter().zip(buffers) {
+        for (param, buffers) in self.info.params.iter().zip(buffers) {
             self.bound.push(buffers.addresses(param)?);
         }
         let _using = CommUse::begin(&self.in_use)?;
-        // SAFETY: what is bound is borrowed during this call, and no later step uses it: each binds all parameters.
+        // SAFETY: the bound memory is borrowed during this call. No later step uses it, because each binds all
+        // parameters.
         unsafe {
             check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, self.bound.len() as i32, self.bound.as_ptr()))?;
             check(sys::shampoo_optimizer_step(self.as_ptr(), null_mut()))
         }
     }
 
-    /// Changes a hyper-parameter of a group from the next step on: one whose [`Key`](crate::Key) is changeable.
+    /// Changes a hyper-parameter of a group, starting with the next step. Its [`Key`](crate::Key) must be changeable.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such group or key, it is fixed, or the value is out of range. [`Code::State`]:
-    /// "beta1" or "momentum" is 0 in the plan, so that it has no state.
+    /// - [`Code::Invalid`]: there is no such group or key, the key is fixed, or the value is out of range.
+    /// - [`Code::State`]: the key is "beta1" or "momentum", and is 0 in the plan, so that there is no state for it.
     pub fn set(&mut self, group: usize, key: &str, value: f64) -> Result<()> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
         // SAFETY: key is a C string.
         check(unsafe { sys::shampoo_optimizer_set(self.as_ptr(), group, key.as_ptr(), value) })
     }
 
-    /// Changes the learning rate of all groups from the next step on.
+    /// Changes the learning rate of all groups, starting with the next step.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: it is out of range, or of that of the arithmetic of a group; nothing has changed.
+    /// [`Code::Invalid`]: the value is out of range, or too large for the arithmetic of a group. No group has changed.
     pub fn set_lr(&mut self, lr: f64) -> Result<()> {
-        let groups = 0..self.facts.updates.len();
+        let groups = 0..self.info.updates.len();
         let before = groups.map(|group| self.get(group, "lr")).collect::<Result<Vec<f64>>>()?;
         for group in 0..before.len() {
             if let Err(error) = self.set(group, "lr", lr) {
@@ -137,22 +139,22 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Gives a number of a group: a hyper-parameter of type "f64", "i64" or "bool" (0 or 1), worked out where it was
-    /// "auto".
+    /// Returns a hyper-parameter of a group with the type "f64", "i64" or "bool" (0 or 1). For "auto" it is the
+    /// resulting number.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such group or key, or it has no number to give.
+    /// [`Code::Invalid`]: there is no such group or key, or the value is not a single number.
     pub fn get(&self, group: usize, key: &str) -> Result<f64> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
         let mut value = 0.0;
-        // SAFETY: key is a C string, and value a place for the result.
+        // SAFETY: key is a C string, and value can receive the result.
         check(unsafe { sys::shampoo_optimizer_get(self.as_ptr(), group, key.as_ptr(), &mut value) })?;
         Ok(value)
     }
 
-    /// Gives a counter since the optimizer was made, such as "steps" or "root_computed"; `shampoo_optimizer_stat` in the
-    /// header has them all.
+    /// Returns a counter, which counts from the creation of the optimizer, such as "steps" or "root_computed".
+    /// `shampoo_optimizer_stat` in the C header lists all counters.
     ///
     /// # Errors
     ///
@@ -160,21 +162,21 @@ impl Optimizer {
     pub fn stat(&self, key: &str) -> Result<f64> {
         let key = c_string("key", key)?;
         let mut value = 0.0;
-        // SAFETY: key is a C string, and value a place for the result.
+        // SAFETY: key is a C string, and value can receive the result.
         check(unsafe { sys::shampoo_optimizer_stat(self.as_ptr(), key.as_ptr(), &mut value) })?;
         Ok(value)
     }
 
-    /// Tells what steps on CUDA have found since it was told last; on the CPU there is never anything. With `wait` it
-    /// waits for all steps so far.
+    /// Reports the first error that steps on CUDA have found and not yet reported. On the CPU there is none. If `wait`
+    /// is true, waits for all steps so far.
     ///
     /// # Errors
     ///
-    /// As of [`step`](Optimizer::step); [`Error::step`] is the number of the step that was refused.
+    /// The same as for [`step`](Optimizer::step); [`Error::step`] is the number of the step that failed.
     pub fn status(&mut self, wait: bool) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         let mut step = 0;
-        // SAFETY: step is a place for the result.
+        // SAFETY: step can receive the result.
         check(unsafe { sys::shampoo_optimizer_status(self.as_ptr(), wait.into(), &mut step) })
             .map_err(|error| error.at_step(step))
     }
@@ -182,14 +184,14 @@ impl Optimizer {
 
 impl Drop for Optimizer {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody uses it any more.
+        // SAFETY: this object owns the handle, and no call uses it.
         unsafe { sys::shampoo_optimizer_destroy(self.as_ptr()) }
     }
 }
 
 impl fmt::Debug for Optimizer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.facts.params.iter().map(|param| param.name.as_str()).collect();
-        formatter.debug_struct("Optimizer").field("device", &self.facts.device).field("params", &names).finish()
+        let names: Vec<&str> = self.info.params.iter().map(|param| param.name.as_str()).collect();
+        formatter.debug_struct("Optimizer").field("device", &self.info.device).field("params", &names).finish()
     }
 }

@@ -6,27 +6,27 @@ use crate::error::{to_i32, to_i64, Error, Result};
 use libshampoo_sys as sys;
 use std::ffi::CStr;
 
-/// What of a parameter this rank holds, and so what its buffers contain.
+/// The part of a parameter that this rank holds and that its buffers contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shard {
     /// Elements `offset .. offset + count` of the row-major flattened parameter.
     Flat {
-        /// First element.
+        /// Index of the first element.
         offset: usize,
-        /// Number of elements; 0: nothing.
+        /// Number of elements; may be 0.
         count: usize,
     },
-    /// A rectangle, contiguous row-major.
+    /// A rectangle, which is stored contiguously in row-major order.
     Rectangle {
         /// First index along each dim.
         offset: Vec<usize>,
-        /// Extent along each dim.
+        /// Size along each dim.
         shape: Vec<usize>,
     },
 }
 
-/// One parameter: name, shape, dtypes, group. Of f32 and whole, where nothing else is said.
+/// Description of a parameter: name, shape, dtypes and group. The default is an f32 parameter that is not sharded.
 #[derive(Clone, Debug)]
 pub struct Param {
     name: String,
@@ -41,7 +41,8 @@ pub struct Param {
 }
 
 impl Param {
-    /// A parameter of a name, by which checkpoints know it, and a shape, outermost dim first; `&[]` is a scalar.
+    /// Describes a parameter. Checkpoints identify it by its name. The shape has the outermost dim first; `&[]` is a
+    /// scalar.
     pub fn new(name: impl Into<String>, shape: &[usize]) -> Self {
         Param {
             name: name.into(),
@@ -56,50 +57,52 @@ impl Param {
         }
     }
 
-    /// Dtype of the parameter and of its gradient.
+    /// Sets the dtype of the parameter and of its gradient.
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
         self.grad_dtype = dtype;
         self
     }
 
-    /// Dtype of the gradient, where it is another.
+    /// Sets the dtype of the gradient.
     pub fn grad_dtype(mut self, dtype: Dtype) -> Self {
         self.grad_dtype = dtype;
         self
     }
 
-    /// Dtype of what a step writes with [`Buffers::with_out`](crate::Buffers::with_out), where it is another.
+    /// Sets the dtype of the memory from [`Buffers::with_out`](crate::Buffers::with_out).
     pub fn out_dtype(mut self, dtype: Dtype) -> Self {
         self.out_dtype = Some(dtype);
         self
     }
 
-    /// Dtype of what a step writes with [`Buffers::with_copy`](crate::Buffers::with_copy), where it is another.
+    /// Sets the dtype of the memory from [`Buffers::with_copy`](crate::Buffers::with_copy).
     pub fn copy_dtype(mut self, dtype: Dtype) -> Self {
         self.copy_dtype = Some(dtype);
         self
     }
 
-    /// A group from [`PlanBuilder::group`](crate::PlanBuilder::group); 0 is that of the plan's own config.
+    /// Sets the group to a result of [`PlanBuilder::group`](crate::PlanBuilder::group). 0 is the group with the config
+    /// of the plan.
     pub fn group(mut self, group: usize) -> Self {
         self.group = group;
         self
     }
 
-    /// How many leading dims only stack separate tensors: 1 for weights of layers kept as one array.
+    /// Sets the number of leading dims that only stack separate tensors: 1 for the weights of L layers in one array of
+    /// shape (L, m, n).
     pub fn stack_dims(mut self, count: usize) -> Self {
         self.stack_dims = count;
         self
     }
 
-    /// What of it this rank holds; the shape is that of the whole parameter all the same.
+    /// Sets the part that this rank holds. The shape is still that of the whole parameter.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = Some(shard);
         self
     }
 
-    /// Fills the struct, whose name points into `name`.
+    /// Returns the struct for the library. Its name points into `name`.
     pub(crate) fn desc(&self, name: &CStr) -> Result<sys::shampoo_param_desc> {
         let who = format!("parameter {:?}:", self.name);
         let mut desc = sys::shampoo_param_desc::new();
@@ -156,7 +159,7 @@ impl Shard {
             Shard::Rectangle { offset, shape } => {
                 if offset.len() != ndim || shape.len() != ndim {
                     return Err(Error::invalid(format!(
-                        "{who} the shard has {} offsets and {} extents, and the parameter {ndim} dims",
+                        "{who} the shard has {} offsets and {} extents; expected {ndim} of each, one for each dim",
                         offset.len(),
                         shape.len()
                     )));
@@ -170,28 +173,28 @@ impl Shard {
     }
 }
 
-/// What buffers of a parameter are checked against.
+/// Properties of a parameter against which its buffers are checked.
 #[derive(Clone, Debug)]
 pub(crate) struct ParamInfo {
     pub name: String,
-    /// Elements that this rank holds.
+    /// Number of elements that this rank holds.
     pub count: usize,
     pub ndim: usize,
     pub dtype: Dtype,
     pub grad_dtype: Dtype,
     pub out_dtype: Dtype,
     pub copy_dtype: Dtype,
-    /// Whether a step gives what is to be added to it.
+    /// Whether the key "output" is set to updates.
     pub updates: bool,
 }
 
 fn dims(what: &str, values: &[usize]) -> Result<[i64; 8]> {
     let mut out = [0; 8];
     if values.len() > out.len() {
-        return Err(Error::invalid(format!("{what} {values:?} has {} dims: at most 8 are possible", values.len())));
+        return Err(Error::invalid(format!("{what} {values:?} has {} dims; expected at most 8", values.len())));
     }
-    for (place, value) in out.iter_mut().zip(values) {
-        *place = to_i64(what, *value)?;
+    for (dim, value) in out.iter_mut().zip(values) {
+        *dim = to_i64(what, *value)?;
     }
     Ok(out)
 }
@@ -200,5 +203,5 @@ fn count(shape: &[usize]) -> usize {
     if shape.contains(&0) {
         return 0;
     }
-    shape.iter().product() // the library has refused more than 2^59
+    shape.iter().product() // the library allows at most 2^59, so it cannot overflow
 }

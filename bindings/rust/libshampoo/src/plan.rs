@@ -10,7 +10,7 @@ use std::fmt;
 use std::ptr::{null_mut, NonNull};
 use std::sync::Arc;
 
-/// Where a plan is to be carried out: one process, on the CPU, where nothing else is said.
+/// Options of a plan: the device, the number of threads and the ranks. The default is one process on the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     device: Device,
@@ -26,25 +26,26 @@ impl Default for Place {
 }
 
 impl Place {
-    /// The device that byte counts are for, and that optimizers are made on.
+    /// Sets the type of device of the optimizers. The device does not have to exist when the plan is created.
     pub fn device(mut self, device: Device) -> Self {
         self.device = device;
         self
     }
 
-    /// Threads that work on a step, the caller's among them; 0: as the key "threads" says.
+    /// Sets the number of threads that work on a step, including the calling thread. 0 (default) uses the key
+    /// "threads".
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// This process among those that hold the same parameters.
+    /// Sets the rank of this process among the processes that hold the same parameters, and their number.
     pub fn replica(mut self, rank: usize, world: usize) -> Self {
         self.replica = (rank, world);
         self
     }
 
-    /// This process among those that hold the shards of one copy.
+    /// Sets the rank of this process among the processes that hold the shards of one copy, and their number.
     pub fn shard(mut self, rank: usize, world: usize) -> Self {
         self.shard = (rank, world);
         self
@@ -67,144 +68,146 @@ struct Handle(NonNull<sys::shampoo_plan>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody uses it any more.
+        // SAFETY: this object owns the handle, and no call uses it.
         unsafe { sys::shampoo_plan_destroy(self.0.as_ptr()) }
     }
 }
 
-/// What the optimizers of a plan need to know of it.
+/// Properties of a plan that its optimizers use.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct PlanInfo {
     pub params: Vec<ParamInfo>,
-    /// Of each group, whether a step gives what is to be added to its parameters, and leaves them (key "output").
+    /// For each group, whether the key "output" is set to updates.
     pub updates: Vec<bool>,
     pub device: Device,
 }
 
-fn gives_updates(config: &Config) -> bool {
+fn has_updates(config: &Config) -> bool {
     config.get("output").as_deref() == Some("updates")
 }
 
-/// A plan that is being filled with groups and parameters.
+/// A plan to which groups and parameters are added.
 #[derive(Debug)]
 pub struct PlanBuilder {
     handle: Handle,
-    facts: Facts,
+    info: PlanInfo,
 }
 
-// SAFETY: a plan belongs to no thread.
+// SAFETY: a plan is not bound to a thread.
 unsafe impl Send for PlanBuilder {}
 
 impl PlanBuilder {
-    /// Begins a plan. The config has the hyper-parameters of group 0 and of the optimizer as a whole; its values are
+    /// Creates a plan. The config contains the hyper-parameters of group 0 and of the whole optimizer. Its values are
     /// copied.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a rank is not below its
-    /// world. [`Code::Unsupported`](crate::Code::Unsupported): a key has a value that does not work on CUDA.
+    /// - [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a rank is not below
+    ///   its world.
+    /// - [`Code::Unsupported`](crate::Code::Unsupported): the value of a key is not supported on CUDA.
     pub fn new(config: &Config, place: Place) -> Result<Self> {
         let mut handle = null_mut();
         let desc = place.desc()?;
-        // SAFETY: all are what the function asks for.
+        // SAFETY: all arguments are valid.
         check(unsafe { sys::shampoo_plan_create(&mut handle, config.as_ptr(), &desc) })?;
-        let handle = Handle(NonNull::new(handle).expect("a call that succeeds has made an object"));
-        let updates = vec![gives_updates(config)];
-        Ok(PlanBuilder { handle, facts: Facts { params: Vec::new(), updates, device: place.device } })
+        let handle = Handle(NonNull::new(handle).expect("a successful call returns an object"));
+        let updates = vec![has_updates(config)];
+        Ok(PlanBuilder { handle, info: PlanInfo { params: Vec::new(), updates, device: place.device } })
     }
 
-    /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Gives its number, from 1 on.
+    /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Returns its number, which is
+    /// 1 for the first group that is added.
     ///
     /// # Errors
     ///
     /// [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a key of the whole
-    /// optimizer differs from the plan's.
+    /// optimizer is set to another value than in the plan.
     pub fn group(&mut self, config: &Config) -> Result<usize> {
         let mut group = 0;
-        // SAFETY: the plan is not finished, and the other two are what the function asks for.
+        // SAFETY: the plan is not finished, and all arguments are valid.
         check(unsafe { sys::shampoo_plan_add_group(self.handle.0.as_ptr(), config.as_ptr(), &mut group) })?;
-        self.facts.updates.push(gives_updates(config));
+        self.info.updates.push(has_updates(config));
         Ok(group as usize)
     }
 
-    /// Adds a parameter. Gives its index, from 0 on: the place of its buffers in a step.
+    /// Adds a parameter. Returns its index, which is 0 for the first parameter. A step expects buffers in this order.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): the name is empty or taken; a dim, dtype, group or shard is out of
+    /// [`Code::Invalid`](crate::Code::Invalid): the name is empty or taken, or a dim, dtype, group or shard is out of
     /// range.
     pub fn param(&mut self, param: Param) -> Result<usize> {
         let name = c_string("the name of a parameter,", param.name())?;
         let desc = param.desc(&name)?;
         let mut index = 0;
-        // SAFETY: desc and its name live during the call, and are copied.
+        // SAFETY: desc and its name are valid during the call, and are copied.
         check(unsafe { sys::shampoo_plan_add_param(self.handle.0.as_ptr(), &desc, &mut index) })?;
-        let updates = self.facts.updates[param.group_number()]; // the library has refused a group that is not there
-        self.facts.params.push(param.info(updates));
+        let updates = self.info.updates[param.group_number()]; // the library has checked the group
+        self.info.params.push(param.info(updates));
         Ok(index as usize)
     }
 
-    /// Tells what another shard rank holds of a parameter, where "shard_mode" is gather and the cut is none of the
-    /// regular ones.
+    /// Declares the shard of a parameter on another shard rank. This is only needed for "shard_mode" gather, if the
+    /// shards do not have a regular layout. All ranks must declare the same shards.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): the parameter or rank is out of range, or the shard is not within the
+    /// [`Code::Invalid`](crate::Code::Invalid): the parameter or rank is out of range, or the shard is not inside the
     /// parameter.
     pub fn shard(&mut self, param: usize, shard_rank: usize, shard: &Shard) -> Result<()> {
         let who = format!("shard of parameter {param}:");
-        let ndim = self.facts.params.get(param).map(|param| param.ndim);
-        let ndim = ndim.ok_or_else(|| Error::invalid(format!("{who} there are {}", self.facts.params.len())))?;
+        let ndim = self.info.params.get(param).map(|param| param.ndim);
+        let ndim = ndim.ok_or_else(|| Error::invalid(format!("{who} there are {}", self.info.params.len())))?;
         let mut desc = sys::shampoo_param_desc::new();
         shard.fill(&mut desc, &who, ndim)?;
         let (index, rank) = (to_i32("parameter", param)?, to_i32("shard rank", shard_rank)?);
-        // SAFETY: of desc what tells of a shard is read.
+        // SAFETY: the library only reads the fields of the shard.
         check(unsafe { sys::shampoo_plan_add_shard(self.handle.0.as_ptr(), index, rank, &desc) })
     }
 
-    /// Works out blocks, owners and bytes.
+    /// Computes the blocks, owners and memory.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): a block is too large, or a number of a config cannot be held by the
-    /// arithmetic of a parameter; the error names both.
+    /// [`Code::Invalid`](crate::Code::Invalid): a block is too large, or a number in a config is out of the range of
+    /// the arithmetic of a parameter. The text names both.
     pub fn finish(self) -> Result<Plan> {
         // SAFETY: the plan is not finished.
         check(unsafe { sys::shampoo_plan_finish(self.handle.0.as_ptr()) })?;
-        Ok(Plan { handle: self.handle, facts: Arc::new(self.facts) })
+        Ok(Plan { handle: self.handle, info: Arc::new(self.info) })
     }
 }
 
-/// One preconditioned block of a parameter.
+/// A block: a part of a parameter with its own factor matrices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Block {
-    /// Index of the parameter that it is a part of.
+    /// Index of its parameter.
     pub param: usize,
-    /// Replica rank that keeps its state and computes its update.
+    /// Replica rank that stores its state and computes its update.
     pub owner: usize,
-    /// Shard rank that keeps it.
+    /// Shard rank that stores its state and computes its update.
     pub shard_owner: usize,
-    /// Whether it is a block of this rank's shard, which is less than the parameter.
+    /// Whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
     pub of_shard: bool,
-    /// Shape in elements, after merging and splitting; factor k is `shape[k]` x `shape[k]`.
+    /// Shape after merging and splitting. Factor matrix k is `shape[k]` x `shape[k]`.
     pub shape: Vec<usize>,
-    /// From one index to the next along each dim, in elements.
+    /// Stride of each dim, in elements of the flattened parameter or, if `of_shard`, of this rank's buffer.
     pub stride: Vec<usize>,
-    /// First element, counted in the same way.
+    /// Offset of the first element, in the same elements.
     pub flat_offset: usize,
-    /// Bytes of its state.
+    /// Size of its state in bytes.
     pub state_bytes: usize,
 }
 
-/// Parameters cut into blocks, with owners and byte counts. It needs no device, and any number of threads read it.
+/// A finished plan: blocks, their owners and their memory. It needs no device, and any number of threads can read it.
 #[derive(Debug)]
 pub struct Plan {
     handle: Handle,
-    facts: Arc<Facts>,
+    info: Arc<PlanInfo>,
 }
 
-// SAFETY: a finished plan is read by any number of threads.
+// SAFETY: any number of threads can read a finished plan.
 unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
 
@@ -213,15 +216,15 @@ impl Plan {
         self.handle.0.as_ptr()
     }
 
-    pub(crate) fn facts(&self) -> &Arc<Facts> {
-        &self.facts
+    pub(crate) fn info(&self) -> &Arc<PlanInfo> {
+        &self.info
     }
 
-    /// Describes all blocks, by parameter.
+    /// Returns all blocks, ordered by parameter.
     ///
     /// # Errors
     ///
-    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory).
+    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory): memory ran out.
     pub fn blocks(&self) -> Result<Vec<Block>> {
         let mut count = 0;
         // SAFETY: the plan is finished.
@@ -229,7 +232,7 @@ impl Plan {
         (0..count)
             .map(|index| {
                 let mut info = sys::shampoo_block_info::new();
-                // SAFETY: info has its size.
+                // SAFETY: info has a valid size.
                 check(unsafe { sys::shampoo_plan_block(self.as_ptr(), index, &mut info) })?;
                 let dims = |values: [i64; 8]| values[..info.ndim as usize].iter().map(|dim| *dim as usize).collect();
                 Ok(Block {
@@ -246,21 +249,22 @@ impl Plan {
             .collect()
     }
 
-    /// Bytes that an optimizer will allocate on this rank. `what` is "state", "workspace", "total", or "comm", what it
-    /// sends in a step.
+    /// Returns the number of bytes that an optimizer allocates on this rank. `what` is "state", "workspace" or "total".
+    /// "comm" is the number of bytes that the rank sends in a step.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): `what` is none of these.
+    /// [`Code::Invalid`](crate::Code::Invalid): `what` is unknown.
     pub fn bytes(&self, what: &str) -> Result<usize> {
         self.bytes_of(-1, what)
     }
 
-    /// The same of another rank: replica rank, or with "shard_mode" gather replica rank * shard world + shard rank.
+    /// Returns the number of bytes for another rank, like [`bytes`](Plan::bytes). `rank` is the replica rank or, with
+    /// "shard_mode" gather, replica rank * shard world + shard rank.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): `what` is none of these, or the rank is out of range.
+    /// [`Code::Invalid`](crate::Code::Invalid): `what` is unknown, or the rank is out of range.
     pub fn bytes_on(&self, rank: usize, what: &str) -> Result<usize> {
         self.bytes_of(to_i32("rank", rank)?, what)
     }
@@ -268,19 +272,19 @@ impl Plan {
     fn bytes_of(&self, rank: i32, what: &str) -> Result<usize> {
         let what = c_string("bytes of", what)?;
         let mut bytes = 0;
-        // SAFETY: all are what the function asks for.
+        // SAFETY: all arguments are valid.
         check(unsafe { sys::shampoo_plan_bytes(self.as_ptr(), rank, what.as_ptr(), &mut bytes) })?;
         Ok(bytes as usize)
     }
 
-    /// Number of parameters, and so of buffers of a step.
+    /// Returns the number of parameters, which is also the number of buffers of a step.
     pub fn param_count(&self) -> usize {
-        self.facts.params.len()
+        self.info.params.len()
     }
 
-    /// Number of parameter groups.
+    /// Returns the number of parameter groups.
     pub fn group_count(&self) -> usize {
-        self.facts.updates.len()
+        self.info.updates.len()
     }
 }
 

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What takes addresses, on the host and on a device: the compiler cannot look behind them.
+// Functions that take addresses, on the host and on a device. They are unsafe, because the compiler cannot check
+// addresses.
 
 use crate::comm_use::CommUse;
 #[cfg(doc)]
@@ -14,13 +15,13 @@ use libshampoo_sys as sys;
 use std::os::raw::c_void;
 
 impl Optimizer {
-    /// Says where parameters from `first` on are, for [`step_raw`](Optimizer::step_raw); on CUDA by addresses of the
-    /// device. It holds until they are bound anew.
+    /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw). On
+    /// CUDA, addresses are addresses of the device. They stay bound until others are bound.
     ///
     /// # Safety
     ///
-    /// Until then, or until the optimizer is dropped, each address is memory of the parameter's elements, which nobody
-    /// else uses during a step (on CUDA: but in the order of the stream).
+    /// Until then, or until the optimizer is dropped, each address must point to the elements of the parameter. No
+    /// other code may use this memory during a step. On CUDA, other work may use it in the order of the stream.
     ///
     /// # Errors
     ///
@@ -30,57 +31,60 @@ impl Optimizer {
         check(sys::shampoo_optimizer_bind(self.as_ptr(), first, count, buffers.as_ptr()))
     }
 
-    /// Makes one step with what was bound by [`bind_raw`](Optimizer::bind_raw); on CUDA it is put into the stream.
+    /// Runs one step with the memory from [`bind_raw`](Optimizer::bind_raw). On CUDA, the step is enqueued in the
+    /// stream.
     ///
     /// # Safety
     ///
-    /// What is bound is still what `bind_raw` says. After a [`step`](Optimizer::step) nothing is bound that may be
-    /// used: bind all parameters again.
+    /// The bound memory must still meet the requirements of `bind_raw`. A [`step`](Optimizer::step) binds other memory,
+    /// so bind all parameters again after it.
     ///
     /// # Errors
     ///
-    /// As of [`step`](Optimizer::step). On CUDA a step that is refused tells so by the next call, or by
-    /// [`status`](Optimizer::status). [`Code::State`]: a parameter has never been bound.
+    /// The same as for [`step`](Optimizer::step). On CUDA, the error of a step is returned by a later call, or by
+    /// [`status`](Optimizer::status). [`Code::State`]: a parameter has not been bound.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
     }
 
-    /// Sets the `cudaStream_t` in which further calls are made.
+    /// Sets the `cudaStream_t` on which later calls run.
     ///
     /// # Safety
     ///
-    /// It is a stream of the device, and lives until another is set or the optimizer is dropped.
+    /// It must be a stream of the device, and exist until another one is set or the optimizer is dropped.
     pub unsafe fn set_stream(&mut self, stream: *mut c_void) {
         self.stream = stream;
     }
 
-    /// Steps from one arena of state into another, so that a step is a pure function; both NULL: back to the arena that
-    /// the optimizer was made with. `shampoo_optimizer_bind_state` in the header tells more.
+    /// Sets the arenas from which steps read the state and to which they write it, so that a step can be a pure
+    /// function. If both are NULL, steps use the arena of the optimizer again. See `shampoo_optimizer_bind_state` in
+    /// the C header.
     ///
     /// # Safety
     ///
-    /// Both have the bytes that [`Plan::bytes`] gives for "state", `state_in` those of an optimizer of an equal plan, and
-    /// nobody else uses them, until others are bound or the optimizer is dropped.
+    /// Both arenas must have the size that [`Plan::bytes`] returns for "state". `state_in` must contain the state of an
+    /// optimizer with an equal plan. No other code may use the arenas until others are bound or the optimizer is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: one of the two is NULL, misaligned, or they overlap in part.
+    /// [`Code::Invalid`]: only one of them is NULL, an arena is misaligned, or they partly overlap.
     pub unsafe fn bind_state(&mut self, state_in: *const c_void, state_out: *mut c_void) -> Result<()> {
         check(sys::shampoo_optimizer_bind_state(self.as_ptr(), state_in, state_out))
     }
 
-    /// Has every step read "lr" or "gradient_scale" of a group from a number in memory, on CUDA of the device; NULL: no
-    /// more.
+    /// Makes each step read "lr" or "gradient_scale" of a group from a number in memory; on CUDA from memory of the
+    /// device. After NULL, steps stop reading memory.
     ///
     /// # Safety
     ///
-    /// `value` is a number of `T`, which lives, and changes only between steps, until another is bound or the optimizer
-    /// is dropped.
+    /// `value` must point to a number of type `T` until another one is bound or the optimizer is dropped. The number
+    /// may only change between steps.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such group, the key is another, or `T` is neither `f32` nor `f64`.
+    /// [`Code::Invalid`]: there is no such group, the key is not supported, or `T` is neither `f32` nor `f64`.
     pub unsafe fn bind_scalar<T: crate::Element>(&mut self, group: usize, key: &str, value: *const T) -> Result<()> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
         let dtype = T::DTYPE.code();

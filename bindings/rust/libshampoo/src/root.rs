@@ -6,7 +6,7 @@ use crate::dtype::Element;
 use crate::error::{check, to_i64, Error, Result};
 use libshampoo_sys as sys;
 
-/// What gave an inverse root.
+/// The method that computed an inverse root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RootMethod {
@@ -26,23 +26,24 @@ pub enum RootMethod {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RootInfo {
-    /// What gave the root.
+    /// The method that computed the root.
     pub method: RootMethod,
-    /// Iterations of an iterative method; 0 with the others.
+    /// Number of iterations; 0 for methods that are not iterative.
     pub iterations: usize,
-    /// 1: converged; 0: "root_max_iterations" was reached, look at the residual; -1: stopped as it got no better.
+    /// 1 if "root_tolerance" was reached, 0 if "root_max_iterations" was reached, -1 if the error stopped decreasing.
     pub converged: i32,
-    /// Further attempts after the first failed.
+    /// Number of further attempts after the first one failed.
     pub retried: usize,
-    /// Largest element of |A X^p - I|, in f64; NaN where the root has no such power.
+    /// Largest element of |A X^p - I|, in f64. NaN if X^p cannot be computed.
     pub residual: f64,
 }
 
-/// Computes the inverse root of a symmetric matrix `a` of order `n`, row-major, of which the elements on and below the
-/// diagonal are read: `x = (a + e I) ^ (-exponent_multiplier * root.1 / root.0)`, so that `(4, 1)` is the
-/// inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of `a` (its trace divided by `n`), or
-/// `epsilon` where that key is set instead. The config's keys that begin with "root_", "epsilon" and
-/// "exponent_multiplier" are used.
+/// Computes the inverse root of a symmetric matrix `a` of order `n`: `x = (a + e I) ^ (-exponent_multiplier * root.1 /
+/// root.0)`. The root `(4, 1)` is the inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of
+/// `a` (its trace divided by `n`) or, if the key `epsilon` is set instead, `epsilon`.
+///
+/// Matrices are row-major. Elements of `a` above the diagonal are not read. The keys "epsilon", "exponent_multiplier"
+/// and "root_..." of the config are used.
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;
@@ -56,13 +57,14 @@ pub struct RootInfo {
 ///
 /// # Errors
 ///
-/// [`Code::Invalid`](crate::Code::Invalid): a slice has not n * n elements, `T` is neither `f32` nor `f64`, or the root
-/// is out of range. [`Code::Numeric`](crate::Code::Numeric): `a` has a NaN or an infinity, or there is no finite root;
-/// `x` is as before.
+/// - [`Code::Invalid`](crate::Code::Invalid): a slice does not have n * n elements, `T` is neither `f32` nor `f64`, or
+///   the root is out of range.
+/// - [`Code::Numeric`](crate::Code::Numeric): `a` contains NaN or infinity, or there is no finite root. `x` has not
+///   changed.
 pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T], root: (i32, i32)) -> Result<RootInfo> {
     for (what, count) in [("a", a.len()), ("x", x.len())] {
         if n.checked_mul(n) != Some(count) {
-            return Err(Error::invalid(format!("{what} has {count} elements, and a matrix of order {n} has n * n")));
+            return Err(Error::invalid(format!("{what} has {count} elements; expected n * n, with n = {n}")));
         }
     }
     let order = to_i64("order", n)?;

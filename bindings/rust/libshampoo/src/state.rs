@@ -6,64 +6,65 @@ use crate::error::{check, text, to_i64, Code, Error, Result};
 use crate::optimizer::Optimizer;
 use libshampoo_sys as sys;
 
-/// One array of the state, known by its key; `shampoo.h` lists what there is.
+/// Description of an entry of the state, which is an array. `shampoo.h` lists the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateEntry {
-    /// Its name: "w/0/factor.1" is the second factor matrix of the first block of parameter w.
+    /// Name of the entry: "w/0/factor.1" is the second factor matrix of the first block of parameter w.
     pub key: String,
-    /// Its place in the list.
+    /// Index in the list of entries.
     pub index: usize,
     /// Shape in elements, outermost dim first.
     pub shape: Vec<usize>,
     /// Dtype of the elements that are read and written.
     pub dtype: Dtype,
-    /// First element of its block within the flattened parameter; None: it does not lie over elements of a parameter.
+    /// Offset of the first element in the flattened parameter, for an entry with the shape of its block. Otherwise
+    /// None.
     pub flat_offset: Option<usize>,
-    /// Bytes as kept in the arena, where of a large symmetric matrix one triangle is.
+    /// Size in the arena in bytes. The arena contains only one triangle of a large symmetric matrix.
     pub stored_bytes: usize,
-    /// Whether it is a symmetric matrix, of which one triangle counts; read and write show it in full.
+    /// Whether it is a symmetric matrix. One triangle is stored; reading and writing use the full matrix.
     pub symmetric: bool,
-    /// Replica rank that holds it: this one.
+    /// Replica rank that stores it, which is this rank.
     pub owner: usize,
-    /// Shard rank that holds it: this one.
+    /// Shard rank that stores it, which is this rank.
     pub shard_owner: usize,
-    /// Whether its block is one of this rank's shard, which is less than the parameter.
+    /// Whether its block is a block of this rank's shard.
     pub of_shard: bool,
 }
 
 impl StateEntry {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
 impl Optimizer {
-    /// Lists all state of this rank, in an order that depends on the plan alone.
+    /// Returns the entries of this rank's state, in an order that depends only on the plan.
     ///
     /// # Errors
     ///
-    /// [`Code::OutOfMemory`].
+    /// [`Code::OutOfMemory`]: memory ran out.
     pub fn state(&self) -> Result<Vec<StateEntry>> {
         let mut count = 0;
-        // SAFETY: count is a place for the result.
+        // SAFETY: count can receive the result.
         check(unsafe { sys::shampoo_state_count(self.as_ptr(), &mut count) })?;
         (0..count).map(|index| self.state_entry(index)).collect()
     }
 
     fn state_entry(&self, index: i64) -> Result<StateEntry> {
         let mut entry = sys::shampoo_state_entry::new();
-        // SAFETY: entry has its size.
+        // SAFETY: entry has a valid size.
         check(unsafe { sys::shampoo_state_describe(self.as_ptr(), index, &mut entry) })?;
         let dtype = Dtype::of(entry.dtype);
         Ok(StateEntry {
-            // SAFETY: the text lives as long as the optimizer.
+            // SAFETY: the string exists as long as the optimizer.
             key: unsafe { text(entry.key) }.to_owned(),
             index: index as usize,
             shape: entry.shape[..entry.ndim as usize].iter().map(|dim| *dim as usize).collect(),
             dtype: dtype
-                .ok_or_else(|| Error::new(Code::Unsupported, format!("a state is of dtype {}", entry.dtype)))?,
+                .ok_or_else(|| Error::new(Code::Unsupported, format!("state has the unknown dtype {}", entry.dtype)))?,
             flat_offset: usize::try_from(entry.flat_offset).ok(),
             stored_bytes: entry.stored_bytes as usize,
             symmetric: entry.symmetric == 1,
@@ -78,7 +79,7 @@ impl Optimizer {
         let entry = self.state_entry(index)?;
         if entry.dtype != T::DTYPE {
             return Err(Error::invalid(format!(
-                "state {:?} is of {}, and not of {}",
+                "state {:?} has the dtype {}, not {}",
                 entry.key,
                 entry.dtype.name(),
                 T::DTYPE.name()
@@ -87,31 +88,33 @@ impl Optimizer {
         Ok(index)
     }
 
-    /// Copies elements of an entry, from element `first` on, row-major; of a symmetric one of the full matrix.
+    /// Copies consecutive elements of an entry in row-major order, starting with element `first`. For a symmetric
+    /// matrix, they are elements of the full matrix.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such entry, it is not of `T`, or elements are out of range.
+    /// [`Code::Invalid`]: there is no such entry, its type is not `T`, or elements are out of range.
     pub fn read_state<T: Element>(&mut self, index: usize, first: usize, values: &mut [T]) -> Result<()> {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);
         let (to, bytes) = (values.as_mut_ptr().cast(), std::mem::size_of_val(values));
         let (opt, stream) = (self.as_ptr(), self.stream);
-        // SAFETY: values has so many bytes, and any bits are a value.
+        // SAFETY: values has this number of bytes, and every bit pattern is a valid value.
         check(unsafe { sys::shampoo_state_read(opt, index, first, count, to, bytes, sys::SHAMPOO_CPU, stream) })
     }
 
-    /// Copies elements into an entry, from element `first` on; of a symmetric one those on and below the diagonal count.
+    /// Copies consecutive elements into an entry, starting with element `first`. For a symmetric matrix, elements above
+    /// the diagonal are ignored.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such entry, it is not of `T`, or elements are out of range.
+    /// [`Code::Invalid`]: there is no such entry, its type is not `T`, or elements are out of range.
     pub fn write_state<T: Element>(&mut self, index: usize, first: usize, values: &[T]) -> Result<()> {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);
         let (from, bytes) = (values.as_ptr().cast(), std::mem::size_of_val(values));
         let (opt, stream) = (self.as_ptr(), self.stream);
-        // SAFETY: values has so many bytes.
+        // SAFETY: values has this number of bytes.
         check(unsafe { sys::shampoo_state_write(opt, index, first, count, from, bytes, sys::SHAMPOO_CPU, stream) })
     }
 }

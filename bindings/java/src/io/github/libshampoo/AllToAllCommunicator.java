@@ -5,19 +5,19 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 
 /**
- * A communicator with an all-to-all, for shards with "shard_mode" gather: without it the all-gather is used, which takes
- * more memory and sends more. All ranks have it, or none.
+ * A communicator with an all-to-all exchange, for shards with "shard_mode" gather. Without it, the library uses the
+ * all-gather, which needs more memory and sends more data. Either all ranks implement it or none.
  */
 public interface AllToAllCommunicator extends Communicator {
   /**
-   * Sends a part to each rank, this one included, and receives one from each. Parts lie in the order of ranks, without
-   * gaps, and may have no bytes.
+   * Sends a part to each rank, including this one, and receives a part from each. Parts are in the order of the ranks,
+   * without gaps, and may be empty.
    *
-   * @param send what this rank sends, read-only.
-   * @param sendBytes bytes that go to each rank.
-   * @param recv room for what comes. Both are memory of the library, as of {@link #allGather}.
-   * @param recvBytes bytes that come from each rank.
-   * @throws Exception the exchange failed.
+   * @param send the data to send, read-only.
+   * @param sendBytes number of bytes to send to each rank.
+   * @param recv buffer for the received data. Both buffers are valid only during the call, as in {@link #allGather}.
+   * @param recvBytes number of bytes to receive from each rank.
+   * @throws Exception if the exchange failed.
    */
   void allToAll(ByteBuffer send, long[] sendBytes, ByteBuffer recv, long[] recvBytes) throws Exception;
 }

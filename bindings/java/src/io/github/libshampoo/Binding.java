@@ -5,23 +5,26 @@ package io.github.libshampoo;
 import java.nio.Buffer;
 
 /**
- * Memory of one parameter, each dense and row-major, in the shape of the parameter or of this rank's shard, aligned for
- * its type. What is written must overlap none of the others, but out may be param where both have one type.
+ * The memory of one parameter. Each array is dense and row-major, has the shape of the parameter or of this rank's
+ * shard, and is aligned for its type. Memory that a step writes must not overlap any other memory, except that out may
+ * be param if both have the same type.
  *
- * @param param read by a step: the parameter. May be null only where all are.
- * @param grad read by a step: the gradient; null: none, and the parameter and its state stay as they are.
- * @param out written by a step: the new parameter, or with the key "output" set to updates what is to be added to it. May
- *     be null only where grad is.
- * @param copy written by a step: the new parameter once more, such as a bfloat16 model beside float32 weights; or null.
+ * @param param the parameter, which a step reads. It may be null only if all four are null.
+ * @param grad the gradient, which a step reads. If it is null, the parameter and its state do not change.
+ * @param out receives the new parameter or, with the key "output" set to updates, the update to add. It may be null
+ *     only if grad is null.
+ * @param copy receives the new parameter a second time, for example a bfloat16 model in addition to float32 weights;
+ *     may be null.
  */
 public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   /**
-   * A parameter that is stepped in place; not with the key "output" set to updates, which need memory of their own.
+   * Returns a binding of a parameter that steps update in place. Do not use it with the key "output" set to updates,
+   * because updates need separate memory.
    *
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient; null: it has none.
+   * @param grad direct buffer of its gradient, or null.
    * @return the binding.
-   * @throws ShampooException.Invalid as of {@link Memory#of(Buffer)}.
+   * @throws ShampooException.Invalid if {@link Memory#of(Buffer)} does not accept a buffer.
    */
   public static Binding inPlace(Buffer param, Buffer grad) {
     Memory memory = Memory.of(param);
@@ -29,10 +32,10 @@ public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   }
 
   /**
-   * The same with another gradient.
+   * Returns a copy of this binding with another gradient.
    *
-   * @param other the gradient; null: none.
-   * @return another binding.
+   * @param other the gradient, or null.
+   * @return the new binding.
    */
   public Binding withGrad(Memory other) {
     return new Binding(param, other, out, copy);

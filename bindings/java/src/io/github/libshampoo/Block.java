@@ -5,17 +5,16 @@ package io.github.libshampoo;
 import java.util.List;
 
 /**
- * A preconditioned block: a part of one parameter with factor matrices of its own.
+ * A block: a part of one parameter with its own factor matrices.
  *
  * @param param index of the parameter.
- * @param owner replica rank that keeps its state.
- * @param shardOwner shard rank that keeps it.
- * @param ofShard whether it is a block of this rank's shard; otherwise one of the whole parameter.
- * @param shape extents in elements; the factor of dim k is shape[k] x shape[k].
- * @param stride from one index to the next along each dim, in elements of the flattened parameter, or with ofShard of
- *     this rank's buffer.
- * @param flatOffset first element of the block, counted in the same way.
- * @param stateBytes bytes of its state.
+ * @param owner replica rank that stores its state.
+ * @param shardOwner shard rank that stores its state.
+ * @param ofShard whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
+ * @param shape shape of the block; the factor matrix of dim k is shape[k] x shape[k].
+ * @param stride stride of each dim, in elements of the flattened parameter or, if ofShard, of this rank's buffer.
+ * @param flatOffset offset of the first element, in the same elements.
+ * @param stateBytes size of its state in bytes.
  */
 public record Block(
     int param, int owner, int shardOwner, boolean ofShard, List<Long> shape, List<Long> stride, long flatOffset,

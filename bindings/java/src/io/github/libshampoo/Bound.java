@@ -6,7 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** All memory that the library was given by one optimizer, checked, and kept alive until something else is given. */
+/** Checks and binds the memory of an optimizer, and keeps it alive until other memory is bound. */
 final class Bound {
   private final List<Param> params;
   private final List<Boolean> updates;
@@ -27,7 +27,7 @@ final class Bound {
     this.ownState = ownState;
   }
 
-  /** What is bound; null: nothing yet. */
+  /** Returns the binding of a parameter, or null if it has not been bound. */
   Binding binding(int index) {
     return bindings[index];
   }
@@ -41,37 +41,38 @@ final class Bound {
     throw new ShampooException.Invalid("there is no parameter \"" + name + "\"");
   }
 
-  /** Refuses what a step cannot take, and binds all or none. */
-  void bind(long opt, int first, List<Binding> given) {
-    if (first < 0 || given.size() > params.size() - first) {
+  /** Binds consecutive parameters. Throws if a step cannot use a binding, and binds none of them then. */
+  void bind(long opt, int first, List<Binding> added) {
+    if (first < 0 || added.size() > params.size() - first) {
       throw new ShampooException.Invalid(
-          "parameters " + first + " to " + (first + given.size() - 1) + ": there are " + params.size());
+          "parameters " + first + " to " + (first + added.size() - 1) + ": there are " + params.size());
     }
-    long[] addresses = new long[4 * given.size()];
-    for (int number = 0; number < given.size(); ++number) {
+    long[] addresses = new long[4 * added.size()];
+    for (int number = 0; number < added.size(); ++number) {
       Param param = params.get(first + number);
       for (Role role : Role.values()) {
-        Memory memory = given.get(number).of(role);
+        Memory memory = added.get(number).of(role);
         if (memory != null) {
           memory.check(role.of(param), param.dtypeOf(role), param.localElements(), device, role.isWritten());
           addresses[4 * number + role.ordinal()] = memory.address();
         }
       }
     }
-    for (int number = 0; number < given.size(); ++number) {
-      refuseLoss(first + number, given.get(number));
+    for (int number = 0; number < added.size(); ++number) {
+      checkOut(first + number, added.get(number));
     }
     Raw.shampoo_optimizer_bind(opt, first, addresses);
-    for (int number = 0; number < given.size(); ++number) {
-      bindings[first + number] = given.get(number);
+    for (int number = 0; number < added.size(); ++number) {
+      bindings[first + number] = added.get(number);
     }
   }
 
-  private void refuseLoss(int index, Binding given) {
-    if (updates.get(index) && given.param() != null && Memory.addressOf(given.param()) == Memory.addressOf(given.out())) {
+  /** Throws if updates would overwrite the parameter. */
+  private void checkOut(int index, Binding added) {
+    if (updates.get(index) && added.param() != null && Memory.addressOf(added.param()) == Memory.addressOf(added.out())) {
       throw new ShampooException.Invalid(
-          Role.OUT.of(params.get(index)) + ": it is the parameter, and with the key \"output\" set to updates a step would "
-              + "write there what is to be added to it: give a Binding with memory of its own as out");
+          Role.OUT.of(params.get(index)) + ": it is the memory of the parameter, which the updates would overwrite "
+              + "because the key \"output\" is set to updates; pass a Binding with separate memory as out");
     }
   }
 
@@ -81,7 +82,7 @@ final class Bound {
     }
     if (binding(index) == null) {
       throw new ShampooException.State(
-          "parameter " + index + ": bind it first: bindGrad gives another gradient to what is bound");
+          "parameter " + index + ": it is not bound; call bind before bindGrad");
     }
     bind(opt, index, List.of(binding(index).withGrad(grad)));
   }

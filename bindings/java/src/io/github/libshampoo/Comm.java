@@ -9,16 +9,16 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 
 /**
- * A communicator as the library holds it: of functions in Java, of NCCL, or of functions in C. Optimizers hold it by
- * themselves: it may be closed once they are made.
+ * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own reference: it
+ * can be closed after they have been created.
  *
- * <p>One call at a time uses it: of optimizers that share one, a call during that of another, on another thread or by the
- * communicator itself, is refused with {@link ShampooException.State}.
+ * <p>Only one call at a time can use it. If optimizers share a communicator, a call during a call of another optimizer,
+ * from another thread or from the communicator itself, throws {@link ShampooException.State}.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;
 
-  /** Two calls at once would mix their exchanges, for some of which the library has memory in the communicator. */
+  /** Prevents concurrent calls, which would mix their exchanges and share the communicator's buffers. */
   private final AtomicBoolean inUse = new AtomicBoolean();
 
   private Comm(long address) {
@@ -26,11 +26,11 @@ public final class Comm implements AutoCloseable {
   }
 
   /**
-   * A communicator of functions in Java.
+   * Creates a communicator that calls Java methods.
    *
-   * @param communicator called until its release.
-   * @return it, to be closed.
-   * @throws ShampooException.Invalid its rank is not below its world.
+   * @param communicator the implementation, which is used until its {@code release()} is called.
+   * @return the communicator. Close it.
+   * @throws ShampooException.Invalid if its rank is not below its world.
    */
   public static Comm of(Communicator communicator) {
     long[] out = new long[1];
@@ -39,14 +39,14 @@ public final class Comm implements AutoCloseable {
   }
 
   /**
-   * A communicator of NCCL, through the copy of NCCL that the process has loaded.
+   * Creates a communicator that uses the copy of NCCL that the process has loaded.
    *
-   * @param address of the ncclComm_t, which must live as long as optimizers that were made with it.
-   * @param library the file from which NCCL was loaded, or its soname; null: libnccl.so.2.
-   * @return it, to be closed.
-   * @throws ShampooException.Invalid the address is 0, or NCCL refuses it.
-   * @throws ShampooException.State the process has not loaded NCCL by this name.
-   * @throws ShampooException.Unsupported what was found lacks a function of NCCL 2.
+   * @param address address of the ncclComm_t, which must exist as long as the optimizers that use it.
+   * @param library file from which NCCL was loaded, or its soname; null means libnccl.so.2.
+   * @return the communicator. Close it.
+   * @throws ShampooException.Invalid if the address is 0, or NCCL reports an error for it.
+   * @throws ShampooException.State if the process has not loaded NCCL by this name.
+   * @throws ShampooException.Unsupported if the library lacks a function of NCCL 2.
    */
   public static Comm ofNccl(long address, String library) {
     long[] out = new long[1];
@@ -55,35 +55,36 @@ public final class Comm implements AutoCloseable {
   }
 
   /**
-   * A communicator of functions in C, such as shampoo_mpi_ops() fills.
+   * Creates a communicator that calls C functions, such as those of shampoo_mpi_ops().
    *
-   * @param address of a shampoo_comm_ops, which is copied. What its user points to must live until its release is called.
-   * @return it, to be closed.
-   * @throws ShampooException.Invalid the address is 0, or a field has a wrong value.
+   * @param address address of a shampoo_comm_ops, which is copied. The object that its {@code user} points to must
+   *     exist until its {@code release} is called.
+   * @return the communicator. Close it.
+   * @throws ShampooException.Invalid if the address is 0, or a field has a wrong value.
    */
   public static Comm ofAddress(long address) {
     return new Comm(Raw.commFromAddress(address));
   }
 
-  /** Makes a call that uses communicators, any of them more than once; where another call uses one it is refused. */
+  /** Runs a call that uses communicators, which may contain duplicates. Throws if another call uses one of them. */
   static <T> T using(List<Comm> comms, Supplier<T> call) {
-    List<Comm> begun = new ArrayList<>();
+    List<Comm> entered = new ArrayList<>();
     try {
       for (Comm comm : new LinkedHashSet<>(comms)) {
         if (!comm.inUse.compareAndSet(false, true)) {
           throw new ShampooException.State(
-              "the communicator is in use by another call, of this or another optimizer: have them make their calls one "
-                  + "after another, in the same order on all ranks, or give each a communicator of its own");
+              "the communicator is in use by another call, of this or another optimizer; make the calls one after "
+                  + "another, in the same order on all ranks, or use a separate communicator for each optimizer");
         }
-        begun.add(comm);
+        entered.add(comm);
       }
       return call.get();
     } finally {
-      begun.forEach(comm -> comm.inUse.set(false));
+      entered.forEach(comm -> comm.inUse.set(false));
     }
   }
 
-  /** Gives up this hold; optimizers keep theirs. It can be called again. */
+  /** Releases this reference. Optimizers keep their own references. Further calls have no effect. */
   @Override
   public void close() {
     handle.closeUnused();

@@ -5,7 +5,7 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** What native code calls of a communicator. */
+/** Adapter through which native code calls a communicator. */
 final class CommCalls {
   private final Communicator communicator;
   private final int rank;
@@ -29,16 +29,16 @@ final class CommCalls {
     return communicator instanceof AllToAllCommunicator;
   }
 
-  private static ByteBuffer toRead(ByteBuffer buffer) {
+  private static ByteBuffer readOnly(ByteBuffer buffer) {
     return buffer.asReadOnlyBuffer().order(ByteOrder.nativeOrder());
   }
 
   void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
-    communicator.allGather(toRead(send), recv.order(ByteOrder.nativeOrder()));
+    communicator.allGather(readOnly(send), recv.order(ByteOrder.nativeOrder()));
   }
 
   void allToAll(ByteBuffer send, long[] sendBytes, ByteBuffer recv, long[] recvBytes) throws Exception {
-    ByteBuffer source = toRead(send);
+    ByteBuffer source = readOnly(send);
     ((AllToAllCommunicator) communicator).allToAll(source, sendBytes, recv.order(ByteOrder.nativeOrder()), recvBytes);
   }
 

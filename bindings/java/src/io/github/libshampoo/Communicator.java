@@ -5,48 +5,51 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 
 /**
- * Ranks that an optimizer works with, by functions in Java: on memory of the host. An exception in one of them makes the
- * call fail with {@link ShampooException.Collective}, whose cause it is, and tears the communicator down: {@link #abort}
- * is for the other ranks. Functions are called on the thread that is inside the call of the optimizer.
+ * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
- * <p>A communicator is held until {@link #release}: one that refers to its optimizer keeps that alive until it is closed.
+ * <p>Methods run on the thread that calls the optimizer. If a method throws an exception, the call fails with {@link
+ * ShampooException.Collective}, whose cause is this exception, and the communicator cannot be used again. {@link
+ * #abort} is then called, so that the other ranks do not wait.
+ *
+ * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
+ * refers to its optimizer keeps it alive until the optimizer is closed.
  */
 public interface Communicator {
   /**
-   * This process among the ranks.
+   * Returns the rank of this process.
    *
-   * @return in [0, world).
+   * @return the rank, in [0, world).
    */
   int rank();
 
   /**
-   * Number of ranks.
+   * Returns the number of ranks.
    *
-   * @return at least 1.
+   * @return the number of ranks, at least 1.
    */
   int world();
 
   /**
-   * Fills recv, whose part r is what rank r has sent, and returns when it is filled. Every rank makes the same sequence of
-   * calls with the same sizes.
+   * Sends data to all ranks and receives the data of all ranks. Part r of recv is the data of rank r. Returns after
+   * recv has been filled. All ranks make the same sequence of calls with the same sizes.
    *
-   * @param send what this rank sends, read-only. It may be this rank's part of recv.
-   * @param recv room for world times as many bytes. Both are memory of the library, which may be gone after the call:
-   *     nothing may look at them then.
-   * @throws Exception the exchange failed.
+   * @param send the data of this rank, read-only. It may be this rank's part of recv.
+   * @param recv buffer for the data of all ranks. Both buffers are valid only during the call; do not access them
+   *     afterwards.
+   * @throws Exception if the exchange failed.
    */
   void allGather(ByteBuffer send, ByteBuffer recv) throws Exception;
 
   /**
-   * Tells of a failure that came later than the call that caused it. Asked before each exchange.
+   * Reports an earlier exchange that failed after its call had returned. It is called before each exchange.
    *
-   * @throws Exception what has failed.
+   * @throws Exception if there is such a failure.
    */
   default void asyncError() throws Exception {}
 
-  /** Makes exchanges of other ranks that wait for this one fail. Called once, after an exchange failed on this rank. */
+  /** Makes exchanges of other ranks that wait for this rank fail. It is called once, after an exchange failed here. */
   default void abort() {}
 
-  /** Called after the last use: once for each optimizer or {@link Comm} that was made with it. */
+  /** Called after the last use, once for each optimizer or {@link Comm} that was created with it. */
   default void release() {}
 }

@@ -5,31 +5,31 @@ package io.github.libshampoo;
 import java.util.Objects;
 
 /**
- * Hyper-parameters by name: a new one holds the defaults. {@link Shampoo#keys} has the table of keys, with type, default,
- * range and meaning. A value is checked when it is set.
+ * Hyper-parameters by name. {@link Shampoo#keys} describes the type, default, range and meaning of each key. Values are
+ * checked when they are set.
  */
 public final class Config implements AutoCloseable {
   final Handle handle;
 
-  /** Every key has its default. */
+  /** Creates a config with the defaults of all keys. */
   public Config() {
-    this(created());
+    this(create());
   }
 
   private Config(long address) {
     handle = new Handle(this, "config", address, Raw::shampoo_config_destroy);
   }
 
-  private static long created() {
+  private static long create() {
     long[] out = new long[1];
     Raw.shampoo_config_create(out);
     return out[0];
   }
 
   /**
-   * Copies the values, such as for a parameter group that differs in two keys.
+   * Returns a copy, for example for a parameter group that differs in two keys.
    *
-   * @return another config, which is independent of this one.
+   * @return a config that is independent of this one.
    */
   public Config copy() {
     return handle.read(
@@ -47,8 +47,8 @@ public final class Config implements AutoCloseable {
    * @param key name of the key.
    * @param value within the range of the key.
    * @return this config.
-   * @throws ShampooException.Invalid there is no such key (the text proposes a near one), it is of another type, or the
-   *     value is out of range. The value is as before.
+   * @throws ShampooException.Invalid if there is no such key (the text suggests a similar one), the key has another
+   *     type, or the value is out of range. The key keeps its value.
    */
   public Config set(String key, double value) {
     handle.change(this, config -> Raw.shampoo_config_set_f64(config, key, value));
@@ -61,7 +61,7 @@ public final class Config implements AutoCloseable {
    * @param key name of the key.
    * @param value within the range of the key.
    * @return this config.
-   * @throws ShampooException.Invalid as of {@link #set(String, double)}.
+   * @throws ShampooException.Invalid as in {@link #set(String, double)}.
    */
   public Config set(String key, long value) {
     handle.change(this, config -> Raw.shampoo_config_set_i64(config, key, value));
@@ -72,21 +72,22 @@ public final class Config implements AutoCloseable {
    * Sets a key of type "bool".
    *
    * @param key name of the key.
-   * @param value what it is to be.
+   * @param value the new value.
    * @return this config.
-   * @throws ShampooException.Invalid as of {@link #set(String, double)}.
+   * @throws ShampooException.Invalid as in {@link #set(String, double)}.
    */
   public Config set(String key, boolean value) {
     return set(key, Boolean.toString(value));
   }
 
   /**
-   * Sets a key of any type from text, such as a choice, or what a command line gives.
+   * Sets a key of any type from text, such as a choice or an argument of the command line.
    *
    * @param key name of the key.
-   * @param value as docs/keys.md spells it: numbers with a point, "true" and "false", choices by name, lists with commas.
+   * @param value text as in docs/keys.md: numbers with a point, "true" and "false", choices by name, lists with commas.
    * @return this config.
-   * @throws ShampooException.Invalid as of {@link #set(String, double)}, or the text cannot be read as the type of the key.
+   * @throws ShampooException.Invalid as in {@link #set(String, double)}, or if the text does not have the type of the
+   *     key.
    */
   public Config set(String key, String value) {
     handle.change(this, config -> Raw.shampoo_config_set_str(config, key, value));
@@ -94,22 +95,22 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Value of a key as text, which {@link #set(String, String)} reads back to the same value.
+   * Returns the value of a key as text. {@link #set(String, String)} accepts the text and restores the same value.
    *
    * @param key name of the key.
    * @return the value.
-   * @throws ShampooException.Invalid there is no such key.
+   * @throws ShampooException.Invalid if there is no such key.
    */
   public String get(String key) {
     Objects.requireNonNull(key, "key");
     String value = handle.read(this, config -> Raw.shampoo_config_get(config, key));
     if (value == null) {
-      throw new ShampooException.Invalid("there is no key \"" + key + "\": Shampoo.keys() has them all");
+      throw new ShampooException.Invalid("there is no key \"" + key + "\"; Shampoo.keys() has all keys");
     }
     return value;
   }
 
-  /** Ends the config; plans that were made from it have copied its values. It can be called again. */
+  /** Releases the config. Plans have copied its values. Further calls have no effect. */
   @Override
   public void close() {
     handle.closeUnused();

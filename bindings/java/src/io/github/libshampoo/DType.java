@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Types of elements. Parameters and gradients are of one of the first four; integers occur only in states. */
+/** Element types. Parameters and gradients have one of the first four; integers occur only in the state. */
 public enum DType {
   /** IEEE 754 binary32, 4 bytes: a {@code FloatBuffer} or {@code ByteBuffer}. */
   F32(RawConstants.SHAMPOO_F32, 4),
@@ -26,9 +26,9 @@ public enum DType {
   }
 
   /**
-   * Size of an element.
+   * Returns the size of an element.
    *
-   * @return its bytes.
+   * @return the size in bytes.
    */
   public int bytes() {
     return bytes;
@@ -40,6 +40,6 @@ public enum DType {
         return dtype;
       }
     }
-    throw new ShampooException.Invalid("dtype " + code + ": this version of the binding does not know it");
+    throw new ShampooException.Invalid("dtype " + code + ": unknown to this version of the binding");
   }
 }

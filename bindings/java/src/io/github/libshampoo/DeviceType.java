@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Where memory is, and where steps are computed. */
+/** Types of devices that store memory and compute steps. */
 public enum DeviceType {
-  /** Memory and processors of the host. */
+  /** The processors and the memory of the host. */
   CPU(RawConstants.SHAMPOO_CPU),
-  /** An NVIDIA GPU. Its memory is known by addresses ({@link Memory#of(long, long)}). */
+  /** An NVIDIA GPU. Pass its memory as addresses, with {@link Memory#of(long, long)}. */
   CUDA(RawConstants.SHAMPOO_CUDA);
 
   final int code;

@@ -9,11 +9,14 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * An object of the library: its address, and who may use it when. The Java object in front of it has a Handle and is not
- * known to it, so that the cleaner ends the handle of an object that nobody has any more.
+ * The address of an object of the library, with rules for concurrent calls.
  *
- * <p>A call holds permits until it is done, and the end of the object takes all permits: close() waits for a call, or is
- * refused. A call also keeps the Java object: one whose last call has only begun would otherwise be found closed by it.
+ * <p>The public Java object has a Handle. The Handle has no reference to the public object, so that the cleaner can
+ * destroy the handle of an unreachable object.
+ *
+ * <p>A call holds permits until it returns, and destroying the object needs all permits: close() waits for a call, or
+ * throws. A call also keeps the public object reachable. Otherwise the cleaner could destroy an object during its last
+ * call.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -26,38 +29,39 @@ final class Handle implements Runnable {
   private volatile Thread user;
   private long address;
 
-  /** What must live as long as the object: buffers that it was given. Changed by who has all permits. */
+  /** Objects that must stay alive as long as the handle, such as bound buffers. Changed only with all permits. */
   Object held;
 
-  Handle(Object front, String what, long address, LongConsumer destroy) {
+  Handle(Object owner, String what, long address, LongConsumer destroy) {
     this.what = what;
     this.address = address;
     this.destroy = destroy;
-    this.cleanable = CLEANER.register(front, this);
+    this.cleanable = CLEANER.register(owner, this);
   }
 
-  /** Takes the object for one call that may change it; refused while another runs. */
+  /** Begins a call that may change the object, and returns the address. Throws while another call runs. */
   long enter() {
     return take(ALL);
   }
 
+  /** Ends a call that {@link #enter} began. */
   void leave() {
     user = null;
     permits.release(ALL);
   }
 
-  /** A call that may change the object. */
-  void change(Object front, LongConsumer call) {
+  /** Runs a call that may change the object. */
+  void change(Object owner, LongConsumer call) {
     changeAndGet(
-        front,
+        owner,
         taken -> {
           call.accept(taken);
           return null;
         });
   }
 
-  /** The same, with a result. */
-  <T> T changeAndGet(Object front, LongFunction<T> call) {
+  /** Runs a call that may change the object, and returns its result. */
+  <T> T changeAndGet(Object owner, LongFunction<T> call) {
     try {
       long taken = enter();
       try {
@@ -66,12 +70,12 @@ final class Handle implements Runnable {
         leave();
       }
     } finally {
-      Reference.reachabilityFence(front);
+      Reference.reachabilityFence(owner);
     }
   }
 
-  /** A call that only reads: any number at once. */
-  <T> T read(Object front, LongFunction<T> call) {
+  /** Runs a call that only reads the object. Several such calls can run at the same time. */
+  <T> T read(Object owner, LongFunction<T> call) {
     try {
       long taken = take(1);
       try {
@@ -80,14 +84,14 @@ final class Handle implements Runnable {
         permits.release();
       }
     } finally {
-      Reference.reachabilityFence(front);
+      Reference.reachabilityFence(owner);
     }
   }
 
   private long take(int count) {
     if (!permits.tryAcquire(count)) {
       throw new ShampooException.State(
-          "the " + what + " is in use by another call: one " + what + " is used by one thread at a time");
+          "the " + what + " is in use by another call; only one thread at a time can use it");
     }
     if (address == 0) {
       permits.release(count);
@@ -99,15 +103,15 @@ final class Handle implements Runnable {
     return address;
   }
 
-  /** Ends the object once calls of other threads are done; it can be called again. */
+  /** Destroys the object after calls of other threads have returned. Further calls have no effect. */
   void closeWaiting() {
     if (user == Thread.currentThread()) {
-      throw new ShampooException.State("the " + what + " cannot be closed by what its own call has called");
+      throw new ShampooException.State("the " + what + " cannot be closed by a callback of its own call");
     }
     cleanable.clean();
   }
 
-  /** Ends the object, and is refused while a call uses it; it can be called again. */
+  /** Destroys the object. Throws while a call uses it. Further calls have no effect. */
   void closeUnused() {
     if (!permits.tryAcquire(ALL)) {
       throw new ShampooException.State("the " + what + " cannot be closed while a call uses it");
@@ -116,14 +120,14 @@ final class Handle implements Runnable {
     cleanable.clean();
   }
 
-  /** What the cleaner does, and close: once. */
+  /** Destroys the object. The cleaner runs this once, after close() or when the owner is unreachable. */
   @Override
   public void run() {
     permits.acquireUninterruptibly(ALL);
     try {
-      long ended = address;
+      long destroyed = address;
       address = 0;
-      destroy.accept(ended);
+      destroy.accept(destroyed);
       held = null;
     } finally {
       permits.release(ALL);

@@ -11,14 +11,19 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Loads the native libraries: those of the folder that the property io.github.libshampoo.library.path names; or those in the jar,
- * which are copied into a folder of their own that is removed at exit; or what java.library.path has.
+ * Loads the native libraries from the first of these places:
+ *
+ * <ol>
+ *   <li>the folder in the property io.github.libshampoo.library.path, if the property is set;
+ *   <li>the jar, if it has libraries for this platform; they are copied to a temporary folder that is deleted at exit;
+ *   <li>the folders in java.library.path.
+ * </ol>
  */
 final class Library {
   static final String PROPERTY = "io.github.libshampoo.library.path";
   static final String NATIVE = "libshampoo_java.so";
 
-  /** In the jar, in the order of copying: what the first needs lies beside it. The last is there in jars for CUDA only. */
+  /** Files in the jar. They are copied to one folder, where they find each other. The last one is optional. */
   private static final List<String> FILES = List.of("libshampoo.so.0", NATIVE, "libshampoo_cuda.so");
 
   private Library() {}
@@ -27,7 +32,7 @@ final class Library {
 
   static native int libraryVersion();
 
-  /** Called once, when the raw layer is first used. */
+  /** Loads the libraries. The generated layer calls this once, on first use. */
   static void load() {
     String folder = System.getProperty(PROPERTY);
     if (folder != null) {
@@ -72,10 +77,10 @@ final class Library {
     }
   }
 
-  /** What the linker says, and what to do about it. */
-  static String explain(String told, Path file, String from) {
-    String text = told + from;
-    if (told.contains("failed to map segment")) {
+  /** Returns the message of the dynamic linker with a hint about what to do. */
+  static String explain(String message, Path file, String from) {
+    String text = message + from;
+    if (message.contains("failed to map segment")) {
       text +=
           ": the folder " + file.getParent() + " is on a file system that is mounted noexec: set the property "
               + "java.io.tmpdir to a folder on another, or " + PROPERTY + " to a folder with the libraries";
@@ -89,27 +94,28 @@ final class Library {
             + RawConstants.SHAMPOO_VERSION_PATCH;
     if (library != own || header != own) {
       throw new UnsatisfiedLinkError(
-          "these classes were compiled for libshampoo " + spelt(own) + ", and the library that was loaded is "
-              + spelt(library) + (header != own ? ", " + NATIVE + " was made for " + spelt(header) : "")
-              + ": take a jar and a library of one version");
+          "these classes were compiled for libshampoo " + toText(own) + ", and the library that was loaded is "
+              + toText(library) + (header != own ? ", " + NATIVE + " was made for " + toText(header) : "")
+              + ": use a jar and a library of the same version");
     }
   }
 
-  static String spelt(int version) {
+  static String toText(int version) {
     return version / 10000 + "." + version / 100 % 100 + "." + version % 100;
   }
 
+  /** Copies the libraries from the jar to a new temporary folder. */
   private static Path extract() {
     Path folder = null;
     try {
       folder = Files.createTempDirectory("libshampoo-");
-      List<Path> made = new ArrayList<>();
-      made.add(folder);
-      Runtime.getRuntime().addShutdownHook(new Thread(() -> remove(made)));
+      List<Path> created = new ArrayList<>();
+      created.add(folder);
+      Runtime.getRuntime().addShutdownHook(new Thread(() -> delete(created)));
       for (String file : FILES) {
         try (InputStream in = Library.class.getResourceAsStream(resource(file))) {
           if (in != null) {
-            made.add(folder.resolve(file));
+            created.add(folder.resolve(file));
             Files.copy(in, folder.resolve(file));
           }
         }
@@ -123,13 +129,13 @@ final class Library {
     }
   }
 
-  /** The folder comes first in the list, and goes last. */
-  private static void remove(List<Path> made) {
-    for (int index = made.size() - 1; index >= 0; --index) {
+  /** Deletes files, then the folder, which is first in the list. */
+  private static void delete(List<Path> created) {
+    for (int index = created.size() - 1; index >= 0; --index) {
       try {
-        Files.deleteIfExists(made.get(index));
+        Files.deleteIfExists(created.get(index));
       } catch (IOException error) {
-        // The system's own cleaning of its temporary folder is left to do it.
+        // Ignored, because the operating system cleans its temporary folder.
       }
     }
   }

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Receives messages of the library. */
+/** Receives log messages of the library. */
 @FunctionalInterface
 public interface LogCallback {
   /**
-   * One message. It is called on a thread that is inside a call of the library, possibly on several at once, and must not
-   * use the object that this call is using. An exception goes to the handler of uncaught exceptions of the thread, and
-   * the call goes on.
+   * Receives a message. It runs on a thread that is inside a call of the library, possibly on several threads at the
+   * same time, and must not use the object of that call. An exception is passed to the thread's handler for uncaught
+   * exceptions, and does not affect the call.
    *
-   * @param level how much it matters.
-   * @param message the text.
+   * @param level severity of the message.
+   * @param message text of the message.
    */
   void message(LogLevel level, String message);
 }

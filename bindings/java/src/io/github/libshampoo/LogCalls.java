@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** What native code calls to deliver a message. */
+/** Functions through which native code delivers log messages. */
 final class LogCalls {
   private LogCalls() {}
 
@@ -14,7 +14,7 @@ final class LogCalls {
     }
   }
 
-  /** Nobody is there to catch it: the thread's handler, which prints it if nobody has set another. */
+  /** Passes an exception that no caller can catch to the thread's handler, which prints it by default. */
   static void report(Throwable thrown) {
     Thread thread = Thread.currentThread();
     thread.getUncaughtExceptionHandler().uncaughtException(thread, thrown);

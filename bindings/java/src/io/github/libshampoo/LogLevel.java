@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** How much a message matters. */
+/** Severity of a log message. */
 public enum LogLevel {
-  /** What failed. */
+  /** A call has failed. */
   ERROR,
-  /** What went on otherwise than asked, such as an inverse root that was computed by another method. */
+  /** The library had to deviate from a setting, for example compute an inverse root with another method. */
   WARNING,
-  /** What a user may want to know. */
+  /** Information for users. */
   INFORMATION,
-  /** Everything. */
+  /** Details for debugging. */
   DEBUG
 }

@@ -15,9 +15,12 @@ import java.util.Objects;
 import java.util.Set;
 
 /**
- * Memory that the library reads or writes in place: what remains of a direct buffer, or an address. Nothing is copied.
- * What was made of a buffer keeps it alive; what an address stands for is the caller's to keep. So is memory that somebody
- * frees under a buffer: the arena of a MemorySegment is not to be closed while its asByteBuffer() is bound.
+ * Memory that the library reads or writes in place, without copying it: the remaining elements of a direct buffer, or
+ * an address.
+ *
+ * <p>A Memory from a buffer keeps the buffer alive. The caller must keep the memory at an address valid. The same holds
+ * for buffers whose memory can be freed explicitly: do not close the arena of a MemorySegment while its asByteBuffer()
+ * is bound.
  */
 public final class Memory {
   private final Buffer buffer;
@@ -33,17 +36,17 @@ public final class Memory {
   }
 
   /**
-   * Memory of a direct buffer in the native byte order, from its position to its limit as they are now.
+   * Returns the memory of a direct buffer in the native byte order, from its current position to its current limit.
    *
-   * @param buffer of bytes, floats, doubles, shorts (float16, bfloat16), ints or longs.
+   * @param buffer a buffer of bytes, floats, doubles, shorts (float16, bfloat16), ints or longs.
    * @return the memory.
-   * @throws ShampooException.Invalid the buffer is not direct, or of another byte order.
+   * @throws ShampooException.Invalid if the buffer is not direct, or has another byte order.
    */
   public static Memory of(Buffer buffer) {
     Objects.requireNonNull(buffer, "buffer");
     if (!buffer.isDirect()) {
       throw new ShampooException.Invalid(
-          buffer + ": it is not direct, and the library works in place: use Shampoo.floats, doubles, shorts or bytes");
+          buffer + ": it is not direct, and the library works in place; use Shampoo.floats, doubles, shorts or bytes");
     }
     ByteOrder order;
     Set<DType> dtypes;
@@ -66,12 +69,13 @@ public final class Memory {
       order = longs.order();
       dtypes = EnumSet.of(DType.I64);
     } else {
-      throw new ShampooException.Invalid(buffer + ": a buffer of bytes, floats, doubles, shorts, ints or longs is expected");
+      throw new ShampooException.Invalid(
+          buffer + "; expected a buffer of bytes, floats, doubles, shorts, ints or longs");
     }
     if (order != ByteOrder.nativeOrder()) {
       throw new ShampooException.Invalid(
           buffer + ": its byte order is " + order + ", and that of the machine is " + ByteOrder.nativeOrder()
-              + ": call order(ByteOrder.nativeOrder()) before it is filled or viewed");
+              + "; call order(ByteOrder.nativeOrder()) before you fill it or create a view");
     }
     int size = buffer instanceof ByteBuffer ? 1 : dtypes.iterator().next().bytes();
     long first = Raw.address(buffer) + (long) buffer.position() * size;
@@ -79,24 +83,25 @@ public final class Memory {
   }
 
   /**
-   * Memory at an address, which must be there for as long as it is bound: that of another library, memory of a GPU, or a
-   * MemorySegment. The library reads and writes there; a wrong address ends the process.
+   * Returns the memory at an address, such as memory of another library, of a GPU or of a MemorySegment. It must stay
+   * valid while it is bound. A wrong address crashes the process.
    *
-   * @param address of the first byte.
-   * @param bytes how many there are.
+   * @param address address of the first byte.
+   * @param bytes size in bytes.
    * @return the memory.
-   * @throws ShampooException.Invalid the address is 0, or bytes are below 0.
+   * @throws ShampooException.Invalid if the address is 0, or the size is negative.
    */
   public static Memory of(long address, long bytes) {
     if (address == 0 || bytes < 0) {
       throw new ShampooException.Invalid(
-          "address " + address + " with " + bytes + " bytes: an address that is not 0, and 0 bytes or more, are expected");
+          "address " + address + " with " + bytes
+              + " bytes; expected an address other than 0, and a size of at least 0");
     }
     return new Memory(null, address, bytes, EnumSet.allOf(DType.class));
   }
 
   /**
-   * Where it begins: what the library is given.
+   * Returns the address.
    *
    * @return the address of the first byte.
    */
@@ -105,7 +110,7 @@ public final class Memory {
   }
 
   /**
-   * Its size.
+   * Returns the size.
    *
    * @return the number of bytes.
    */
@@ -117,10 +122,10 @@ public final class Memory {
     return memory != null ? memory.address : 0;
   }
 
-  /** Refuses what does not hold so many elements of a type; what: how the text names it. */
+  /** Throws unless the memory holds this number of elements of this type. what is its name in the message. */
   void check(String what, DType dtype, long elements, DeviceType device, boolean written) {
     if (!dtypes.contains(dtype)) {
-      throw new ShampooException.Invalid(what + ": " + buffer + ", and a buffer of " + dtype + " is expected");
+      throw new ShampooException.Invalid(what + ": " + buffer + "; expected a buffer of " + dtype);
     }
     checkBytes(what, elements * dtype.bytes(), device, written);
   }
@@ -128,10 +133,10 @@ public final class Memory {
   void checkBytes(String what, long expected, DeviceType device, boolean written) {
     if (device != DeviceType.CPU && buffer != null) {
       throw new ShampooException.Invalid(
-          what + ": " + buffer + " is memory of the host, and an address on the device is expected: Memory.of(address, bytes)");
+          what + ": " + buffer + " is in host memory; expected an address on the device: Memory.of(address, bytes)");
     }
     if (bytes != expected) {
-      throw new ShampooException.Invalid(what + ": " + bytes + " bytes, and " + expected + " are expected");
+      throw new ShampooException.Invalid(what + ": " + bytes + " bytes; expected " + expected + " bytes");
     }
     if (written && buffer != null && buffer.isReadOnly()) {
       throw new ShampooException.Invalid(what + ": the buffer is read-only, and a step writes to it");

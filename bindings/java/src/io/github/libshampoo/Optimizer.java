@@ -15,12 +15,12 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
- * State and the machinery that steps it. Memory that is bound is read and written in place, and kept alive until other
- * memory is bound or the optimizer is closed.
+ * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps buffers alive until other memory
+ * is bound or the optimizer is closed.
  *
- * <p>One optimizer is used by one thread at a time, not always the same one: a call during another is refused with {@link
- * ShampooException.State}. Only {@link #close} waits for the call of another thread. Different optimizers work on different
- * threads at once. What is not closed ends when nobody has it any more, at a time of the collector's choosing.
+ * <p>Only one thread at a time can use an optimizer: a call during another call throws {@link ShampooException.State}.
+ * The exception is {@link #close}, which waits for the call of another thread. Different threads can use different
+ * optimizers at the same time. An optimizer that is not closed is destroyed some time after it becomes unreachable.
  */
 public final class Optimizer implements AutoCloseable {
   final Handle handle;
@@ -29,28 +29,28 @@ public final class Optimizer implements AutoCloseable {
   private final int groups;
 
   /**
-   * Makes an optimizer on one rank, and initialises its state.
+   * Creates an optimizer for one rank, and initializes its state.
    *
-   * @param plan finished.
-   * @throws ShampooException.State the plan is not finished.
-   * @throws ShampooException.OutOfMemory memory or threads ran out; the text tells how much.
+   * @param plan a finished plan.
+   * @throws ShampooException.State if the plan is not finished.
+   * @throws ShampooException.OutOfMemory if there are not enough memory or threads; the text has the requested size.
    */
   public Optimizer(Plan plan) {
     this(plan, new OptimizerOptions());
   }
 
   /**
-   * Makes an optimizer, and initialises its state. Collective where there is a communicator: plans are compared over its
-   * ranks, and where one differs or fails, all fail.
+   * Creates an optimizer, and initializes its state. With a communicator, this is collective: the ranks compare their
+   * plans, and all ranks fail if the plans differ or one rank fails.
    *
-   * @param plan finished, the same on all ranks.
-   * @param options communicators, memory, device.
-   * @throws ShampooException.Invalid memory of the state is of another size or misaligned, a communicator has another world
-   *     or rank than the plan, or plans differ.
-   * @throws ShampooException.State the plan is not finished.
-   * @throws ShampooException.Unsupported CUDA cannot be used here.
-   * @throws ShampooException.Collective an exchange failed.
-   * @throws ShampooException.OutOfMemory memory or threads ran out; the text tells how much.
+   * @param plan a finished plan, which must be the same on all ranks.
+   * @param options communicators, memory and device.
+   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, the rank or world of
+   *     a communicator differs from the plan, or plans differ.
+   * @throws ShampooException.State if the plan is not finished.
+   * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
+   * @throws ShampooException.Collective if an exchange failed.
+   * @throws ShampooException.OutOfMemory if there are not enough memory or threads; the text has the requested size.
    */
   public Optimizer(Plan plan, OptimizerOptions options) {
     device = plan.device;
@@ -60,8 +60,8 @@ public final class Optimizer implements AutoCloseable {
     try {
       shards = options.shards != null ? Comm.of(options.shards) : options.shardComm;
       comms = Stream.of(replicas, shards).filter(Objects::nonNull).toList();
-      Comm[] made = {replicas, shards};
-      long address = Comm.using(comms, () -> create(plan, options, made[0], made[1]));
+      Comm[] both = {replicas, shards};
+      long address = Comm.using(comms, () -> create(plan, options, both[0], both[1]));
       handle = new Handle(this, "optimizer", address, Raw::shampoo_optimizer_destroy);
     } finally {
       if (options.replicas != null) {
@@ -103,7 +103,7 @@ public final class Optimizer implements AutoCloseable {
     return comm != null ? comm.handle.read(comm, call) : call.apply(0);
   }
 
-  /** A call in which ranks may exchange. */
+  /** Runs a call that may use the communicators. */
   private void exchange(LongConsumer call) {
     handle.change(
         this,
@@ -121,24 +121,25 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds a parameter that is stepped in place, until it is bound anew.
+   * Binds a parameter, which later steps update in place, and its gradient. They stay bound until the parameter is
+   * bound again.
    *
-   * @param index of the parameter in the plan.
+   * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient; null: it has none.
-   * @throws ShampooException.Invalid a buffer is not as the plan says; the text names the parameter.
+   * @param grad direct buffer of its gradient, or null.
+   * @throws ShampooException.Invalid if a buffer does not match the plan; the text names the parameter.
    */
   public void bind(int index, Buffer param, Buffer grad) {
     bind(index, List.of(Binding.inPlace(param, grad)));
   }
 
   /**
-   * The same by the name of the parameter.
+   * Binds a parameter by name, like {@link #bind(int, Buffer, Buffer)}.
    *
-   * @param name of the parameter.
+   * @param name name of the parameter.
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient; null: it has none.
-   * @throws ShampooException.Invalid there is no such parameter, or as of {@link #bind(int, Buffer, Buffer)}.
+   * @param grad direct buffer of its gradient, or null.
+   * @throws ShampooException.Invalid if there is no such parameter, or a buffer does not match the plan.
    */
   public void bind(String name, Buffer param, Buffer grad) {
     Binding binding = Binding.inPlace(param, grad);
@@ -146,25 +147,25 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds parameters first, first + 1, ...: all or, on failure, none.
+   * Binds consecutive parameters, starting with first. On failure, none of them is bound.
    *
    * @param first index of the first parameter.
-   * @param bindings memory of each.
-   * @throws ShampooException.Invalid memory is not as the plan says, misaligned, or overlaps, or updates would take the place
-   *     of the parameter; the text names it.
+   * @param bindings memory of each parameter.
+   * @throws ShampooException.Invalid if memory does not match the plan, is misaligned or overlaps, or if updates would
+   *     overwrite the parameter; the text names the parameter.
    */
   public void bind(int first, List<Binding> bindings) {
-    List<Binding> given = List.copyOf(bindings);
-    handle.change(this, opt -> bound().bind(opt, first, given));
+    List<Binding> copy = List.copyOf(bindings);
+    handle.change(this, opt -> bound().bind(opt, first, copy));
   }
 
   /**
-   * Gives a bound parameter another gradient.
+   * Replaces the gradient of a parameter that has been bound.
    *
-   * @param index of the parameter in the plan.
-   * @param grad direct buffer; null: no gradient, and the parameter and its state stay as they are.
-   * @throws ShampooException.Invalid there is no such parameter, or as of {@link #bind(int, Buffer, Buffer)}.
-   * @throws ShampooException.State the parameter was never bound.
+   * @param index index of the parameter in the plan.
+   * @param grad direct buffer of the gradient. If it is null, the parameter and its state do not change.
+   * @throws ShampooException.Invalid if there is no such parameter, or the buffer does not match the plan.
+   * @throws ShampooException.State if the parameter has not been bound.
    */
   public void bindGrad(int index, Buffer grad) {
     Memory memory = grad != null ? Memory.of(grad) : null;
@@ -172,82 +173,90 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Has every step read a hyper-parameter from memory when it begins; that comes before {@link #set}.
+   * Makes each step read a hyper-parameter from memory when it begins. The value in memory overrides {@link #set}.
    *
    * @param group number of the parameter group.
    * @param key "lr" or "gradient_scale".
-   * @param dtype of the number: F32 or F64; not looked at where value is null.
-   * @param value one number; null: the value read last stays in force, until it is set.
-   * @throws ShampooException.Invalid there is no such group, or the key or dtype is another.
+   * @param dtype type of the number, F32 or F64. Ignored if value is null.
+   * @param value memory of one number, or null to stop reading memory. After null, the value that was read last stays
+   *     in effect on the CPU until the key is set; on CUDA, the value that was set last applies again.
+   * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
     handle.change(this, opt -> bound().bindScalar(opt, group, key, dtype, value));
   }
 
   /**
-   * Steps from one arena of state into another. All state, the step counters included, lies in one arena: a copy of its
-   * bytes keeps it.
+   * Sets the arenas from which steps read the state and to which they write it. An arena contains the complete state,
+   * including the step counters, so a copy of its bytes is a copy of the state.
    *
-   * @param in read by steps; the bytes of an optimizer of an equal plan.
-   * @param out written by steps; may be in. Both are of plan.bytes("state") bytes and aligned to 64. Both null: back to
-   *     the arena that the optimizer was made with.
-   * @throws ShampooException.Invalid one is null, of another size, misaligned, or they overlap in part.
+   * <p>Both arenas have plan.bytes("state") bytes and are aligned to 64 bytes. If both are null, steps use the arena of
+   * the optimizer again.
+   *
+   * @param in arena that steps read. It contains the state of an optimizer with an equal plan.
+   * @param out arena that steps write. It may be in.
+   * @throws ShampooException.Invalid if only one is null, an arena has the wrong size or alignment, or they partly
+   *     overlap.
    */
   public void bindState(Memory in, Memory out) {
     handle.change(this, opt -> bound().bindState(opt, in, out));
   }
 
   /**
-   * One step of all groups: reads what is bound, and writes the new parameters and the new state. A step that fails has
-   * changed neither (docs/many_ranks.md tells of what several ranks add). Collective where there are several ranks.
+   * Runs one step of all groups: reads the bound memory, and writes the new parameters and the new state. A step that
+   * fails changes neither; docs/many_ranks.md describes failures with several ranks. Collective if there are several
+   * ranks.
    *
-   * @throws ShampooException.State a parameter has never been bound; the text names it.
-   * @throws ShampooException.Numeric a gradient is not finite, or a state would overflow: the text names the parameter.
-   * @throws ShampooException.Invalid a bound scalar is out of range, or ranks differ.
-   * @throws ShampooException.Collective an exchange failed, in this step or an earlier one.
+   * @throws ShampooException.State if a parameter has not been bound; the text names it.
+   * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the text names the
+   *     parameter.
+   * @throws ShampooException.Invalid if a bound scalar is out of range, or ranks differ.
+   * @throws ShampooException.Collective if an exchange failed, in this step or an earlier one.
    */
   public void step() {
     step(0);
   }
 
   /**
-   * The same on CUDA, where the step is put into a stream.
+   * Runs one step on CUDA, where it is enqueued in a stream.
    *
-   * @param stream address of the cudaStream_t; 0 is the legacy default stream, and the only one on the CPU.
-   * @throws ShampooException as of {@link #step()}; what the device finds is told by the next call.
+   * @param stream address of the cudaStream_t. 0 is the legacy default stream; it is the only valid value on the CPU.
+   * @throws ShampooException as in {@link #step()}. Errors that the device finds are reported by a later call.
    */
   public void step(long stream) {
     exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
   }
 
   /**
-   * Asks what steps on CUDA have found since it was told last; on the CPU there is never anything. Collective.
+   * Throws the first error that steps on CUDA have found and not yet reported. On the CPU there is none. Collective.
    *
-   * @param wait whether to wait until all steps so far are done.
-   * @throws ShampooException as of {@link #step()}; its step is the number of the one that was refused.
+   * @param wait whether to wait until all steps so far have finished.
+   * @throws ShampooException as in {@link #step()}; {@link ShampooException#step} is the number of the step that
+   *     failed.
    */
   public void status(boolean wait) {
     exchange(opt -> Raw.shampoo_optimizer_status(opt, wait ? 1 : 0, null));
   }
 
   /**
-   * Changes a hyper-parameter of a group from the next step on.
+   * Changes a hyper-parameter of a group, starting with the next step.
    *
    * @param group number of the parameter group.
-   * @param key one that {@link Key#changeable} says can be changed: "lr", "weight_decay", ...
+   * @param key a key for which {@link Key#changeable} is true, such as "lr" or "weight_decay".
    * @param value within the range of the key.
-   * @throws ShampooException.Invalid there is no such group or key, it is fixed, or the value is out of range.
-   * @throws ShampooException.State beta1 or momentum is 0 in the plan, and so has no state.
+   * @throws ShampooException.Invalid if there is no such group or key, the key is fixed, or the value is out of range.
+   * @throws ShampooException.State if the key is beta1 or momentum, and is 0 in the plan, so that there is no state for
+   *     it.
    */
   public void set(int group, String key, double value) {
     handle.change(this, opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
   }
 
   /**
-   * Changes the learning rate of all groups from the next step on: of all or, on failure, of none.
+   * Changes the learning rate of all groups, starting with the next step. On failure, no group changes.
    *
    * @param value the learning rate, at least 0.
-   * @throws ShampooException.Invalid the value is negative or not finite, or too large for the arithmetic of a group.
+   * @throws ShampooException.Invalid if the value is negative, not finite or too large for the arithmetic of a group.
    */
   public void setLr(double value) {
     handle.change(
@@ -280,12 +289,12 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Value of a hyper-parameter of a group.
+   * Returns the value of a hyper-parameter of a group.
    *
    * @param group number of the parameter group.
-   * @param key one of type "f64", "i64" or "bool" (0 or 1).
-   * @return the value; "auto" is worked out.
-   * @throws ShampooException.Invalid there is no such group or key, or it has no number to give.
+   * @param key a key of type "f64", "i64" or "bool" (0 or 1).
+   * @return the value. For "auto" it is the resulting number.
+   * @throws ShampooException.Invalid if there is no such group or key, or the value is not a single number.
    */
   public double get(int group, String key) {
     return handle.changeAndGet(this, opt -> get(opt, group, key));
@@ -298,11 +307,11 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * A counter since the optimizer was made.
+   * Returns a counter, which counts from the creation of the optimizer.
    *
-   * @param key "steps", "skipped_steps", "root_computed", ...: the header of the library lists them.
+   * @param key "steps", "skipped_steps", "root_computed", ...; the C header lists all counters.
    * @return the number.
-   * @throws ShampooException.Invalid there is no such key.
+   * @throws ShampooException.Invalid if there is no such counter.
    */
   public double stat(String key) {
     return handle.changeAndGet(
@@ -315,18 +324,18 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Text of the last failure of a call that may change this optimizer, whatever the thread.
+   * Returns the text of the last error of a call that can change this optimizer, on any thread.
    *
-   * @return the text; "" where none has failed.
+   * @return the text, or "" if no call has failed.
    */
   public String error() {
     return handle.changeAndGet(this, Raw::shampoo_optimizer_error);
   }
 
   /**
-   * The entries of the state, by name.
+   * Returns the entries of the state.
    *
-   * @return in an order that depends on the plan alone.
+   * @return the entries, in an order that depends only on the plan.
    */
   public List<StateEntry> stateEntries() {
     return handle.changeAndGet(this, Optimizer::entries);
@@ -343,23 +352,23 @@ public final class Optimizer implements AutoCloseable {
   private static StateEntry entry(long opt, long index, shampoo_state_entry raw) {
     Raw.shampoo_state_describe(opt, index, raw);
     return new StateEntry(
-        index, raw.getKey(), Plan.listed(raw.getShape(), raw.getNdim()), DType.of(raw.getDtype()), raw.getFlat_offset(),
+        index, raw.getKey(), Plan.toList(raw.getShape(), raw.getNdim()), DType.of(raw.getDtype()), raw.getFlat_offset(),
         raw.getStored_bytes(), raw.getSymmetric() == 1, raw.getOwner(), raw.getShard_owner(), raw.getOf_shard() == 1);
   }
 
   /**
    * Copies an entry of the state into a new direct buffer, in the native byte order.
    *
-   * @param entry of this optimizer, of at most 2^31 - 1 bytes.
-   * @return its elements, dense and row-major; a symmetric one in full.
-   * @throws ShampooException.Invalid there is no such entry, or it is larger.
+   * @param entry an entry of this optimizer with at most 2^31 - 1 bytes.
+   * @return its elements, dense and row-major. Both triangles of a symmetric matrix are filled.
+   * @throws ShampooException.Invalid if there is no such entry, or it is too large.
    */
   public ByteBuffer readState(StateEntry entry) {
     long bytes = entry.elements() * entry.dtype().bytes();
     if (bytes > Integer.MAX_VALUE) {
       throw new ShampooException.Invalid(
-          "state \"" + entry.key() + "\": " + bytes + " bytes, and a ByteBuffer holds " + Integer.MAX_VALUE
-              + ": read a part of it at a time: readState(entry, first, count, ...)");
+          "state \"" + entry.key() + "\": " + bytes + " bytes, but a ByteBuffer holds at most " + Integer.MAX_VALUE
+              + " bytes; read parts of it with readState(entry, first, count, ...)");
     }
     ByteBuffer buffer = ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
     readState(entry, 0, entry.elements(), Memory.of(buffer), DeviceType.CPU, 0);
@@ -367,15 +376,15 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Copies elements of an entry out of the state.
+   * Copies elements of an entry from the state.
    *
-   * @param entry of this optimizer.
-   * @param first first element.
+   * @param entry an entry of this optimizer.
+   * @param first index of the first element.
    * @param count number of elements.
-   * @param to receives them, dense.
-   * @param where memory of what device that is.
-   * @param stream on CUDA that in whose order it is copied; otherwise 0.
-   * @throws ShampooException.Invalid there is no such entry or element, or the memory is of another type or too small.
+   * @param to receives the elements, without gaps.
+   * @param where device of the memory.
+   * @param stream CUDA stream on which they are copied; 0 on the CPU.
+   * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
   public void readState(StateEntry entry, long first, long count, Memory to, DeviceType where, long stream) {
     checkElements(entry, count, to, where, true);
@@ -391,9 +400,9 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Copies a whole entry into the state.
    *
-   * @param entry of this optimizer.
+   * @param entry an entry of this optimizer.
    * @param from a direct buffer with as many elements as the entry.
-   * @throws ShampooException.Invalid there is no such entry, or the buffer is of another type or size.
+   * @throws ShampooException.Invalid if there is no such entry, or the buffer has the wrong type or size.
    */
   public void writeState(StateEntry entry, Buffer from) {
     writeState(entry, 0, entry.elements(), Memory.of(from), DeviceType.CPU, 0);
@@ -402,13 +411,13 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Copies elements into an entry of the state.
    *
-   * @param entry of this optimizer.
-   * @param first first element.
+   * @param entry an entry of this optimizer.
+   * @param first index of the first element.
    * @param count number of elements.
-   * @param from holds them, dense.
-   * @param where memory of what device that is.
-   * @param stream on CUDA that in whose order it is copied; otherwise 0.
-   * @throws ShampooException.Invalid there is no such entry or element, or the memory is of another type or size.
+   * @param from contains the elements, without gaps.
+   * @param where device of the memory.
+   * @param stream CUDA stream on which they are copied; 0 on the CPU.
+   * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
   public void writeState(StateEntry entry, long first, long count, Memory from, DeviceType where, long stream) {
     checkElements(entry, count, from, where, false);
@@ -426,31 +435,31 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Saves the state of one rank as a checkpoint; {@link Shampoo#save} is for several ranks and optimizers.
+   * Saves the state of one rank as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
    *
-   * @param directory it keeps the last checkpoints.
-   * @throws ShampooException.Files a file could not be written; the text names it and the reason.
+   * @param directory created if it does not exist. It keeps the last checkpoints.
+   * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
    */
   public void save(Path directory) {
     Shampoo.save(List.of(this), directory, null, 0);
   }
 
   /**
-   * Loads the last checkpoint of a directory, of one rank; {@link Shampoo#load} is for several ranks and optimizers.
+   * Loads the last checkpoint of a directory on one rank. For several ranks or optimizers, use {@link Shampoo#load}.
    *
-   * @param directory that checkpoints were saved into.
-   * @throws ShampooException.Files there is no checkpoint, or a file is damaged. The state is as it was.
-   * @throws ShampooException.Invalid it is of other parameters, dtypes, grafting or blocks.
+   * @param directory directory in which checkpoints were saved.
+   * @throws ShampooException.Files if there is no checkpoint, or a file is damaged. The state does not change.
+   * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {
     Shampoo.load(List.of(this), directory, null, 0);
   }
 
   /**
-   * Ends the optimizer: its memory and threads are freed, and bound memory is let go. It waits for a call of another
-   * thread, and can be called again.
+   * Frees the memory and threads of the optimizer, and releases bound memory. Waits for a call of another thread.
+   * Further calls have no effect.
    *
-   * @throws ShampooException.State it was called by what a call of this optimizer has called, such as a communicator.
+   * @throws ShampooException.State if it is called by a callback of a call of this optimizer, such as a communicator.
    */
   @Override
   public void close() {

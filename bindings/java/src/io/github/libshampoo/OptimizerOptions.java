@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** What an optimizer is made on: by default the CPU, one rank, and memory of the library. */
+/** Options of an optimizer. The defaults are the CPU, one rank, and memory that the library allocates. */
 public final class OptimizerOptions {
   Communicator replicas;
   Communicator shards;
@@ -12,13 +12,13 @@ public final class OptimizerOptions {
   int deviceId;
   long stream;
 
-  /** The CPU, one rank, and memory of the library. */
+  /** Creates options with the defaults. */
   public OptimizerOptions() {}
 
   /**
-   * Ranks that hold the same parameters, as many as the plan's replicas.
+   * Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
    *
-   * @param communicator functions in Java, called until its release.
+   * @param communicator an implementation in Java, which is used until its {@code release()} is called.
    * @return this.
    */
   public OptimizerOptions replicas(Communicator communicator) {
@@ -28,9 +28,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Ranks that hold the same parameters, as many as the plan's replicas.
+   * Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
    *
-   * @param comm may be closed once the optimizer is made.
+   * @param comm the communicator. It can be closed after the optimizer has been created.
    * @return this.
    */
   public OptimizerOptions replicas(Comm comm) {
@@ -40,9 +40,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Ranks that hold the shards of one copy, as many as the plan's shards.
+   * Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has shards.
    *
-   * @param communicator functions in Java, called until its release.
+   * @param communicator an implementation in Java, which is used until its {@code release()} is called.
    * @return this.
    */
   public OptimizerOptions shards(Communicator communicator) {
@@ -52,9 +52,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Ranks that hold the shards of one copy, as many as the plan's shards.
+   * Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has shards.
    *
-   * @param comm may be closed once the optimizer is made.
+   * @param comm the communicator. It can be closed after the optimizer has been created.
    * @return this.
    */
   public OptimizerOptions shards(Comm comm) {
@@ -64,9 +64,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Memory for the state, which is initialised, and held.
+   * Sets the memory of the state. The optimizer initializes it, and keeps it alive.
    *
-   * @param arena of plan.bytes("state") bytes, aligned to 64: {@code ByteBuffer.alignedSlice(64)} gives such.
+   * @param arena memory of plan.bytes("state") bytes, aligned to 64 bytes, such as a buffer from {@link Shampoo#bytes}.
    * @return this.
    */
   public OptimizerOptions state(Memory arena) {
@@ -75,9 +75,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Which GPU, counted as CUDA does.
+   * Selects the GPU.
    *
-   * @param number 0 (default) is the first, and the only device on the CPU.
+   * @param number number of the device in CUDA; 0 (default) is the first one. On the CPU it must be 0.
    * @return this.
    */
   public OptimizerOptions deviceId(int number) {
@@ -86,9 +86,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * On CUDA the stream in whose order the state is initialised.
+   * Sets the CUDA stream on which the state is initialized.
    *
-   * @param address of the cudaStream_t; 0 (default) is the legacy default stream, and the only one on the CPU.
+   * @param address address of the cudaStream_t; 0 (default) is the legacy default stream. On the CPU it must be 0.
    * @return this.
    */
   public OptimizerOptions stream(long address) {

@@ -5,7 +5,7 @@ package io.github.libshampoo;
 import java.util.Arrays;
 import java.util.Objects;
 
-/** One parameter of a plan: name, shape and what else differs from the defaults. It does not change: methods give others. */
+/** Description of a parameter: its name, shape and options. It is immutable; methods return changed copies. */
 public final class Param implements Cloneable {
   private final String name;
   private final long[] shape;
@@ -22,10 +22,12 @@ public final class Param implements Cloneable {
   private long[] localShape = {};
 
   /**
-   * A float32 parameter, whole, in group 0.
+   * Describes a float32 parameter in group 0 that is not sharded.
    *
-   * @param name unique within the plan and the same in every run: checkpoints know parameters by it.
-   * @param shape extents in elements, outermost dim first; at most 8, none for a scalar. The parameter is row-major.
+   * @param name a name that is unique in the plan and the same in every run, because checkpoints identify parameters by
+   *     it.
+   * @param shape shape in elements, outermost dim first, with at most 8 dims. A scalar has none. Parameters are
+   *     row-major.
    */
   public Param(String name, long... shape) {
     this.name = Objects.requireNonNull(name, "name");
@@ -35,7 +37,7 @@ public final class Param implements Cloneable {
 
   private void checkDims(int count, String what) {
     if (count > 8) {
-      throw new ShampooException.Invalid("parameter \"" + name + "\": " + count + " " + what + ": there can be 8 at most");
+      throw new ShampooException.Invalid("parameter \"" + name + "\": " + count + " " + what + "; expected at most 8");
     }
   }
 
@@ -48,10 +50,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says of what type the elements are; gradient, output and copy have the same, unless they are told otherwise.
+   * Sets the element type. The gradient, output and copy have the same type unless another one is set for them.
    *
    * @param value F32 (default), F64, F16 or BF16.
-   * @return another description.
+   * @return the changed copy.
    */
   public Param dtype(DType value) {
     Param other = copy();
@@ -60,10 +62,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says of what type the gradient is.
+   * Sets the element type of the gradient.
    *
    * @param value F32, F64, F16 or BF16.
-   * @return another description.
+   * @return the changed copy.
    */
   public Param gradDtype(DType value) {
     Param other = copy();
@@ -72,10 +74,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says of what type {@link Binding#out} is.
+   * Sets the element type of {@link Binding#out}.
    *
    * @param value F32, F64, F16 or BF16.
-   * @return another description.
+   * @return the changed copy.
    */
   public Param outDtype(DType value) {
     Param other = copy();
@@ -84,10 +86,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says of what type {@link Binding#copy} is.
+   * Sets the element type of {@link Binding#copy}.
    *
    * @param value F32, F64, F16 or BF16.
-   * @return another description.
+   * @return the changed copy.
    */
   public Param copyDtype(DType value) {
     Param other = copy();
@@ -96,10 +98,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says how many leading dims only stack separate tensors.
+   * Sets the number of leading dims that only stack separate tensors.
    *
-   * @param count 0 to the number of dims; 1 for weights of L layers in one array of shape (L, m, n).
-   * @return another description.
+   * @param count 0 to the number of dims; 1 for the weights of L layers in one array of shape (L, m, n).
+   * @return the changed copy.
    */
   public Param stackDims(int count) {
     Param other = copy();
@@ -108,10 +110,10 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Puts it into a parameter group.
+   * Sets the parameter group.
    *
-   * @param number what {@link Plan#addGroup} gave; 0 (default) is the group of the plan's own config.
-   * @return another description.
+   * @param number a result of {@link Plan#addGroup}; 0 (default) is the group with the config of the plan.
+   * @return the changed copy.
    */
   public Param group(int number) {
     Param other = copy();
@@ -120,11 +122,11 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says that this rank holds a flat shard of it.
+   * Declares that this rank holds a flat shard: consecutive elements of the row-major flattened parameter.
    *
-   * @param offset first element of the row-major flattened parameter.
-   * @param count number of elements; 0: nothing.
-   * @return another description.
+   * @param offset index of the first element.
+   * @param count number of elements; may be 0.
+   * @return the changed copy.
    */
   public Param flatShard(long offset, long count) {
     Param other = copy();
@@ -135,11 +137,12 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Says that this rank holds a rectangle of it.
+   * Declares that this rank holds a rectangle of the parameter. A plan checks that there are an offset and an extent
+   * for each dim.
    *
    * @param offset first index along each dim.
-   * @param extent of the rectangle along each dim.
-   * @return another description; a plan refuses one with another number of either than the parameter has dims.
+   * @param extent size of the rectangle along each dim.
+   * @return the changed copy.
    */
   public Param rectangle(long[] offset, long[] extent) {
     checkDims(offset.length, "offsets");
@@ -152,9 +155,9 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * The name.
+   * Returns the name.
    *
-   * @return as it was given.
+   * @return the name.
    */
   public String name() {
     return name;
@@ -164,7 +167,7 @@ public final class Param implements Cloneable {
     return shape.length;
   }
 
-  /** Elements of the buffers of this rank. */
+  /** Returns the number of elements that this rank holds. */
   long localElements() {
     if (shardForm == 1) {
       return flatCount;
@@ -189,16 +192,16 @@ public final class Param implements Cloneable {
     return group;
   }
 
-  /** Refuses a rectangle that has not one offset and one extent for each dim. */
+  /** Throws unless a rectangle has an offset and an extent for each dim. */
   private void checkRectangle(int dims) {
     if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
       throw new ShampooException.Invalid(
           "parameter \"" + name + "\": the rectangle has " + localOffset.length + " offsets and " + localShape.length
-              + " extents, and the parameter " + dims + " dims: give one of each for each dim");
+              + " extents, but the parameter has " + dims + " dims; pass an offset and an extent for each dim");
     }
   }
 
-  /** What the library takes; dims: of the parameter that it is of. */
+  /** Returns the struct for the library. dims is the number of dims of the whole parameter. */
   shampoo_param_desc toRaw(int dims) {
     checkRectangle(dims);
     shampoo_param_desc desc = new shampoo_param_desc();

@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 import java.util.Objects;
 
-/** Where a plan is to be carried out: by default in one process, on the CPU, with all its processors. */
+/** Options of a plan: the device, the number of threads and the ranks. The defaults are the CPU and one process. */
 public final class Place {
   private DeviceType device = DeviceType.CPU;
   private int threads;
@@ -13,13 +13,13 @@ public final class Place {
   private int shardRank;
   private int shardWorld = 1;
 
-  /** One process, on the CPU, with as many threads as the key "threads" says. */
+  /** Creates options for one process on the CPU, with the number of threads of the key "threads". */
   public Place() {}
 
   /**
-   * Chooses the type of device.
+   * Sets the type of device. The device does not have to exist.
    *
-   * @param type CPU (default) or CUDA, which need not be there to make a plan.
+   * @param type CPU (default) or CUDA.
    * @return this.
    */
   public Place device(DeviceType type) {
@@ -28,9 +28,9 @@ public final class Place {
   }
 
   /**
-   * Says how many threads work on a step, the caller's among them.
+   * Sets the number of threads that work on a step, including the calling thread.
    *
-   * @param count 0 (default): as the key "threads" says.
+   * @param count number of threads; 0 (default) uses the key "threads".
    * @return this.
    */
   public Place threads(int count) {
@@ -39,10 +39,10 @@ public final class Place {
   }
 
   /**
-   * Places this process among those that hold the same parameters.
+   * Sets the rank of this process among the processes that hold the same parameters.
    *
-   * @param rank in [0, world).
-   * @param world their number.
+   * @param rank rank of this process, in [0, world).
+   * @param world number of processes.
    * @return this.
    */
   public Place replica(int rank, int world) {
@@ -52,10 +52,10 @@ public final class Place {
   }
 
   /**
-   * Places this process among those that hold the shards of one copy.
+   * Sets the rank of this process among the processes that hold the shards of one copy.
    *
-   * @param rank in [0, world).
-   * @param world their number.
+   * @param rank rank of this process, in [0, world).
+   * @param world number of processes.
    * @return this.
    */
   public Place shard(int rank, int world) {

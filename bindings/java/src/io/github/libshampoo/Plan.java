@@ -9,35 +9,35 @@ import java.util.Objects;
 import java.util.stream.LongStream;
 
 /**
- * Shapes in; blocks, owners and byte counts out. A plan is filled, then finished, then read. It sees no buffer and touches
- * no device, so it is cheap to make one only to ask what a choice would cost.
+ * Computes blocks, owners and memory from the shapes of parameters. Add groups and parameters, finish the plan, then
+ * read the results. A plan uses no buffers and no device, so creating one only to compare settings is cheap.
  */
 public final class Plan implements AutoCloseable {
   final Handle handle;
   final DeviceType device;
   private final List<Param> params = new ArrayList<>();
 
-  /** Of each group, whether steps give what is to be added to its parameters (key "output"). */
+  /** For each group, whether the key "output" is set to updates. */
   private final List<Boolean> updates = new ArrayList<>();
 
   /**
-   * Begins a plan for one process on the CPU.
+   * Creates a plan for one process on the CPU.
    *
-   * @param config hyper-parameters of group 0 and of the optimizer as a whole; copied.
-   * @throws ShampooException.Invalid values of the config contradict each other.
+   * @param config hyper-parameters of group 0 and of the whole optimizer; copied.
+   * @throws ShampooException.Invalid if values of the config contradict each other.
    */
   public Plan(Config config) {
     this(config, new Place());
   }
 
   /**
-   * Begins a plan.
+   * Creates a plan.
    *
-   * @param config hyper-parameters of group 0 and of the optimizer as a whole; copied.
-   * @param place where it is to be carried out; copied.
-   * @throws ShampooException.Invalid values of the config contradict each other, a rank is not below its world, or threads
-   *     are out of range.
-   * @throws ShampooException.Unsupported a key has a value that does not work on CUDA yet.
+   * @param config hyper-parameters of group 0 and of the whole optimizer; copied.
+   * @param place device, threads and ranks; copied.
+   * @throws ShampooException.Invalid if values of the config contradict each other, a rank is not below its world, or
+   *     the number of threads is out of range.
+   * @throws ShampooException.Unsupported if the value of a key is not supported on CUDA yet.
    */
   public Plan(Config config, Place place) {
     device = place.device();
@@ -49,7 +49,7 @@ public final class Plan implements AutoCloseable {
               from -> {
                 long[] out = new long[1];
                 Raw.shampoo_plan_create(out, from, desc);
-                updates.add(givesUpdates(from));
+                updates.add(hasUpdates(from));
                 return out[0];
               });
     }
@@ -59,10 +59,11 @@ public final class Plan implements AutoCloseable {
   /**
    * Adds a parameter group: parameters that share hyper-parameters and a step counter.
    *
-   * @param config hyper-parameters of the group; copied. Keys of the whole optimizer are as in the plan's own.
-   * @return its number: 1 for the first that is added.
-   * @throws ShampooException.Invalid values of the config contradict each other, or those of the plan.
-   * @throws ShampooException.State the plan is finished.
+   * @param config hyper-parameters of the group; copied. A key of the whole optimizer that is set here must have the
+   *     plan's value.
+   * @return number of the group: 1 for the first group that is added.
+   * @throws ShampooException.Invalid if values of the config contradict each other or those of the plan.
+   * @throws ShampooException.State if the plan is finished.
    */
   public int addGroup(Config config) {
     return handle.changeAndGet(
@@ -73,7 +74,7 @@ public final class Plan implements AutoCloseable {
                 from -> {
                   int[] group = new int[1];
                   Raw.shampoo_plan_add_group(plan, from, group);
-                  updates.add(givesUpdates(from));
+                  updates.add(hasUpdates(from));
                   return group[0];
                 }));
   }
@@ -82,9 +83,9 @@ public final class Plan implements AutoCloseable {
    * Adds a parameter.
    *
    * @param param name, shape, types and group.
-   * @return its index, counted from 0 in the order of adding.
-   * @throws ShampooException.Invalid the name is empty or taken, or a dim, type, group or shard is out of range.
-   * @throws ShampooException.State the plan is finished.
+   * @return index of the parameter: 0 for the first parameter that is added.
+   * @throws ShampooException.Invalid if the name is empty or taken, or a dim, type, group or shard is out of range.
+   * @throws ShampooException.State if the plan is finished.
    */
   public int addParam(Param param) {
     return handle.changeAndGet(
@@ -102,25 +103,26 @@ public final class Plan implements AutoCloseable {
   /**
    * Adds a float32 parameter.
    *
-   * @param name as of {@link Param#Param}.
-   * @param shape as of {@link Param#Param}.
-   * @return its index.
-   * @throws ShampooException.Invalid as of {@link #addParam(Param)}.
-   * @throws ShampooException.State the plan is finished.
+   * @param name as in {@link Param#Param}.
+   * @param shape as in {@link Param#Param}.
+   * @return index of the parameter.
+   * @throws ShampooException.Invalid as in {@link #addParam(Param)}.
+   * @throws ShampooException.State if the plan is finished.
    */
   public int addParam(String name, long... shape) {
     return addParam(new Param(name, shape));
   }
 
   /**
-   * Tells what another shard rank holds of a parameter, which "shard_mode" gather needs to know where the cut is none of
-   * the regular ones. Every rank tells the same.
+   * Declares the shard of a parameter on another shard rank. This is only needed for "shard_mode" gather, if the shards
+   * do not have a regular layout. All ranks must declare the same shards.
    *
-   * @param index of a parameter that has been added.
-   * @param shardRank in [0, number of shards).
-   * @param shard only its flatShard or rectangle is read.
-   * @throws ShampooException.Invalid index or rank is out of range, or the shard is not within the parameter.
-   * @throws ShampooException.State the plan is finished.
+   * @param index index of a parameter that has been added.
+   * @param shardRank the other rank, in [0, number of shards).
+   * @param shard its shard. Only flatShard or rectangle is read.
+   * @throws ShampooException.Invalid if the index or the rank is out of range, or the shard is not inside the
+   *     parameter.
+   * @throws ShampooException.State if the plan is finished.
    */
   public void addShard(int index, int shardRank, Param shard) {
     handle.change(
@@ -134,11 +136,11 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Works out blocks, owners and bytes. Afterwards the plan does not change any more.
+   * Computes the blocks, owners and memory. The plan cannot be changed afterwards.
    *
    * @return this plan.
-   * @throws ShampooException.Invalid a block is too large, there are too many, or shards do not fit together.
-   * @throws ShampooException.State the plan is finished already.
+   * @throws ShampooException.Invalid if a block is too large, there are too many blocks, or shards do not fit together.
+   * @throws ShampooException.State if the plan is already finished.
    */
   public Plan finish() {
     handle.change(this, Raw::shampoo_plan_finish);
@@ -146,33 +148,33 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * The parameters.
+   * Returns the parameters.
    *
-   * @return in the order of adding.
+   * @return the parameters, in the order in which they were added.
    */
   public List<Param> params() {
     return handle.read(this, plan -> List.copyOf(params));
   }
 
-  private static boolean givesUpdates(long config) {
+  private static boolean hasUpdates(long config) {
     return "updates".equals(Raw.shampoo_config_get(config, "output"));
   }
 
-  /** Number of groups, the plan's own included. */
+  /** Returns the number of groups, including group 0. */
   int groups() {
     return handle.read(this, plan -> updates.size());
   }
 
-  /** Which parameters are in such a group. */
+  /** Returns for each parameter whether the key "output" of its group is set to updates. */
   List<Boolean> updates() {
     return handle.read(this, plan -> params.stream().map(param -> updates.get(param.group())).toList());
   }
 
   /**
-   * The blocks, of all owners together.
+   * Returns the blocks of all owners.
    *
-   * @return in the order of the plan: by parameter, the chunks of its first dim outermost.
-   * @throws ShampooException.State the plan is not finished.
+   * @return the blocks, ordered by parameter and then by position, with the first dim outermost.
+   * @throws ShampooException.State if the plan is not finished.
    */
   public List<Block> blocks() {
     return handle.read(
@@ -190,22 +192,23 @@ public final class Plan implements AutoCloseable {
     Raw.shampoo_plan_block(plan, index, info);
     return new Block(
         info.getParam(), info.getOwner(), info.getShard_owner(), info.getOf_shard() == 1,
-        listed(info.getShape(), info.getNdim()), listed(info.getStride(), info.getNdim()), info.getFlat_offset(),
+        toList(info.getShape(), info.getNdim()), toList(info.getStride(), info.getNdim()), info.getFlat_offset(),
         info.getState_bytes());
   }
 
-  static List<Long> listed(long[] numbers, int count) {
+  static List<Long> toList(long[] numbers, int count) {
     return Arrays.stream(numbers, 0, count).boxed().toList();
   }
 
   /**
-   * Bytes that an optimizer of this plan allocates on a rank.
+   * Returns the number of bytes that an optimizer with this plan allocates on a rank.
    *
-   * @param what "state", "workspace", "total" (the sum), or "comm": what the rank sends in a step.
-   * @param rank replica rank; with "shard_mode" gather replica rank * shards + shard rank; -1: this rank.
+   * @param what "state", "workspace" or "total" (their sum). "comm" is the number of bytes that the rank sends in a
+   *     step.
+   * @param rank the replica rank or, with "shard_mode" gather, replica rank * shards + shard rank; -1 is this rank.
    * @return the number of bytes.
-   * @throws ShampooException.Invalid rank or what is none of these.
-   * @throws ShampooException.State the plan is not finished.
+   * @throws ShampooException.Invalid if what is unknown, or the rank is out of range.
+   * @throws ShampooException.State if the plan is not finished.
    */
   public long bytes(String what, int rank) {
     Objects.requireNonNull(what, "what");
@@ -219,18 +222,18 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * The same of this rank.
+   * Returns the number of bytes that an optimizer with this plan allocates on this rank.
    *
-   * @param what as of {@link #bytes(String, int)}.
+   * @param what as in {@link #bytes(String, int)}.
    * @return the number of bytes.
-   * @throws ShampooException.Invalid what is none of these.
-   * @throws ShampooException.State the plan is not finished.
+   * @throws ShampooException.Invalid if what is unknown.
+   * @throws ShampooException.State if the plan is not finished.
    */
   public long bytes(String what) {
     return bytes(what, -1);
   }
 
-  /** Ends the plan; optimizers that were made from it go on. It can be called again. */
+  /** Releases the plan. Optimizers that were created from it are not affected. Further calls have no effect. */
   @Override
   public void close() {
     handle.closeUnused();

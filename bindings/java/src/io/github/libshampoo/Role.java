@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** What a buffer of a parameter is for. */
+/** Role of a buffer in a {@link Binding}. */
 enum Role {
   PARAM("parameter"),
   GRAD("gradient of"),

@@ -16,7 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The library as a whole: version, backends, messages, the table of keys, checkpoints of many ranks, inverse roots. */
+/** Functions of the library: buffers, version, backends, log messages, keys, checkpoints and inverse roots. */
 public final class Shampoo {
   private Shampoo() {}
 
@@ -44,8 +44,8 @@ public final class Shampoo {
   }
 
   /**
-   * Allocates a buffer for float16 or bfloat16 parameters or gradients, like {@link #floats}. Each short has the bits of
-   * one number.
+   * Allocates a buffer for float16 or bfloat16 parameters or gradients, like {@link #floats}. Each short has the bits
+   * of one number.
    *
    * @param count number of elements.
    * @return the buffer.
@@ -81,27 +81,27 @@ public final class Shampoo {
   }
 
   /**
-   * Version of the library that is loaded.
+   * Returns the version of the loaded library.
    *
-   * @return such as "0.1.0".
+   * @return the version, such as "0.1.0".
    */
   public static String version() {
-    return Library.spelt(Raw.shampoo_version());
+    return Library.toText(Raw.shampoo_version());
   }
 
   /**
-   * What the library is, for logs and bug reports.
+   * Describes the library, for logs and bug reports.
    *
-   * @return one JSON object: version, compiler, BLAS, features.
+   * @return a JSON object with version, compiler, BLAS and features.
    */
   public static String buildInfo() {
     return Raw.shampoo_build_info();
   }
 
   /**
-   * What the library can compute on. It loads the backend for CUDA if that is there, and asks the driver.
+   * Returns the backends of the library. Loads the CUDA backend if it is installed, and queries the driver.
    *
-   * @return the CPU first.
+   * @return the backends; the CPU is the first one.
    */
   public static List<Backend> backends() {
     List<Backend> found = new ArrayList<>();
@@ -115,31 +115,32 @@ public final class Shampoo {
   }
 
   /**
-   * Loads the backend for CUDA, once per process. It need not be called where libshampoo_cuda.so lies beside the library,
-   * or where the system finds it.
+   * Loads the CUDA backend, once per process. A call is not necessary if libshampoo_cuda.so is in the folder of the
+   * library or where the dynamic linker finds it.
    *
    * @param nameOrPath "cuda", or the path of the file.
-   * @throws ShampooException.Unsupported it is not there, lacks a library, or is of another version; the text tells which.
-   * @throws ShampooException.State it was loaded from another file before.
+   * @throws ShampooException.Unsupported if the backend or a library that it needs is missing, or it has another
+   *     version; the text explains the reason.
+   * @throws ShampooException.State if the backend has been loaded from another file.
    */
   public static void loadBackend(String nameOrPath) {
     Raw.shampoo_backend_load(nameOrPath);
   }
 
   /**
-   * Sets the one receiver of messages of the process; without one they are dropped.
+   * Sets the receiver of log messages. A process has only one. Without a receiver, messages are discarded.
    *
-   * @param callback receives messages; null: none does.
-   * @param most messages that matter less are not delivered.
+   * @param callback receives messages; null removes the receiver.
+   * @param most the least severe level that is delivered.
    */
   public static void setLog(LogCallback callback, LogLevel most) {
     Raw.shampoo_set_log(callback, most.ordinal());
   }
 
   /**
-   * The table of hyper-parameters, with their documentation.
+   * Returns the table of hyper-parameters with their documentation.
    *
-   * @return every key by its name, in the order of docs/keys.md.
+   * @return all keys by name, in the order of docs/keys.md.
    */
   public static Map<String, Key> keys() {
     Map<String, Key> keys = new LinkedHashMap<>();
@@ -157,20 +158,20 @@ public final class Shampoo {
   }
 
   /**
-   * Computes the inverse root of a symmetric matrix: x = (a + e I)^(-exponent_multiplier * rootDen / rootNum), as a step
-   * does. e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by the order), or epsilon where
-   * that key is set instead.
+   * Computes the inverse root of a symmetric matrix in the same way as a step: x = (a + e I)^(-exponent_multiplier *
+   * rootDen / rootNum). e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by its order) or,
+   * if the key epsilon is set instead, epsilon.
    *
-   * @param config of which the keys that begin with "root_", "epsilon" and "exponent_multiplier" are read.
-   * @param order of the matrix, 1..32750.
-   * @param dtype of a and x: F32 or F64.
-   * @param a direct buffer of order * order elements, row-major, of which those on and below the diagonal are read.
-   * @param x direct buffer of as many, which receives the root. May be a.
-   * @param rootNum numerator of the root, at least 1: 4 for the inverse fourth root.
+   * @param config config whose keys "epsilon", "exponent_multiplier" and "root_..." are used.
+   * @param order order of the matrix, 1 to 32750.
+   * @param dtype type of a and x: F32 or F64.
+   * @param a direct buffer of order * order elements, row-major. Elements above the diagonal are not read.
+   * @param x direct buffer of order * order elements, which receives the root. It may be a.
+   * @param rootNum numerator of the root, at least 1; 4 for the inverse fourth root.
    * @param rootDen denominator of the root, at least 1.
-   * @return how it was computed.
-   * @throws ShampooException.Invalid an argument is out of range, or a buffer of another size or type.
-   * @throws ShampooException.Numeric a has a NaN or an infinity, or the root is not finite. x is as before.
+   * @return how the root was computed.
+   * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
+   * @throws ShampooException.Numeric if a contains NaN or infinity, or the root is not finite. x does not change.
    */
   public static RootInfo inverseRoot(Config config, int order, DType dtype, Buffer a, Buffer x, int rootNum, int rootDen) {
     Memory from = Memory.of(a);
@@ -193,30 +194,31 @@ public final class Shampoo {
   }
 
   /**
-   * Saves the states of all optimizers of this rank, and those of all other ranks, as one checkpoint. Collective.
+   * Saves the states of the optimizers of all ranks as one checkpoint. Collective.
    *
-   * @param optimizers those of this rank.
-   * @param directory made if it is not there; it keeps the last checkpoints. docs/checkpoints.md describes the files.
-   * @param world communicator of all ranks of the job; null: there is one.
-   * @param stream on CUDA that in whose order states are copied; otherwise 0.
-   * @throws ShampooException.Invalid a name is in two optimizers, or world is too small.
-   * @throws ShampooException.Files a file could not be written; the text names it and the reason.
-   * @throws ShampooException.Collective an exchange failed.
+   * @param optimizers the optimizers of this rank.
+   * @param directory created if it does not exist. It keeps the last checkpoints. docs/checkpoints.md describes the
+   *     files.
+   * @param world communicator of all ranks of the job, or null if there is only one rank.
+   * @param stream CUDA stream on which the states are copied; 0 on the CPU.
+   * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or world is too small.
+   * @throws ShampooException.Files if a file could not be written; the text names the file and the reason.
+   * @throws ShampooException.Collective if an exchange failed.
    */
   public static void save(List<Optimizer> optimizers, Path directory, Comm world, long stream) {
     withHandles(optimizers, world, (opts, comm) -> Raw.shampoo_save(opts, comm, directory.toString(), stream));
   }
 
   /**
-   * Loads the last checkpoint of a directory into optimizers. Collective; parameters as of {@link #save}.
+   * Loads the last checkpoint of a directory into optimizers. Collective.
    *
-   * @param optimizers those of this rank.
-   * @param directory that checkpoints were saved into; or the index of one of them.
-   * @param world communicator of all ranks of the job; null: there is one.
-   * @param stream on CUDA that in whose order states are copied; otherwise 0.
-   * @throws ShampooException.Invalid it is of other parameters, dtypes, grafting or blocks.
-   * @throws ShampooException.Files there is none, or a file is missing or damaged. States are as they were.
-   * @throws ShampooException.Collective an exchange failed.
+   * @param optimizers the optimizers of this rank.
+   * @param directory directory in which checkpoints were saved, or the index file of one of them.
+   * @param world communicator of all ranks of the job, or null if there is only one rank.
+   * @param stream CUDA stream on which the states are copied; 0 on the CPU.
+   * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
+   * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change.
+   * @throws ShampooException.Collective if an exchange failed.
    */
   public static void load(List<Optimizer> optimizers, Path directory, Comm world, long stream) {
     withHandles(optimizers, world, (opts, comm) -> Raw.shampoo_load(opts, comm, directory.toString(), stream));
@@ -238,7 +240,7 @@ public final class Shampoo {
       for (; entered < opts.length; ++entered) {
         int earlier = all.indexOf(all.get(entered));
         if (earlier < entered) {
-          throw new ShampooException.Invalid("optimizers: number " + entered + " is number " + earlier + " once more");
+          throw new ShampooException.Invalid("optimizers: numbers " + earlier + " and " + entered + " are the same");
         }
         opts[entered] = all.get(entered).handle.enter();
       }

@@ -5,16 +5,16 @@ package io.github.libshampoo;
 import java.util.OptionalLong;
 
 /**
- * What a call of the library failed with: one class for each status. The text tells which argument or key was wrong, its
- * value, what was expected and what to do. A call that fails changes nothing, unless its text says so.
+ * An error of the library, with a subclass for each status. The text names the argument or key that is wrong, its value
+ * and what was expected, and explains what to do. A call that fails changes nothing unless its text says so.
  */
 public class ShampooException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
-  /** The number of the status. */
+  /** The status code. */
   private final int status;
 
-  /** Of a step that was refused, or -1. */
+  /** Number of the step that failed, or -1. */
   private final long step;
 
   ShampooException(int status, String text, Throwable cause, long step) {
@@ -24,24 +24,24 @@ public class ShampooException extends RuntimeException {
   }
 
   /**
-   * The status, as in the header of the library: 1 is SHAMPOO_E_INVALID.
+   * Returns the status code of the C header: 1 is SHAMPOO_E_INVALID.
    *
-   * @return a number above 0.
+   * @return the status code, which is above 0.
    */
   public int status() {
     return status;
   }
 
   /**
-   * Which step on CUDA was refused, where {@link Optimizer#status} has told of it.
+   * Returns the number of the step on CUDA that failed, if {@link Optimizer#status} threw this exception.
    *
-   * @return the number of the step, from 1 on; empty with all other failures.
+   * @return the number of the step, at least 1; empty for all other errors.
    */
   public OptionalLong step() {
     return step > 0 ? OptionalLong.of(step) : OptionalLong.empty();
   }
 
-  /** An argument or a value of a key is wrong: fix the call. */
+  /** An argument or the value of a key is wrong. */
   public static final class Invalid extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -54,7 +54,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** The call is right and the moment is wrong: a step before bind, a call after close, or one during another. */
+  /** The call is not possible in the current state, such as a step before bind or a call after close. */
   public static final class State extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -67,7 +67,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** Another version, build or machine may do it: not the one that runs. */
+  /** The call is not supported by this version, build or machine. */
   public static final class Unsupported extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -76,7 +76,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** Memory or another resource of the system ran out: free some, or ask for less. */
+  /** Memory or another resource of the system ran out. */
   public static final class OutOfMemory extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -85,7 +85,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** NaN or infinity was met; the step has changed nothing, and training may go on. */
+  /** A step found NaN or infinity. It has changed nothing, and training can continue. */
   public static final class Numeric extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -94,7 +94,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A collective failed: tear the job down. The cause is what a {@link Communicator} has thrown. */
+  /** A collective failed, and the job must be restarted. The cause is the exception of a communicator, if any. */
   public static final class Collective extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -103,7 +103,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A GPU or its runtime failed: end the process. */
+  /** A GPU or its runtime failed, and the process must be restarted. */
   public static final class Device extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -121,7 +121,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A bug of the library: please report it, with this text and {@link Shampoo#buildInfo}. */
+  /** A bug in the library. Please report it with this text and {@link Shampoo#buildInfo}. */
   public static final class Internal extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -130,10 +130,10 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** Makes the exception of a failed call; native code calls it. */
+  /** Returns the exception for a failed call. Native code calls this method. */
   static ShampooException of(int status, byte[] bytes, Throwable cause, long step) {
-    String told = Text.fromBytes(bytes);
-    String text = cause == null ? told : told + ": " + cause;
+    String message = Text.fromBytes(bytes);
+    String text = cause == null ? message : message + ": " + cause;
     return switch (status) {
       case RawConstants.SHAMPOO_E_INVALID -> new Invalid(text, cause, step);
       case RawConstants.SHAMPOO_E_STATE -> new State(text, cause, step);

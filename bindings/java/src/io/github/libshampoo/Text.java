@@ -7,7 +7,7 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** Texts as bytes of UTF-8, which JNI's own functions do not give. */
+/** Converts strings to and from UTF-8. JNI's own functions use modified UTF-8. */
 final class Text {
   private Text() {}
 
@@ -18,15 +18,15 @@ final class Text {
     int zero = text.indexOf('\0');
     if (zero >= 0) {
       throw new ShampooException.Invalid(
-          "\"" + text.replace('\0', '?') + "\": character " + zero + " is U+0000, at which a text of C ends: leave it out");
+          "\"" + text.replace('\0', '?') + "\": character " + zero + " is U+0000, which ends a C string; remove it");
     }
     try {
       ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
       byte[] bytes = new byte[encoded.remaining()];
       encoded.get(bytes);
       return bytes;
-    } catch (CharacterCodingException half) {
-      throw new ShampooException.Invalid("\"" + text + "\": half of a surrogate pair, which no UTF-8 can hold");
+    } catch (CharacterCodingException error) {
+      throw new ShampooException.Invalid("\"" + text + "\": half of a surrogate pair, which UTF-8 cannot encode");
     }
   }
 
