@@ -23,12 +23,12 @@ grep -q 'int main' "$root/program/program.c"
 # The library alone is enough to run a program, here of the host's compiler, which the root does not have.
 install /packages/libshampoo0_*.deb
 cc -I"$source/capi/include" "$root/program/program.c" "$root"/usr/lib/*/libshampoo.so.0 -o "$root/program/of_host"
-inside /program/of_host | grep '^w = ('
+inside /program/of_host | grep '^w = '
 
 # What libshampoo-dev brings is enough to build one.
 install /packages/libshampoo-dev_*.deb /packages/shampoo-tools_*.deb gcc libc6-dev libstdc++-12-dev pkg-config
-inside 'cd /program && cc program.c $(pkg-config --cflags --libs shampoo) -o program && ./program' | grep '^w = ('
-inside 'cd /program && cc -static program.c $(pkg-config --static --libs shampoo) -o program && ./program' | grep '^w = ('
+inside 'cd /program && cc program.c $(pkg-config --cflags --libs shampoo) -o program && ./program' | grep '^w = '
+inside 'cd /program && cc -static program.c $(pkg-config --static --libs shampoo) -o program && ./program' | grep '^w = '
 [ -s "$root/usr/include/shampoo/api.h" ] || { echo 'libshampoo-dev has no shampoo/api.h'; exit 1; }
 inside 'shampoo-ckpt --version' | grep -F "$version"
 for package in libshampoo0 libshampoo-dev shampoo-tools; do

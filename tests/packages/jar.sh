@@ -8,14 +8,9 @@ make_root "$1"
 copy_root "$1"
 mkdir "$root/packages" "$root/program"
 cp "$2" "$root/packages/libshampoo.jar"
-{
-  code_of "$3/docs/java.md" java 1
-  echo 'class Program { public static void main(String[] arguments) throws Exception {'
-  code_of "$3/docs/java.md" java 2
-  echo 'System.out.println(w.get(0)); } }'
-} >"$root/program/Program.java"
+code_of "$3/docs/java.md" java 1 >"$root/program/Minimal.java"
 install openjdk-17-jdk-headless
-inside 'cd /program && javac -cp /packages/libshampoo.jar Program.java && java -cp /packages/libshampoo.jar:. Program'
+inside 'cd /program && javac -cp /packages/libshampoo.jar Minimal.java && java -cp /packages/libshampoo.jar:. Minimal'
 [ -z "$(find "$root/tmp" -name '*shampoo*')" ] || { echo 'what was unpacked is left behind'; exit 1; }
 inside 'cd /program && jar -tf /packages/libshampoo.jar' >"$root/program/content"
 for file in LICENSE THIRD_PARTY_NOTICES; do

@@ -13,6 +13,26 @@ fn one_param(config: &Config, param: Param) -> Optimizer {
 }
 
 #[test]
+fn create_makes_the_optimizer_of_a_config_and_a_plan() {
+    let options = "lr=0.25 beta1=0.5";
+    let mut config = Config::new().unwrap();
+    config.parse(options).unwrap();
+    let mut full = one_param(&config, Param::new("w", &[2, 3]));
+    let mut simple = Optimizer::create(options, [Param::new("w", &[2, 3])]).unwrap();
+    let (mut w, mut v) = ([2.0f32; 6], [2.0f32; 6]);
+    for _ in 0..3 {
+        simple.step(&mut [Buffers::new(&mut w).with_grad(&[1.0f32; 6])]).unwrap();
+        full.step(&mut [Buffers::new(&mut v).with_grad(&[1.0f32; 6])]).unwrap();
+    }
+    assert_eq!(w, v);
+    assert!(w[0] < 2.0);
+    for (options, says) in [("lr", "key lr has no value"), ("lrr=1", "did you mean lr?"), ("a=\0", "options")] {
+        let error = Optimizer::create(options, [Param::new("w", &[2])]).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
 fn updates_go_to_another_place() {
     let mut updates = config();
     updates.set("output", "updates").unwrap();

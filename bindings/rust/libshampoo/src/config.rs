@@ -158,6 +158,26 @@ impl Config {
         Ok(self)
     }
 
+    /// Sets keys from pairs such as "lr=0.1 grafting=adam", separated by blanks or line ends. "#" begins a comment that
+    /// ends with its line. Returns the config, so that calls can be chained.
+    ///
+    /// ```
+    /// let mut config = libshampoo::Config::new()?;
+    /// config.parse("lr=0.03 momentum=0.9")?;
+    /// assert_eq!(config.get("momentum").as_deref(), Some("0.9"));
+    /// # Ok::<(), libshampoo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Invalid`](crate::Code::Invalid): as for [`set`](Config::set), or a key has no value. No key changes.
+    pub fn parse(&mut self, options: &str) -> Result<&mut Self> {
+        let options = c_string("options", options)?;
+        // SAFETY: the text is a C string, which the library copies.
+        check(unsafe { sys::shampoo_config_parse(self.as_ptr(), options.as_ptr()) })?;
+        Ok(self)
+    }
+
     /// Returns the value of a key as text, or None if there is no such key. [`set`](Config::set) accepts the text and
     /// restores the same value.
     pub fn get(&self, key: &str) -> Option<String> {

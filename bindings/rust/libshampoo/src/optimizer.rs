@@ -3,9 +3,11 @@
 
 use crate::buffers::Buffers;
 use crate::comm_use::{CommUse, InUse};
+use crate::config::Config;
 use crate::error::{c_string, check, to_i32, Code, Error, Result};
 use crate::library::Device;
-use crate::plan::PlanInfo;
+use crate::param::Param;
+use crate::plan::{Place, PlanBuilder, PlanInfo};
 use libshampoo_sys as sys;
 use std::fmt;
 use std::os::raw::c_void;
@@ -53,6 +55,33 @@ impl Optimizer {
 
     pub(crate) fn as_ptr(&self) -> *mut sys::shampoo_optimizer {
         self.handle.as_ptr()
+    }
+
+    /// Creates an optimizer from options, such as "lr=0.1 weight_decay=0.01", and parameters, for one rank on the CPU.
+    /// [`Config::parse`](crate::Config::parse) describes the options; "" selects the defaults.
+    ///
+    /// ```
+    /// # use libshampoo::{Buffers, Optimizer, Param};
+    /// let mut opt = Optimizer::create("lr=0.1", [Param::new("w", &[2, 3]), Param::new("b", &[3])])?;
+    /// let (mut w, mut b) = ([1.0f32; 6], [0.0f32; 3]);
+    /// let (w_grad, b_grad) = ([0.5f32; 6], [0.5f32; 3]);
+    /// opt.step(&mut [Buffers::new(&mut w).with_grad(&w_grad), Buffers::new(&mut b).with_grad(&b_grad)])?;
+    /// assert!(w[0] < 1.0 && b[0] < 0.0);
+    /// # Ok::<(), libshampoo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Code::Invalid`]: an option or a parameter is wrong.
+    /// - [`Code::OutOfMemory`]: memory or threads ran out.
+    pub fn create(options: &str, params: impl IntoIterator<Item = Param>) -> Result<Self> {
+        let mut config = Config::new()?;
+        config.parse(options)?;
+        let mut plan = PlanBuilder::new(&config, Place::default())?;
+        for param in params {
+            plan.param(param)?;
+        }
+        Optimizer::new(&plan.finish()?)
     }
 
     /// Runs one step: reads gradients, and updates parameters. `buffers` has an element for each parameter, in the

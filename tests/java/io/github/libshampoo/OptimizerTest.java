@@ -13,6 +13,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.CharBuffer;
 import java.nio.FloatBuffer;
+import java.nio.ShortBuffer;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -314,6 +315,31 @@ class OptimizerTest {
       optimizer.bind("h", Shampoo.shorts(2), null);
       optimizer.step();
     }
+  }
+
+  @Test
+  void createMakesTheOptimizerOfAConfigAndAPlan() {
+    FloatBuffer simple = Buffers.filled(6, 2);
+    FloatBuffer full = Buffers.filled(6, 2);
+    FloatBuffer gradient = Buffers.filled(6, 1);
+    try (Optimizer created = Optimizer.create("lr=0.25 beta1=0.5", new Tensor("w", simple, gradient, 2, 3));
+        Optimizer made = make(new Config().parse("lr=0.25 beta1=0.5"), new Param("w", 2, 3))) {
+      made.bind("w", full, gradient);
+      for (int step = 0; step < 3; ++step) {
+        created.step();
+        made.step();
+      }
+      assertEquals(full, simple);
+      assertTrue(simple.get(0) < 2);
+    }
+    ShortBuffer half = Shampoo.shorts(4);
+    try (Optimizer created = Optimizer.create("", new Tensor(DType.BF16, "h", half, null, 4))) {
+      created.step();
+    }
+    assertRefused("there is no key \"lrr\"", () -> Optimizer.create("lrr=1"));
+    assertRefused("key lr has no value", () -> new Config().parse("lr"));
+    assertRefused("pass a DType", () -> new Tensor("h", half, null, 4));
+    assertRefused("\"w\"", () -> Optimizer.create("", new Tensor("w", simple, gradient, 7)));
   }
 
   @Test

@@ -95,6 +95,19 @@ public final class Config implements AutoCloseable {
   }
 
   /**
+   * Sets keys from pairs such as "lr=0.1 grafting=adam", separated by blanks or line ends. "#" begins a comment that ends
+   * with its line.
+   *
+   * @param options the pairs.
+   * @return this config.
+   * @throws ShampooException.Invalid as in {@link #set(String, String)}, or if a key has no value. No key changes.
+   */
+  public Config parse(String options) {
+    handle.change(this, config -> Raw.shampoo_config_parse(config, options));
+    return this;
+  }
+
+  /**
    * Returns the value of a key as text. {@link #set(String, String)} accepts the text and restores the same value.
    *
    * @param key name of the key.

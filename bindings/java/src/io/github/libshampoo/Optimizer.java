@@ -74,6 +74,32 @@ public final class Optimizer implements AutoCloseable {
     handle.held = new Bound(plan.params(), plan.updates(), device, plan.bytes("state"), options.state);
   }
 
+  /**
+   * Creates an optimizer that updates tensors in place, with one parameter group, for one rank on the CPU.
+   *
+   * @param options hyper-parameters, as in {@link Config#parse}, such as "lr=0.1 weight_decay=0.01"; "" for the defaults.
+   * @param tensors the parameters with their gradients. They are bound: steps use their buffers until others are bound.
+   * @return the optimizer.
+   * @throws ShampooException.Invalid if an option or a tensor is wrong; the text names it.
+   * @throws ShampooException.OutOfMemory if there are not enough memory or threads.
+   */
+  public static Optimizer create(String options, Tensor... tensors) {
+    try (Config config = new Config().parse(options);
+        Plan plan = new Plan(config)) {
+      for (Tensor tensor : tensors) {
+        plan.addParam(tensor.param);
+      }
+      Optimizer optimizer = new Optimizer(plan.finish());
+      try {
+        optimizer.bind(0, Stream.of(tensors).map(tensor -> Binding.inPlace(tensor.data, tensor.grad)).toList());
+      } catch (RuntimeException failure) {
+        optimizer.close();
+        throw failure;
+      }
+      return optimizer;
+    }
+  }
+
   private static long create(Plan plan, OptimizerOptions options, Comm replicas, Comm shards) {
     return withComm(
         replicas,
