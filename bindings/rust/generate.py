@@ -49,11 +49,13 @@ class Declarations:
 
 
 def attributes(node: ElementTree.Element) -> dict[str, str]:
+    """Return the attributes of a node of SWIG's tree by name."""
     found = node.findall("attributelist/attribute")
     return {each.get("name", ""): each.get("value", "") for each in found}
 
 
 def parameters(node: ElementTree.Element) -> list[tuple[str, str]]:
+    """Return the names and types of a function's parameters."""
     parms = [attributes(parm) for parm in node.findall("attributelist/parmlist/parm")]
     return [(parm["name"], parm["type"]) for parm in parms if "name" in parm]
 
@@ -86,6 +88,7 @@ def read_header(header: Path) -> Declarations:
 
 
 def split_arguments(text: str) -> list[str]:
+    """Split a list of types at the commas that are not inside of parentheses."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -98,10 +101,11 @@ def split_arguments(text: str) -> list[str]:
 
 def function(swig: str, names: list[str]) -> str:
     """Convert a function type of SWIG, f(arguments).result, to (arguments) -> result."""
-    depth = 0
-    for end, character in enumerate(swig):
+    depth, end = 0, 0
+    for index, character in enumerate(swig):
         depth += (character == "(") - (character == ")")
         if character == ")" and depth == 0:
+            end = index
             break
     arguments = [rust_type(each) for each in split_arguments(swig[2:end])]
     result = swig[end + 2 :]
@@ -167,7 +171,8 @@ def bindings(found: Declarations, comments: dict[str, str]) -> str:
     for name, kind in found.aliases.items():
         out.append(f"{doc(comments.get(name))}pub type {name} = {rust_type(kind)};\n")
     for name in found.handles:
-        out.append(f"{doc(comments.get(name))}#[repr(C)]\npub struct {name} {{\n    _private: [u8; 0],\n    _marker: Unmovable,\n}}\n")
+        fields_of_handle = "    _private: [u8; 0],\n    _marker: Unmovable,\n"
+        out.append(f"{doc(comments.get(name))}#[repr(C)]\npub struct {name} {{\n{fields_of_handle}}}\n")
     for name, fields in found.structs.items():
         out.append(f"{doc(comments.get(name))}#[repr(C)]\n#[derive(Clone, Copy, Debug)]\npub struct {name} {{\n")
         for each, kind in fields.items():
