@@ -32,7 +32,7 @@
 %typemap(jtype) type** out "long[]"
 %typemap(jstype) type** out "long[]"
 %typemap(javain) type** out "$javainput"
-%typemap(in) type** out (type* made = NULL) "$1 = &made;"
+%typemap(in) type** out (type* created = NULL) "$1 = &created;"
 %typemap(argout) type** out "if (result == SHAMPOO_OK) ShampooJavaSet(jenv, $input, (jlong)*$1);"
 %enddef
 

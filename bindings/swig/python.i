@@ -18,7 +18,7 @@
 %enddef
 
 %define SHAMPOO_HANDLE_OUT(type)
-%typemap(in, numinputs=0) type** out (type* made = NULL) "$1 = &made;"
+%typemap(in, numinputs=0) type** out (type* created = NULL) "$1 = &created;"
 %typemap(argout) type** out {
   Py_XDECREF($result);
   $result = SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_OWN);

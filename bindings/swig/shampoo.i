@@ -49,9 +49,9 @@ SHAMPOO_HANDLE(shampoo_optimizer)
 %extend type {
   type() {
     static const type initial = init;
-    type* const made = (type*)malloc(sizeof *made);
-    if (made != NULL) *made = initial;
-    return made;
+    type* const created = (type*)malloc(sizeof *created);
+    if (created != NULL) *created = initial;
+    return created;
   }
   ~type() {
     last;

@@ -216,7 +216,7 @@ def test_the_cause_outlives_what_abort_does(kind: type[BaseException]) -> None:
 
 
 def test_what_is_no_communicator_is_refused() -> None:
-    with pytest.raises(TypeError, match="int is no communicator"):
+    with pytest.raises(TypeError, match="int is not a communicator"):
         libshampoo.Optimizer([np.ones(4, np.float32)], comm=3)
     with pytest.raises(ValueError, match="rank"):
         libshampoo.Optimizer([np.ones(4, np.float32)], comm=libshampoo.CallableComm(print, 2, 2))  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
     optimizers = [{"opt_name": "shampoo", "opt_kwargs": setting} for setting in SETTINGS]
     module = load("optax._src.alias_test", _OPTIMIZERS_UNDER_TEST=optimizers)
     monkeypatch.setattr(module.alias, "shampoo", shampoo, raising=False)
-    expected = {"complex": (4 * len(SETTINGS), "float32, float64, float16 or bfloat16 is expected")}
+    expected = {"complex": (4 * len(SETTINGS), "expected float32, float64, float16 or bfloat16")}
     check(module.AliasTest, 36, 0, expected, left_out="test_explicit_dtype")
 
 

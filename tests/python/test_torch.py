@@ -642,7 +642,7 @@ def test_the_dtype_of_gradients_in_any_spelling(dtype: Any) -> None:
 
 
 def test_a_dtype_of_gradients_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="grad_dtype: dtype int32: float32, float64, float16 or bfloat16 is expected"):
+    with pytest.raises(ValueError, match="grad_dtype: dtype int32; expected float32, float64, float16 or bfloat16"):
         Shampoo(make().parameters(), grad_dtype=torch.int32)
 
 

@@ -16,14 +16,14 @@ from .handle import HasHandle
 def _call(
     function: Callable[..., None], optimizers: Sequence[HasHandle], directory: Any, world: Any, stream: int
 ) -> None:
-    world, made = wrap(world)
+    world, owned = wrap(world)
     comm, _ = connect(world)
     with ExitStack() as stack:
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
         function(handles, comm, os.fsdecode(directory), stream or None)
     del comm
-    for own in made:  # not after a failure: close() is collective, and other ranks may not call it
-        own.close()
+    for communicator in owned:  # not after a failure: close() is collective, and other ranks may not call it
+        communicator.close()
 
 
 def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:

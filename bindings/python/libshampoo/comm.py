@@ -168,8 +168,8 @@ class NcclComm:
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
     """Return a communicator for ``connect``, and a list of those to close. Duplicates a communicator of mpi4py."""
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
-        made = MpiComm(comm)
-        return made, [made]
+        duplicate = MpiComm(comm)
+        return duplicate, [duplicate]
     return comm, []
 
 

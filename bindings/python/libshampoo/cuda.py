@@ -16,8 +16,8 @@ _LIBRARIES = ("nvJitLink", "cublasLt", "cublas", "cusparse", "cusolver")
 
 
 def _plugin() -> Path | None:
-    beside = Path(__file__).parent / "libshampoo_cuda.so"
-    return beside if beside.exists() else None
+    plugin = Path(__file__).parent / "libshampoo_cuda.so"
+    return plugin if plugin.exists() else None
 
 
 def folders() -> list[Path]:

@@ -388,8 +388,8 @@ def shampoo(
     >>> bool(abs(params["w"]).max() < 1e-2)
     True
     """
-    made = _Shampoo(learning_rate, stack_dims, update_dtype, threads, dict(keys))
-    return GradientTransformation(made.init, made.update)
+    transformation = _Shampoo(learning_rate, stack_dims, update_dtype, threads, dict(keys))
+    return GradientTransformation(transformation.init, transformation.update)
 
 
 #: Alias of ``shampoo``, because the optimizer is called Shampoo in all modules of the package.

@@ -52,7 +52,7 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
 }
 
 // Stores the strides in bytes, and whether the elements are in row-major order without gaps. If strides is NULL, they
-// are. unit is the number of bytes that one unit of the strides stands for.
+// are. unit is the number of bytes in one unit of the strides.
 template <typename Number>
 void ReadStrides(View* view, const Number* strides, int64_t unit) {
   int64_t expected = ElementSize(view->dtype);

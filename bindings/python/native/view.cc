@@ -253,16 +253,16 @@ int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** b
   PyObject* const items = PySequence_Fast(object, "expected a sequence of tuples of views");
   if (items == nullptr) return 0;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(items);
-  auto* const made = static_cast<shampoo_buffers*>(calloc(static_cast<size_t>(size) + 1, sizeof(shampoo_buffers)));
-  bool good = made != nullptr;
+  auto* const filled = static_cast<shampoo_buffers*>(calloc(static_cast<size_t>(size) + 1, sizeof(shampoo_buffers)));
+  bool good = filled != nullptr;
   if (!good) PyErr_NoMemory();
-  for (Py_ssize_t i = 0; good && i < size; ++i) good = FillBuffers(PySequence_Fast_GET_ITEM(items, i), &made[i]);
+  for (Py_ssize_t i = 0; good && i < size; ++i) good = FillBuffers(PySequence_Fast_GET_ITEM(items, i), &filled[i]);
   Py_DECREF(items);
   if (!good) {
-    free(made);
+    free(filled);
     return 0;
   }
   *count = static_cast<int32_t>(size);
-  *buffers = made;
+  *buffers = filled;
   return 1;
 }

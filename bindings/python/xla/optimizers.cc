@@ -33,9 +33,9 @@ void SetKey(shampoo_config* config, std::istringstream* line) {
 
 // Reads the lines "threads N", "key NAME VALUE" and "param ...", which libshampoo/xla_call.py writes.
 Plan Read(std::string_view text, const DeviceDesc& device) {
-  shampoo_config* made_config = nullptr;
-  Check(shampoo_config_create(&made_config));
-  const Config config(made_config);
+  shampoo_config* config_handle = nullptr;
+  Check(shampoo_config_create(&config_handle));
+  const Config config(config_handle);
   // Each call of an executable reports the errors of its own steps.
   Check(shampoo_config_set_i64(config.get(), "status_lag", 0));
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
@@ -47,9 +47,9 @@ Plan Read(std::string_view text, const DeviceDesc& device) {
     std::string kind;
     line >> kind;
     if (kind == "param" && plan == nullptr) {
-      shampoo_plan* made = nullptr;
-      Check(shampoo_plan_create(&made, config.get(), &desc));
-      plan.reset(made);
+      shampoo_plan* handle = nullptr;
+      Check(shampoo_plan_create(&handle, config.get(), &desc));
+      plan.reset(handle);
     }
     if (kind == "param") {
       AddParam(plan.get(), &line);
@@ -99,9 +99,9 @@ Optimizer Make(std::string_view text, const DeviceDesc& device, void* arena, siz
   desc.stream = device.stream;
   desc.state = arena;
   desc.state_bytes = bytes;
-  shampoo_optimizer* made = nullptr;
-  Check(shampoo_optimizer_create(&made, plan.get(), &desc));
-  return Optimizer(made);
+  shampoo_optimizer* handle = nullptr;
+  Check(shampoo_optimizer_create(&handle, plan.get(), &desc));
+  return Optimizer(handle);
 }
 
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device) {

@@ -113,9 +113,9 @@ class OptimizerTest {
       Buffer chars = Buffers.bytes(24).asCharBuffer();
       assertTrue(chars instanceof CharBuffer);
       assertRefused("bytes, floats", () -> optimizer.bind("w", chars, grad));
-      assertRefused("F32 is expected", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
-      assertRefused("gradient of \"w\": 20 bytes, and 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
-      assertRefused("parameter \"w\": 28 bytes, and 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
+      assertRefused("expected a buffer of F32", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
+      assertRefused("gradient of \"w\": 20 bytes; expected 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
+      assertRefused("parameter \"w\": 28 bytes; expected 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
       ByteBuffer odd = Buffers.bytes(25).position(1).slice().order(ByteOrder.nativeOrder());
       assertRefused("align", () -> optimizer.bind("w", odd, grad));
       assertRefused("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));

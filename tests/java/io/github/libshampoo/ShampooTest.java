@@ -175,7 +175,7 @@ class ShampooTest {
       assertContains(message(ShampooException.Invalid.class, () -> new Param("nine", 1, 1, 1, 1, 1, 1, 1, 1, 1)), "nine");
       Param cut = new Param("cut", 4, 6).rectangle(new long[] {0, 2}, new long[] {3});
       assertContains(message(ShampooException.Invalid.class, () -> plan.addParam(cut)), "2 offsets and 1 extents");
-      assertContains(message(ShampooException.Invalid.class, () -> plan.addShard(0, 0, cut)), "the parameter 1 dims");
+      assertContains(message(ShampooException.Invalid.class, () -> plan.addShard(0, 0, cut)), "the parameter has 1 dims");
       assertThrows(ShampooException.Invalid.class, () -> plan.addShard(9, 0, new Param("w", 4).flatShard(0, 4)));
       assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new Place().replica(2, 2)));
       assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new Place().threads(-1)));

@@ -92,7 +92,7 @@ class StateTest {
       StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
       assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
       StateEntry large = new StateEntry(0, "large", List.of(1L << 15, 1L << 15), DType.F32, 0, 0, true, 0, 0, false);
-      assertRefused("a part of it at a time", () -> optimizer.readState(large));
+      assertRefused("read parts of it", () -> optimizer.readState(large));
     }
   }
 
@@ -143,7 +143,7 @@ class StateTest {
       try (Optimizer twin = ofModel()) {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
-      assertRefused("number 1 is number 0 once more", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
+      assertRefused("numbers 0 and 1 are the same", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
       optimizer.load(folder); // none of them is left in use
     }
   }
