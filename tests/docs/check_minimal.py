@@ -42,7 +42,8 @@ def main() -> None:
         run = subprocess.run(options.command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(run.stdout)
     assert run.returncode == 0, f"{options.program}: exit status {run.returncode}"
-    values = [float(value) for value in re.findall(r"(?<![\w\[])-?\d+\.?\d*(?:[eE][-+]?\d+)?(?!\])", run.stdout)]
+    printed = re.sub(r"^[^\n]*?=", "", run.stdout, flags=re.M)
+    values = [float(value) for value in re.findall(r"-?\d+\.?\d*(?:[eE][-+]?\d+)?", printed)]
     assert len(values) == 6 and max(map(abs, values)) < 0.5, f"{options.program} printed {values}; expected 6 near 0"
 
 

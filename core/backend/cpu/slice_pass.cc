@@ -41,7 +41,7 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
       break;
     case SliceCopy::Way::kBlockToPacked:
       if (from == nullptr) {
-        MarkSkipped(to, size);
+        if (range.begin == 0) MarkSkipped(to, size);  // one of the threads that share the copy
         break;
       }
       ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });

@@ -86,11 +86,16 @@ Status Take(void* library, const std::string& file, Plugin* plugin) {
     dlclose(library);
     return status;
   }
-  if (plugin->table != nullptr && plugin->table != table) {
+  if (plugin->table == table) {
+    dlclose(library);  // one reference is enough
+    return {};
+  }
+  if (plugin->table != nullptr) {
+    dlclose(library);
     return WrongState("the CUDA backend was loaded from ", plugin->path, " already, and a process has one: ", file,
                       " comes too late");
   }
-  if (plugin->table == nullptr) plugin->path = file;
+  plugin->path = file;
   plugin->table = table;  // and stays loaded
   return {};
 }
