@@ -183,7 +183,7 @@ def test_other_orders_and_devices_are_refused() -> None:
         opt.bind(out=[np.ones(3)])
     with pytest.raises(TypeError, match="gradient of 'w': list is not an array"):
         opt.step({"w": [1.0, 2.0, 3.0]})
-    with pytest.raises(ValueError, match='device "tpu"|device .tpu'):
+    with pytest.raises(ValueError, match="device: 'tpu'; expected"):
         libshampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
 
 
