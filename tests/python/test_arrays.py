@@ -171,9 +171,9 @@ def test_gradients_of_16_bits_of_parameters_of_32(package: str) -> None:
 
 
 def test_other_orders_and_devices_are_refused() -> None:
-    refused("gradient of 'layer.weight': its bytes", np.ones((4, 3), ">f4"))
+    refused("gradient of 'layer.weight': its byte order", np.ones((4, 3), ">f4"))
     refused("gradient of 'layer.weight': its address", np.zeros(49, np.uint8)[1:].view(np.float32).reshape(4, 3))
-    refused("gradient of 'layer.weight': on a device of type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
+    refused("gradient of 'layer.weight': on a device of DLPack type 10", OnlyDlpack(np.ones((4, 3), np.float32), (10, 0)))
     opt = libshampoo.Optimizer({"w": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="gradient of 'v'"):
         opt.step({"v": np.ones(3, np.float32)})
@@ -183,7 +183,7 @@ def test_other_orders_and_devices_are_refused() -> None:
         opt.bind(out=[np.ones(3)])
     with pytest.raises(TypeError, match="gradient of 'w': list is not an array"):
         opt.step({"w": [1.0, 2.0, 3.0]})
-    with pytest.raises(ValueError, match='device "tpu"|device .tpu'):
+    with pytest.raises(ValueError, match="device: 'tpu'; expected"):
         libshampoo.Optimizer([np.ones(3, np.float32)], device="tpu")
 
 

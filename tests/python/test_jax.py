@@ -469,13 +469,13 @@ def test_errors() -> None:
         (lambda: make(0.1, update_dtype="parms").init(params), ValueError, "update_dtype: 'parms' for .*; expected"),
         (lambda: libshampoo.jax.plan({}), ValueError, "no parameter"),
         (lambda: tx.update({"w": 1.0}, tx.init({}), {}), ValueError, "structure of the parameters"),
-        (lambda: tx.update({}, state, {}), ValueError, "it is of others"),
+        (lambda: tx.update({}, state, {}), ValueError, "create a new state with init"),
         (lambda: tx.init({"k": jnp.arange(3)}), ValueError, r"\['k'\].*int32"),
-        (lambda: tx.update(params, state), ValueError, "parameters are needed"),
+        (lambda: tx.update(params, state), ValueError, "params is missing"),
         (lambda: tx.update(params["layer"], state, params), ValueError, "structure of the parameters"),
         (lambda: tx.update({**params, "scale": {"a": 1.0}}, state, params), (TypeError, ValueError), "."),
         (lambda: tx.update(jax.tree.map(lambda p: p[None], params), state, params), ValueError, "gradient of .*shape"),
-        (lambda: tx.update(params["layer"], state, params["layer"]), ValueError, "it is of others"),
+        (lambda: tx.update(params["layer"], state, params["layer"]), ValueError, "create a new state with init"),
     ]:
         with pytest.raises(kind, match=words):
             refused()

@@ -277,7 +277,7 @@ def test_mappings_can_be_nested() -> None:
         opt.step({"layer/b": b, "layer": {"b": b + 1}})
     with pytest.raises(TypeError, match="the name 7 is not a string"):
         opt.step({"layer": {7: b}})
-    with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping: .* groups, .* "params"'):
+    with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping; .* groups, .* "params"'):
         libshampoo.Optimizer([w, {"b": b}])
 
 

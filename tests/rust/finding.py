@@ -35,6 +35,6 @@ shared.joinpath("shampoo.pc").write_text(
 for changes in ({"SHAMPOO_LIB_DIR": str(shared)}, {"PKG_CONFIG_LIBDIR": str(shared)}):
     expect([str(shared), "libshampoo.a", "-DSHAMPOO_STATIC=ON"], "static", **changes)
 expect(["/no/such/pkg-config"], PKG_CONFIG="/no/such/pkg-config")
-expect(["9.7.5", "this crate is for"], PKG_CONFIG_LIBDIR=str(other))
+expect(["9.7.5", "this crate needs"], PKG_CONFIG_LIBDIR=str(other))
 # Documentation needs no library.
 subprocess.run([cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys"], env={**bare, "DOCS_RS": "1"}, check=True)
