@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_words.py ROOT: words that docs/style.md replaces, and identifiers that were renamed, are not used again.
+
+Searches all text files that git tracks or would track, except docs/style.md, which lists the words, recorded data, and
+this file. Prints every line that has one.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDERS = ("core", "capi", "bindings", "docs", "examples", "tests", "tools", "cmake", "README.md", "CONTRIBUTING.md")
+LEFT_OUT = ("docs/style.md", "tests/golden/data", "tests/style/check_words.py")
+
+# A pattern, and what to write instead.
+WORDS = {
+    r"[Tt]old\b|[Tt]ells|Tell[A-Z]|\btell\b|Told": "report, return, log, describe",
+    r"[Ff]oretell|[Ff]oretold": "estimate, predict",
+    r"[Dd]earest|\bdearer\b": "most expensive",
+    r"[Ss]tood_?[Ss]till|[Ss]tands? ?[Ss]till|StandStill|standing_block": "skipped update, update_skipped",
+    r"why_not|whyNot": "unavailable_reason",
+    r"ToldReport|FindTold|TellOfLoss": "HostReport, ReportPriorFailure",
+    r"\bJudge[A-Z]|Judgement|\bdoubts_": "Check..., needs_exact_check",
+    r"RootsAhead|NoteAhead": "AsyncRoots, RecordPrefetch",
+    r"ShapeClass|StepWave": "BlockBatch",
+    r"[Tt]hin_?[Ff]actors": "rank-deficient factors",
+    r"cuda_double|CudaDouble": "cuda_fake",
+    r"factor_keep|factor_add|moment_keep|moment_add": "factor_decay, factor_weight, moment_decay, moment_weight",
+    r"SHAMPOO_U8": "nothing: no call used it",
+}
+# Lines that have such letters by chance, or quote somebody else.
+EXCEPTIONS = (
+    r"ftell",  # the C function
+)
+
+
+def main() -> None:
+    """Check all files."""
+    root = Path(sys.argv[1])
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS],
+        stdout=subprocess.PIPE, text=True, check=True,
+    ).stdout.splitlines()
+    anything = re.compile("|".join(WORDS))
+    exception = re.compile("|".join(EXCEPTIONS))
+    problems = 0
+    for name in listed:
+        path = root / name
+        if name.startswith(LEFT_OUT) or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if b"\0" in content:
+            continue
+        lines = [name, *content.decode("utf-8", "replace").splitlines()]
+        for number, line in enumerate(lines):
+            if not anything.search(line) or exception.search(line):
+                continue
+            instead = next(text for pattern, text in WORDS.items() if re.search(pattern, line))
+            print(f"{name}:{number}: {line.strip()[:120]}\n    write instead: {instead}")
+            problems += 1
+    print(f"{len(listed)} files, {problems} problems")
+    sys.exit(problems > 0)
+
+
+if __name__ == "__main__":
+    main()
