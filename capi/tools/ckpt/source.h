@@ -27,7 +27,8 @@ Status Locate(const std::string& path, Source* source);
 // All but its blocks; counts: how many each parameter has.
 Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts);
 // With the blocks that are wanted. params: what was read before, which it must still be.
-Status ReadBlocks(const Source& source, const CheckpointIndex& params, const WantsBlock& wants, CheckpointIndex* index);
+Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
+                  CheckpointIndex* index);
 
 // Parameters [first, last) of an index, which has their blocks and no others, in the order of their files.
 struct Batch {
