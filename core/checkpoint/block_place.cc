@@ -12,7 +12,7 @@ bool Equal(const Region& a, const Region& b) {
   return a.shape == b.shape && a.offset == b.offset && a.extent == b.extent;
 }
 
-// In as few runs as there can be.
+// Returns the runs of the elements, with adjacent runs merged.
 std::vector<std::pair<int64_t, int64_t>> RunsOf(const BlockPlace& place, const DenseRange& range) {
   std::vector<std::pair<int64_t, int64_t>> runs;
   ForEachRunOf(place, range, [&](int64_t, int64_t at, int64_t count) {
@@ -39,7 +39,7 @@ int64_t BlockPlace::first() const {
 }
 
 Status BlockPlace::Check(int64_t param_elements) const {
-  const auto malformed = [](const char* what) { return IoFailed("the place of a block is malformed: ", what); };
+  const auto malformed = [](const char* what) { return IoFailed("the position of a block is malformed: ", what); };
   int64_t product = 0;
   const auto has_elements = [&product](const Shape& dims) {
     for (const int64_t dim : dims.View()) {
@@ -47,19 +47,20 @@ Status BlockPlace::Check(int64_t param_elements) const {
     }
     return dims.ndim >= 1 && CheckedProduct(dims, &product);
   };
-  if (!has_elements(piece.shape) || product != param_elements) return malformed("its parameter has another size");
+  if (!has_elements(piece.shape) || product != param_elements) return malformed("its parameter has a different size");
   if (!has_elements(piece.extent)) return malformed("its piece is empty");
   const int64_t piece_elements = product;
-  if (piece.offset.ndim != piece.shape.ndim || piece.extent.ndim != piece.shape.ndim) return malformed("dims");
+  if (piece.offset.ndim != piece.shape.ndim || piece.extent.ndim != piece.shape.ndim)
+    return malformed("its piece has a wrong number of dims");
   for (int k = 0; k < piece.shape.ndim; ++k) {
     if (piece.offset[k] < 0 || piece.extent[k] > piece.shape[k] || piece.offset[k] > piece.shape[k] - piece.extent[k]) {
-      return malformed("its piece does not lie in the parameter");
+      return malformed("its piece is not within the parameter");
     }
   }
   if (!has_elements(shape) || offset < 0 || offset >= piece_elements) return malformed("its shape or offset");
-  // As of any block; what is counted before a position is so counted right.
+  // CountBefore() requires a last stride of 1.
   if (stride[static_cast<size_t>(shape.ndim) - 1] != 1) return malformed("its last stride is not 1");
-  // Each row of it lies before the next, and the last element in the piece.
+  // Rows must not overlap, and the last element must be within the piece.
   int64_t room = piece_elements - offset - 1;
   for (int k = 0; k < shape.ndim; ++k) {
     const int64_t step = stride[static_cast<size_t>(k)];
@@ -85,12 +86,12 @@ bool SamePlace(const BlockPlace& a, const BlockPlace& b) {
   if (a.shape != b.shape) return false;
   if (a.offset == b.offset && a.stride == b.stride && Equal(a.piece, b.piece)) return true;
   if (a.first() != b.first()) return false;
-  // Part by part, as a block may be a run for each of its elements.
-  constexpr int64_t kPart = 1 << 14;
+  // Compare a limited number of elements at a time, because there may be as many runs as elements.
+  constexpr int64_t kChunkElements = 1 << 14;
   const int64_t elements = a.elements();
-  for (int64_t begin = 0; begin < elements; begin += kPart) {
-    const DenseRange part{begin, std::min(elements, begin + kPart)};
-    if (RunsOf(a, part) != RunsOf(b, part)) return false;
+  for (int64_t begin = 0; begin < elements; begin += kChunkElements) {
+    const DenseRange chunk{begin, std::min(elements, begin + kChunkElements)};
+    if (RunsOf(a, chunk) != RunsOf(b, chunk)) return false;
   }
   return true;
 }

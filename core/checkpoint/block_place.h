@@ -12,12 +12,12 @@
 
 namespace shampoo {
 
-// Which elements of a parameter a block has, and in which order: the one thing, beside the name of the parameter, that
-// tells blocks of a checkpoint apart, whatever ranks they were on. A block is a strided view of a piece, which is the
-// whole parameter or the part of it that a rank held.
+// The elements of a parameter that a block has, and their order. With the name of the parameter it identifies a block
+// of a checkpoint, independently of ranks. A block is a strided view of a piece: the whole parameter, or the region of
+// it that a rank held.
 struct BlockPlace {
   Shape shape;                             // of the block
-  std::array<int64_t, kMaxDims> stride{};  // in the piece, which is row-major, in elements
+  std::array<int64_t, kMaxDims> stride{};  // in the piece, which is row-major; in elements
   int64_t offset = 0;
   Region piece;
 
@@ -25,13 +25,15 @@ struct BlockPlace {
 
   int64_t elements() const { return shape.Product(); }
   bool is_whole() const { return piece.is_interval() && piece.extent == piece.shape; }
-  // Of its first element in the flattened parameter. No two blocks of a checkpoint have the same.
+  // Returns the position of the first element in the flattened parameter. It is different for all blocks of a
+  // parameter.
   int64_t first() const;
-  // Whether what was read from a file is a block of a parameter of so many elements; the functions here take no other.
+  // Fails unless this is a valid block of a parameter of so many elements. Must be called for a place that was read
+  // from a file before any other function.
   Status Check(int64_t param_elements) const;
 };
 
-// Where the piece's elements are: visited as strided views are.
+// A piece as a strided view of the parameter.
 struct PieceView {
   explicit PieceView(const Region& piece) : shape(piece.extent), stride(RowMajorStrides(piece.shape)) {
     for (int k = 0; k < shape.ndim; ++k) offset += piece.offset[k] * stride[static_cast<size_t>(k)];
@@ -41,16 +43,17 @@ struct PieceView {
   int64_t offset = 0;
 };
 
-// The elements [begin, end) of a block that lie within elements [first, first + count) of the flattened parameter: in
-// both they come in the same order.
+// Elements [begin, end) of a block.
 struct DenseRange {
   int64_t begin;
   int64_t end;
 };
+// Returns the elements of a block that are within elements [first, first + count) of the flattened parameter. They are
+// a range, because both have the same order.
 DenseRange Within(const BlockPlace& place, int64_t first, int64_t count);
 
-// Visits elements [begin, end) of a block, a run at a time: visit(where in the block, where in the flattened parameter,
-// how many).
+// Calls visit(position in the block, position in the flattened parameter, number of elements) for each contiguous run
+// of the elements in `range`.
 template <typename Visit>
 void ForEachRunOf(const BlockPlace& place, const DenseRange& range, Visit&& visit) {
   const PieceView piece(place.piece);
@@ -61,7 +64,8 @@ void ForEachRunOf(const BlockPlace& place, const DenseRange& range, Visit&& visi
   });
 }
 
-// Whether two blocks of a parameter have the same elements in the same order, however they came to be.
+// Returns whether two blocks of a parameter have the same elements in the same order, even if they are described
+// differently.
 bool SamePlace(const BlockPlace& a, const BlockPlace& b);
 
 }  // namespace shampoo

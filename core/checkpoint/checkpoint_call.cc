@@ -18,12 +18,13 @@ Status WorldStaging::Create(const CheckpointCall& call) {
     }
     if (staging_ == nullptr) {
       return Unsupported(
-          "world takes memory of a GPU, and none of the optimizers is on one: give a communicator whose device_type is "
+          "world takes memory of a GPU, but none of the optimizers is on a GPU: give a communicator whose device_type "
+          "is "
           "SHAMPOO_CPU");
     }
     scope_.emplace(call.world, staging_.get());
   }
-  return call.world->failed() ? call.world->FailedBefore() : Status();
+  return call.world->PriorFailure();
 }
 
 Status CheckCall(const CheckpointCall& call) {
@@ -31,9 +32,10 @@ Status CheckCall(const CheckpointCall& call) {
   const auto check_stream = [&](const OptimizerState* optimizer) {
     return optimizer->memory().CheckStream(call.stream);
   };
-  // One optimizer that takes the stream is enough.
-  const bool any_takes_stream = std::any_of(call.optimizers.begin(), call.optimizers.end(),
-                                            [&](const OptimizerState* one) { return check_stream(one).ok(); });
+  // The stream must belong to at least one optimizer.
+  const bool any_takes_stream =
+      std::any_of(call.optimizers.begin(), call.optimizers.end(),
+                  [&](const OptimizerState* optimizer) { return check_stream(optimizer).ok(); });
   if (!call.optimizers.empty() && !any_takes_stream) return check_stream(call.optimizers[0]);
   std::set<std::string_view> names;
   int64_t world = 1;
@@ -43,13 +45,15 @@ Status CheckCall(const CheckpointCall& call) {
     world = std::max(world, int64_t{plan.placement.replica_world} * plan.placement.shard_world);
     for (const Param& param : plan.params) {
       if (names.insert(param.desc.name).second) continue;
-      return Invalid("parameter \"", param.desc.name,
-                     "\" is in two of the optimizers, or one was given twice: names are unique in a checkpoint");
+      return Invalid(
+          "parameter \"", param.desc.name,
+          "\" is in two of the optimizers, or an optimizer was passed twice: parameter names must be unique in a "
+          "checkpoint");
     }
   }
-  const int64_t given = call.world != nullptr ? call.world->world() : 1;
-  if (given >= world) return {};
-  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(given, "rank")),
+  const int64_t ranks = call.world != nullptr ? call.world->world() : 1;
+  if (ranks >= world) return {};
+  return Invalid(call.world == nullptr ? "world is NULL" : Cat("world has ", CountText(ranks, "rank")),
                  ", and an optimizer has ", world, " replicas and shards: give a communicator of all ranks of the job");
 }
 

@@ -17,16 +17,16 @@ namespace shampoo {
 struct CheckpointCall {
   std::span<OptimizerState* const> optimizers;  // the states of the optimizers, in the caller's order
   Communicator* world = nullptr;                // nullptr: one rank
-  void* stream = nullptr;                       // of optimizers on a device
+  void* stream = nullptr;                       // stream of optimizers on a device
   std::string directory;
-  std::string library;   // its version
-  Status caller_status;  // an error in the arguments of this rank's caller, which the other ranks must know
+  std::string library;   // version of the library
+  Status caller_status;  // an error in the arguments of this rank's caller, which is reported to the other ranks
 };
 
-// While it lives, exchanges over `world` go through memory of a device if `world` takes no other.
+// For its lifetime, exchanges over `world` go through device memory if `world` takes only that.
 class WorldStaging {
  public:
-  // Fails if no agreement with the other ranks is possible.
+  // Fails if this rank cannot exchange anything with the other ranks.
   Status Create(const CheckpointCall& call);
 
  private:
@@ -34,7 +34,8 @@ class WorldStaging {
   std::optional<StagingScope> scope_;
 };
 
-// Checks this rank's arguments; the caller reports a failure to the other ranks. Afterwards the states can be read.
+// Checks this rank's arguments and waits for pending steps, so that the states can be read. The caller reports a
+// failure to the other ranks.
 Status CheckCall(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -17,7 +17,7 @@ StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group) 
   const Settings& settings = optimizer.hyper_parameters().settings(g);
   for (const auto& [name, text] : optimizer.plan().keys[g]) {
     const Key* const key = FindKey(name);
-    // Those of the whole optimizer say how it works, and not what it computes.
+    // Keys of the whole optimizer select how it works, not what it computes.
     if (key->scope == Scope::kOptimizer) continue;
     described.config.emplace_back(name, key->changeable ? Cat(settings.*key->number) : text);
   }
@@ -37,15 +37,15 @@ Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector
   const auto add = [&](const char* what, const std::string& description) {
     texts->push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", description, "}"));
   };
-  // Shards may be without elements of a parameter, and then its group may make no steps there.
+  // A rank may have no elements of a parameter. Then the parameter's group may not count steps on that rank.
   const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
     StoredGroup group = DescribeHyperParameters(optimizer, static_cast<int>(g));
     SHAMPOO_RETURN_IF_ERROR(optimizer.ReadSteps(g, &group.step));
-    add("group", TextOf(group));
+    add("group", ToJson(group));
   }
   for (size_t p = 0; p < params.size(); ++p) {
-    add(params[p].elements > 0 ? "param" : "empty_param", TextOf(DescribeParam(optimizer, p)));
+    add(params[p].elements > 0 ? "param" : "empty_param", ToJson(DescribeParam(optimizer, p)));
   }
   return {};
 }
@@ -56,42 +56,42 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " has sent a description that cannot be read: ", why,
-                      "; expected one of its groups or parameters", kCheckRanks);
+    return CommFailed("rank ", rank, " sent a description that cannot be read: ", why,
+                      "; expected that of a group or a parameter", kCheckRanks);
   };
-  Json told;
+  Json description;
   int64_t optimizer = 0;
-  const bool is_json = ParseJson(text, nullptr, &told) && Get(told, "optimizer", &optimizer);
-  const Json* const group = told.Find("group");
-  const Json* const whole_param = told.Find("param");
-  const Json* const any_param = whole_param != nullptr ? whole_param : told.Find("empty_param");
+  const bool is_json = ParseJson(text, nullptr, &description) && Get(description, "optimizer", &optimizer);
+  const Json* const group = description.Find("group");
+  const Json* const whole_param = description.Find("param");
+  const Json* const any_param = whole_param != nullptr ? whole_param : description.Find("empty_param");
   if (!is_json || (group == nullptr && any_param == nullptr)) return unreadable(Cat(text.size(), " bytes"));
-  Teller& teller = TellerOf(rank, optimizer);
+  Source& source = SourceOf(rank, optimizer);
   if (group != nullptr) {
     StoredGroup parsed;
     if (const Status status = ParseGroup(*group, &parsed); !status.ok()) return unreadable(status.message());
     const auto known = std::find(groups_.begin(), groups_.end(), parsed);
-    teller.groups.push_back(static_cast<int>(known - groups_.begin()));
+    source.groups.push_back(static_cast<int>(known - groups_.begin()));
     if (known == groups_.end()) groups_.push_back(std::move(parsed));
     return {};
   }
   StoredParam param;
   if (const Status status = ParseParam(*any_param, &param); !status.ok()) return unreadable(status.message());
-  if (static_cast<size_t>(param.group) >= teller.groups.size()) {
-    return unreadable(Cat("group ", param.group, " of ", teller.groups.size()));
+  if (static_cast<size_t>(param.group) >= source.groups.size()) {
+    return unreadable(Cat("group ", param.group, " of ", source.groups.size()));
   }
-  return AddParam(teller, std::move(param), any_param == whole_param);
+  return AddParam(source, std::move(param), any_param == whole_param);
 }
 
-Descriptions::Teller& Descriptions::TellerOf(int rank, int64_t optimizer) {
-  const auto found = std::find_if(tellers_.begin(), tellers_.end(), [&](const Teller& teller) {
-    return teller.rank == rank && teller.optimizer == optimizer;
+Descriptions::Source& Descriptions::SourceOf(int rank, int64_t optimizer) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const Source& source) {
+    return source.rank == rank && source.optimizer == optimizer;
   });
-  return found != tellers_.end() ? *found : tellers_.emplace_back(Teller{rank, optimizer, {}});
+  return found != sources_.end() ? *found : sources_.emplace_back(Source{rank, optimizer, {}});
 }
 
-Status Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_elements) {
-  param.group = teller.groups[static_cast<size_t>(param.group)];
+Status Descriptions::AddParam(const Source& source, StoredParam param, bool has_elements) {
+  param.group = source.groups[static_cast<size_t>(param.group)];
   const auto [place, is_new] = places_.emplace(param.name, params_.size());
   if (is_new) {
     params_.push_back(std::move(param));
@@ -108,9 +108,9 @@ Status Descriptions::AddParam(const Teller& teller, StoredParam param, bool has_
     }
     return {};
   }
-  return Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", teller.rank,
-                 " has another shape, dtype, step or hyper-parameters than a rank before it; one checkpoint takes "
-                 "a name for one parameter");
+  return Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", source.rank,
+                 " has a different shape, dtype, step or hyper-parameters than a lower rank; parameter names must be "
+                 "unique in a checkpoint");
 }
 
 }  // namespace shampoo

@@ -14,40 +14,42 @@
 
 namespace shampoo {
 
-// What an index says of an optimizer, but for its blocks: the same on all ranks that have the same parameters.
+// The groups and parameters of an optimizer, as an index describes them. They are the same on all ranks with the same
+// parameters.
 
-// Returns the hyper-parameters of a group that are in force; the step is left 0.
+// Returns the hyper-parameters of a group that are in force. Does not set the step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// Appends one text for each group, then one for each parameter, with the number of the optimizer on its rank.
+// Appends a text for each group, then one for each parameter. number: that of the optimizer on this rank.
 Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
-// Makes one list of groups and one of parameters from the texts of all ranks.
+// Merges the texts of all ranks into one list of groups and one of parameters.
 class Descriptions {
  public:
   void Add(int rank, const std::string& text);
-  // Fails where two optimizers do not agree on a parameter.
+  // Fails if a text is not valid, or if two optimizers do not agree on a parameter.
   Status status() const { return status_.Copy(); }
   const std::vector<StoredGroup>& groups() const { return groups_; }
   const std::vector<StoredParam>& params() const { return params_; }
 
  private:
-  struct Teller {
+  // An optimizer of a rank.
+  struct Source {
     int rank;
     int64_t optimizer;
-    std::vector<int> groups;  // where its groups are among all
+    std::vector<int> groups;  // positions of its groups in groups_
   };
-  Teller& TellerOf(int rank, int64_t optimizer);
+  Source& SourceOf(int rank, int64_t optimizer);
   Status TryToAdd(int rank, const std::string& text);
-  // has_elements: on the rank that tells it. One that has none knows nothing of the steps.
-  Status AddParam(const Teller& teller, StoredParam param, bool has_elements);
+  // has_elements: whether the source has elements of the parameter. If not, its group may not have counted the steps.
+  Status AddParam(const Source& source, StoredParam param, bool has_elements);
 
   Status status_;
-  std::vector<Teller> tellers_;
+  std::vector<Source> sources_;
   std::vector<StoredGroup> groups_;
   std::vector<StoredParam> params_;
-  std::vector<bool> has_elements_;        // of params_
-  std::map<std::string, size_t> places_;  // of parameters, by name
+  std::vector<bool> has_elements_;        // by parameter
+  std::map<std::string, size_t> places_;  // by name: position in params_
 };
 
 }  // namespace shampoo

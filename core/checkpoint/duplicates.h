@@ -11,20 +11,20 @@
 
 namespace shampoo {
 
-// An item that several ranks may have: the lowest rank that has it writes it.
+// An item that several ranks may have. The lowest rank that has it writes it.
 struct Item {
-  int64_t what;       // hash of descriptions, or of the names and places of blocks
-  int64_t holds = 0;  // of blocks: a hash of some of their contents, the same for all copies
+  int64_t id;            // hash of descriptions, or of the names and places of blocks
+  int64_t contents = 0;  // for blocks: a hash of samples of their states
 };
 
-// Which of this rank's items lower ranks have, too.
+// The items of this rank that lower ranks have, too.
 struct Duplicates {
-  std::vector<bool> is_duplicate;
-  int differs_from = -1;  // a rank whose blocks of an item have other contents; -1: none
-  size_t differs_in = 0;  // which item
+  std::vector<bool> is_duplicate;  // by item
+  int differs_from = -1;           // a rank that has an item with different contents; -1: none
+  size_t differs_in = 0;           // that item
 };
 
-// Finds the duplicates among the items of all ranks. Collective.
+// Finds the items of this rank that lower ranks have. Collective.
 Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicates* duplicates);
 
 }  // namespace shampoo

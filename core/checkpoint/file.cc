@@ -26,7 +26,7 @@ const char* NextStep(int error) {
       return "; name a directory that this process may use";
     case ENOENT:
     case ENOTDIR:
-      return "; check the path: what it is in must be there";
+      return "; check the path: its parent directory must exist";
     case EMFILE:
     case ENFILE:
       return "; too many files are open";
@@ -39,9 +39,9 @@ Status Failed(const char* tried, const std::string& path, int error) {
   return IoFailed("cannot ", tried, " ", path, ": ", std::generic_category().message(error), NextStep(error));
 }
 
-// What a call returns once it is not interrupted.
+// Repeats a call as long as a signal interrupts it.
 template <typename Call>
-auto Retried(Call&& call) {
+auto Retry(Call&& call) {
   while (true) {
     const auto result = call();
     if (result >= 0 || errno != EINTR) return result;
@@ -49,11 +49,11 @@ auto Retried(Call&& call) {
 }
 
 Status OpenWith(const std::string& path, int flags, const char* tried, int* fd) {
-  *fd = Retried([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  *fd = Retry([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
   return *fd >= 0 ? Status() : Failed(tried, path, errno);
 }
 
-// What a file is that is not a regular one.
+// Returns the kind of a file that is not a regular file.
 const char* KindName(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a FIFO";
@@ -63,28 +63,28 @@ const char* KindName(mode_t mode) {
 
 Status NotRegular(const std::string& path, mode_t mode) {
   return IoFailed(path, " is not a regular file, it is ", KindName(mode),
-                  "; expected a file that a save wrote. Load another checkpoint, or put the file back in its place");
+                  "; expected a file that a save wrote. Load another checkpoint or restore the file");
 }
 
-// A FIFO would wait for a writer, and a device might give bytes without end.
+// Opens a regular file. Opening a FIFO would wait for a writer, and a device might return endless data.
 Status OpenRegular(const std::string& path, int* fd) {
-  *fd = Retried([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  // Somebody has a lease on it, which regular files alone can have: wait until it is given up.
-  if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retried([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  struct stat told;
+  *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  // Another process has a lease on the file, which must be a regular file then: wait until the lease is released.
+  if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  struct stat info;
   if (*fd < 0) {
     const int error = errno;
-    const bool is_socket = error == ENXIO && stat(path.c_str(), &told) == 0 && !S_ISREG(told.st_mode);
-    return is_socket ? NotRegular(path, told.st_mode) : Failed("open", path, error);
+    const bool is_socket = error == ENXIO && stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+    return is_socket ? NotRegular(path, info.st_mode) : Failed("open", path, error);
   }
-  if (fstat(*fd, &told) != 0) return Failed("look at", path, errno);
-  if (!S_ISREG(told.st_mode)) return NotRegular(path, told.st_mode);
-  return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);  // some file systems heed O_NONBLOCK
+  if (fstat(*fd, &info) != 0) return Failed("stat", path, errno);
+  if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
+  return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);  // some file systems respect O_NONBLOCK
 }
 
-// 0, or errno.
+// Returns 0 or errno.
 int SyncFd(int fd) {
-  return Retried([fd] { return fsync(fd); }) == 0 ? 0 : errno;
+  return Retry([fd] { return fsync(fd); }) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -110,20 +110,20 @@ Status File::Create(const std::string& path, File* out) {
 }
 
 Status File::Size(int64_t* bytes) const {
-  struct stat told;
-  if (fstat(fd_, &told) != 0) return Failed("look at", path_, errno);
-  *bytes = told.st_size;
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return Failed("stat", path_, errno);
+  *bytes = info.st_size;
   return {};
 }
 
 Status File::ReadAt(int64_t at, void* data, size_t bytes) const {
   for (size_t done = 0; done < bytes;) {
-    const ssize_t got = Retried(
-        [&] { return pread(fd_, static_cast<char*>(data) + done, bytes - done, at + static_cast<off_t>(done)); });
+    const ssize_t got =
+        Retry([&] { return pread(fd_, static_cast<char*>(data) + done, bytes - done, at + static_cast<off_t>(done)); });
     if (got < 0) return Failed("read", path_, errno);
     if (got == 0) {
       return IoFailed(path_, " ends at byte ", at + static_cast<int64_t>(done), ": expected ",
-                      at + static_cast<int64_t>(bytes), " bytes and more; it was cut off");
+                      at + static_cast<int64_t>(bytes), " bytes or more; it was truncated");
     }
     done += static_cast<size_t>(got);
   }
@@ -131,12 +131,12 @@ Status File::ReadAt(int64_t at, void* data, size_t bytes) const {
 }
 
 void File::StartReading(int64_t at, int64_t bytes) const {
-  (void)posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);  // a hint: ReadAt tells of failures
+  (void)posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);  // only a hint; ReadAt reports failures
 }
 
 Status File::WriteAt(int64_t at, const void* data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
-    const ssize_t put = Retried([&] {
+    const ssize_t put = Retry([&] {
       return pwrite(fd_, static_cast<const char*>(data) + done, bytes - done, at + static_cast<off_t>(done));
     });
     if (put < 0) return Failed("write", path_, errno);
@@ -148,7 +148,7 @@ Status File::WriteAt(int64_t at, const void* data, size_t bytes) {
 
 void File::StartWriting(int64_t at, int64_t bytes) {
 #ifdef SYNC_FILE_RANGE_WRITE
-  (void)sync_file_range(fd_, at, bytes, SYNC_FILE_RANGE_WRITE);  // a hint: Sync tells of failures
+  (void)sync_file_range(fd_, at, bytes, SYNC_FILE_RANGE_WRITE);  // only a hint; Sync reports failures
 #else
   (void)at, (void)bytes;
 #endif
@@ -161,7 +161,7 @@ Status File::Sync() {
 
 Status File::Close() {
   const int fd = std::exchange(fd_, -1);
-  // After EINTR the descriptor is gone, too.
+  // After EINTR the descriptor is closed.
   return close(fd) == 0 || errno == EINTR ? Status() : Failed("close", path_, errno);
 }
 
@@ -170,19 +170,19 @@ std::string PathIn(const std::string& directory, const std::string& name) {
 }
 
 Status KindOf(const std::string& path, PathKind* kind) {
-  struct stat told;
-  if (stat(path.c_str(), &told) == 0) {
-    *kind = S_ISDIR(told.st_mode) ? PathKind::kDirectory : PathKind::kFile;
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    *kind = S_ISDIR(info.st_mode) ? PathKind::kDirectory : PathKind::kFile;
     return {};
   }
-  if (errno != ENOENT && errno != ENOTDIR) return Failed("look at", path, errno);
+  if (errno != ENOENT && errno != ENOTDIR) return Failed("stat", path, errno);
   *kind = PathKind::kNothing;
   return {};
 }
 
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0777) == 0) {
-    // So that it stays through a crash of the machine; where its parent cannot be read that is left to the system.
+    // Make it durable, if its parent can be opened.
     const size_t slash = path.find_last_of('/', path.find_last_not_of('/'));
     (void)SyncDirectory(slash == std::string::npos ? "." : path.substr(0, slash + 1)).ok();
     return {};
@@ -219,7 +219,7 @@ Status SyncDirectory(const std::string& path) {
   SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY | O_DIRECTORY, "open the directory", &fd));
   const int error = SyncFd(fd);
   close(fd);
-  const bool not_for_directories = error == EINVAL || error == ENOTSUP;  // of some file systems
+  const bool not_for_directories = error == EINVAL || error == ENOTSUP;  // on some file systems
   return error == 0 || not_for_directories ? Status() : Failed("sync", path, error);
 }
 

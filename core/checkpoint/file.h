@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// An open file. Failures are SHAMPOO_E_IO and tell the path, what was tried and why it failed.
+// An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.
 class File {
  public:
   File() = default;
@@ -24,15 +24,17 @@ class File {
   }
   ~File();
 
-  static Status Open(const std::string& path, File* out);    // to read; fails at once on what is not a regular file
-  static Status Create(const std::string& path, File* out);  // to write; what was there is gone
+  // Opens a file for reading. Fails without waiting if it is not a regular file.
+  static Status Open(const std::string& path, File* out);
+  // Creates a file for writing, or truncates an existing one.
+  static Status Create(const std::string& path, File* out);
 
   Status Size(int64_t* bytes) const;
-  Status ReadAt(int64_t at, void* data, size_t bytes) const;  // all of them, or it fails
-  // Lets the system begin to read these bytes, so that ReadAt has less to wait for.
+  Status ReadAt(int64_t at, void* data, size_t bytes) const;  // fails if the file has fewer bytes
+  // Asks the system to start reading these bytes in the background.
   void StartReading(int64_t at, int64_t bytes) const;
   Status WriteAt(int64_t at, const void* data, size_t bytes);
-  // Lets the system begin to write these bytes to the disk, so that Sync has less to wait for.
+  // Asks the system to start writing these bytes to the disk in the background.
   void StartWriting(int64_t at, int64_t bytes);
   Status Sync();
   Status Close();
@@ -44,17 +46,17 @@ class File {
   std::string path_;
 };
 
-// "<directory>/<name>".
+// Returns "<directory>/<name>".
 std::string PathIn(const std::string& directory, const std::string& name);
 
 enum class PathKind { kNothing, kFile, kDirectory };
 Status KindOf(const std::string& path, PathKind* kind);
-// Only its last part. One that is there is fine.
+// Creates a directory, but not its parents. An existing directory is no error.
 Status MakeDirectory(const std::string& path);
 Status ListDirectory(const std::string& path, std::vector<std::string>* names);
 Status Rename(const std::string& from, const std::string& to);
-Status Remove(const std::string& path);  // nothing there is fine
-// Makes renamed and removed files stay so through a crash of the machine.
+Status Remove(const std::string& path);  // a missing file is no error
+// Makes earlier renames and removals in the directory durable.
 Status SyncDirectory(const std::string& path);
 
 }  // namespace shampoo

@@ -34,10 +34,10 @@ constexpr int64_t kMostGroups = int64_t{1} << 30;
 Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what); }
 Status ZeroByte() { return Malformed("a text contains a zero byte (\\u0000); expected none. Load another checkpoint"); }
 
-// Turns members of the index's arrays into what they tell, one after another.
+// Parses the members of the index's arrays one by one.
 class IndexParser {
  public:
-  IndexParser(const WantsBlock& wants, CheckpointIndex* index) : wants_(wants), index_(index) {}
+  IndexParser(const BlockFilter& filter, CheckpointIndex* index) : filter_(filter), index_(index) {}
 
   Status Add(const std::string& array, const Json& member) {
     if (array == "files") return AddFile(member);
@@ -45,7 +45,7 @@ class IndexParser {
     if (array == "groups") return AddGroup(member);
     if (array == "parameters") return AddParam(member);
     if (array == "blocks") return AddBlock(member);
-    return {};  // of a later version
+    return {};  // ignore arrays of later versions
   }
 
  private:
@@ -54,7 +54,8 @@ class IndexParser {
   Status AddParam(const Json& member) {
     StoredParam param;
     SHAMPOO_RETURN_IF_ERROR(ParseParam(member, &param));
-    if (param.group >= static_cast<int>(index_->groups.size())) return Malformed("a parameter's group");
+    if (param.group >= static_cast<int>(index_->groups.size()))
+      return Malformed("a parameter names a group that is not listed");
     if (!params_.emplace(param.name, static_cast<int>(index_->params.size())).second) {
       return Malformed("two parameters have the same name");
     }
@@ -88,7 +89,7 @@ class IndexParser {
     const auto param_found = params_.find(param);
     const auto file_found = files_.find(file);
     if (param_found == params_.end() || file_found == files_.end()) {
-      return Malformed("a block is of a parameter, or in a file, that was not told before it");
+      return Malformed("a block names a parameter or a file that is not listed before it");
     }
     block.param = param_found->second;
     block.file = file_found->second;
@@ -98,16 +99,16 @@ class IndexParser {
     const Json* const entries = member.Find("entries");
     if (entries == nullptr || !entries->is_object()) return Malformed("a block has no entries");
     for (size_t i = 0; i < entries->names.size(); ++i) {
-      const Json& told = entries->values[i];
+      const Json& stored = entries->values[i];
       StoredEntry entry{entries->names[i]};
       std::string dtype;
-      if (!Get(told, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &entry.dtype) ||
-          !GetHex(told, "checksum", &entry.checksum)) {
+      if (!Get(stored, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &entry.dtype) ||
+          !GetHex(stored, "checksum", &entry.checksum)) {
         return Malformed("an entry lacks dtype or checksum");
       }
       block.entries.push_back(std::move(entry));
     }
-    if (wants_(*index_, block)) index_->blocks.push_back(std::move(block));
+    if (filter_(*index_, block)) index_->blocks.push_back(std::move(block));
     return {};
   }
 
@@ -129,38 +130,39 @@ class IndexParser {
     return place->Check(elements);
   }
 
-  const WantsBlock& wants_;
+  const BlockFilter& filter_;
   CheckpointIndex* index_;
   std::map<std::string, int> params_;
   std::map<std::string, int> files_;
-  // So that whoever adds them up need not look: in all files, and in the blocks of each parameter.
-  int64_t file_bytes_ = 0;
-  std::vector<int64_t> held_;
+  // Sums that are checked for overflow here, so that other code can add them up without checks.
+  int64_t file_bytes_ = 0;     // of all files
+  std::vector<int64_t> held_;  // by parameter: elements of its blocks
 };
 
-Status CheckFormat(const Json& told, CheckpointIndex* index) {
-  if (!Get(told, "format_version", &index->format) || index->format < 1) return Malformed("it has no format_version");
+Status CheckFormat(const Json& checkpoint, CheckpointIndex* index) {
+  if (!Get(checkpoint, "format_version", &index->format) || index->format < 1)
+    return Malformed("it has no format_version");
   if (index->format > kCheckpointFormat) {
     return Unsupported("the checkpoint is of format ", index->format, ", and this library reads up to ",
-                       kCheckpointFormat, ": load it with a library of the version that wrote it, or a later one");
+                       kCheckpointFormat, ": load it with the library version that wrote it, or a later one");
   }
-  if (!Get(told, "library_version", &index->library) || !Get(told, "world", &index->world)) {
+  if (!Get(checkpoint, "library_version", &index->library) || !Get(checkpoint, "world", &index->world)) {
     return Malformed("it has no library_version or world");
   }
   return {};
 }
 
-// Whether the bytes after the start have the checksum that it tells.
-Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
+// Fails unless the bytes after the start have the checksum in the start.
+Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   const size_t start_bytes = IndexStart(0).size();
   std::string start(static_cast<size_t>(std::min<int64_t>(bytes, static_cast<int64_t>(start_bytes))), '\0');
   SHAMPOO_RETURN_IF_ERROR(file.ReadAt(0, start.data(), start.size()));
   if (!start.starts_with(kIndexBeginning.substr(0, start.size())) || start.empty()) {
     return IoFailed(
         "it does not begin as the index of a checkpoint does: it is another file, or was changed; give the "
-        "directory that was saved into, or a file checkpoint-NNNNNN.json in it");
+        "directory of a save, or a file checkpoint-NNNNNN.json in it");
   }
-  if (start.size() < start_bytes) return Malformed("it is cut off");
+  if (start.size() < start_bytes) return Malformed("it is truncated");
   StreamHash hash;
   std::string buffer(1 << 20, '\0');
   for (int64_t at = static_cast<int64_t>(start_bytes); at < bytes;) {
@@ -171,7 +173,7 @@ Status CheckSum(const File& file, int64_t bytes, uint64_t* checksum) {
   }
   *checksum = hash.value();
   if (start == IndexStart(*checksum)) return {};
-  return IoFailed("its checksum does not fit: it was changed or cut off; load another checkpoint");
+  return IoFailed("its checksum does not match: it was changed or truncated; load another checkpoint");
 }
 
 }  // namespace
@@ -181,10 +183,10 @@ Status ParseGroup(const Json& member, StoredGroup* group) {
   if (!Get(member, "step", &group->step) || config == nullptr || !config->is_object()) {
     return Malformed("a group has no step or config");
   }
-  if (group->step < 0 || group->step >= kStepLimit) return Malformed("the step of a group is impossible");
+  if (group->step < 0 || group->step >= kStepLimit) return Malformed("the step of a group is out of range");
   for (size_t i = 0; i < config->names.size(); ++i) {
     std::string& value = group->config.emplace_back(config->names[i], "").second;
-    if (!Read(config->values[i], &value)) return Malformed("a value of a config is no text");
+    if (!Read(config->values[i], &value)) return Malformed("a config value is not a string");
   }
   return {};
 }
@@ -200,9 +202,9 @@ Status ParseParam(const Json& member, StoredParam* param) {
   const auto dims = param->shape.View();
   if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }) ||
       !CheckedProduct(param->shape, &elements)) {
-    return Malformed("the shape of a parameter is impossible");
+    return Malformed("the shape of a parameter is invalid");
   }
-  if (group < 0 || group > kMostGroups) return Malformed("a parameter's group");
+  if (group < 0 || group > kMostGroups) return Malformed("the group of a parameter is out of range");
   param->group = static_cast<int>(group);
   return {};
 }
@@ -214,7 +216,7 @@ const std::string* StoredGroup::Value(const std::string& key) const {
 
 int64_t StoredParam::elements() const {
   int64_t product = 0;
-  (void)CheckedProduct(shape, &product);  // has passed
+  (void)CheckedProduct(shape, &product);  // was checked by ParseParam()
   return product;
 }
 
@@ -230,7 +232,7 @@ bool StoredBlock::HasFactors() const {
 
 std::string TensorName(const StoredBlock& block, std::string_view state) { return Cat(block.key, "/", state); }
 
-std::string TextOf(const StoredGroup& group) {
+std::string ToJson(const StoredGroup& group) {
   std::string config;
   for (const auto& [key, value] : group.config) {
     config += Cat(config.empty() ? "" : ",", Quoted(key), ":", Quoted(value));
@@ -238,17 +240,17 @@ std::string TextOf(const StoredGroup& group) {
   return Cat("{\"step\":", group.step, ",\"config\":{", config, "}}");
 }
 
-std::string TextOf(const StoredParam& param) {
+std::string ToJson(const StoredParam& param) {
   return Cat("{\"name\":", Quoted(param.name), ",\"shape\":", Listed(param.shape.View()), ",\"dtype\":\"",
              SafetensorsName(param.dtype), "\",\"group\":", param.group, "}");
 }
 
-std::string TextOf(const StoredFile& file) {
+std::string ToJson(const StoredFile& file) {
   return Cat("{\"name\":", Quoted(file.name), ",\"bytes\":", file.bytes, ",\"start_checksum\":\"",
              Hex(file.start_checksum), "\"}");
 }
 
-std::string TextOf(const StoredBlock& block, const std::string& param, const std::string& file) {
+std::string ToJson(const StoredBlock& block, const std::string& param, const std::string& file) {
   const BlockPlace& place = block.place;
   std::string text = Cat("{\"parameter\":", Quoted(param), ",\"key\":", Quoted(block.key), ",\"file\":", Quoted(file),
                          ",\"shape\":", Listed(place.shape.View()), ",\"offset\":", place.offset,
@@ -268,26 +270,26 @@ std::string TextOf(const StoredBlock& block, const std::string& param, const std
 
 std::string IndexStart(uint64_t checksum) { return Cat(kIndexBeginning, Hex(checksum), "\",\n\"checkpoint\":"); }
 
-Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* index) {
-  IndexParser parser(wants, index);
+Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* index) {
+  IndexParser parser(filter, index);
   Status status;
-  // Members are taken as they come: all together as JSON take many times the memory.
-  const auto take = [&](std::span<const std::string> where, const Json& member) {
+  // Consume members as they are parsed: a JSON tree of all of them would need many times the memory.
+  const auto consume = [&](std::span<const std::string> where, const Json& member) {
     if (where.size() != 3 || where[0] != "checkpoint") return false;
     if (status.ok()) status = parser.Add(where[1], member);
     return true;
   };
-  Json told;
-  const bool is_json = ParseJson(text, take, &told);
+  Json root;
+  const bool is_json = ParseJson(text, consume, &root);
   SHAMPOO_RETURN_IF_ERROR(text->status().Copy());
-  const Json* const checkpoint = told.Find("checkpoint");
-  if (!is_json || checkpoint == nullptr) return Malformed("it is no JSON object with a checkpoint");
-  if (HasZeroByte(told)) return ZeroByte();
+  const Json* const checkpoint = root.Find("checkpoint");
+  if (!is_json || checkpoint == nullptr) return Malformed("it is not a JSON object with a checkpoint");
+  if (HasZeroByte(root)) return ZeroByte();
   SHAMPOO_RETURN_IF_ERROR(CheckFormat(*checkpoint, index));
   return status;
 }
 
-Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointIndex* index) {
+Status ReadIndex(const std::string& path, const BlockFilter& filter, CheckpointIndex* index) {
   *index = CheckpointIndex{};
   index->path = path;
   const size_t slash = path.rfind('/');
@@ -296,9 +298,9 @@ Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointInd
   SHAMPOO_RETURN_IF_ERROR(File::Open(path, &file));
   int64_t bytes = 0;
   SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
-  SHAMPOO_RETURN_IF_ERROR(CheckSum(file, bytes, &index->checksum).Within(path));
+  SHAMPOO_RETURN_IF_ERROR(VerifyChecksum(file, bytes, &index->checksum).Within(path));
   IndexText text(file, bytes);
-  return ParseIndex(&text, wants, index).Within(path);
+  return ParseIndex(&text, filter, index).Within(path);
 }
 
 }  // namespace shampoo

@@ -18,15 +18,15 @@
 
 namespace shampoo {
 
-// The index of a checkpoint: what was saved, and where it is. docs/checkpoints.md has the format.
+// The index of a checkpoint: what was saved, and in which files. docs/checkpoints.md describes the format.
 
-inline constexpr int64_t kCheckpointFormat = 1;  // the latest; all earlier ones can be read
+inline constexpr int64_t kCheckpointFormat = 1;  // the latest version; all earlier ones can be read
 
 struct StoredGroup {
   int64_t step = 0;
-  std::vector<std::pair<std::string, std::string>> config;  // as it was in force
+  std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters in force
 
-  const std::string* Value(const std::string& key) const;  // nullptr: not told
+  const std::string* Value(const std::string& key) const;  // nullptr: the key is not stored
   bool operator==(const StoredGroup&) const = default;
 };
 
@@ -36,13 +36,13 @@ struct StoredParam {
   Dtype dtype = Dtype::kF32;
   int group = 0;
 
-  int64_t elements() const;  // 0 where a dim is
+  int64_t elements() const;  // 0 if a dim is 0
 };
 
 struct StoredFile {
   std::string name;
   int64_t bytes = 0;
-  uint64_t start_checksum = 0;  // of all before the tensors
+  uint64_t start_checksum = 0;  // checksum of the bytes before the tensors
 };
 
 struct StoredEntry {
@@ -52,17 +52,17 @@ struct StoredEntry {
 };
 
 struct StoredBlock {
-  std::string key;  // its entries are the tensors "<key>/<state>" of its file
+  std::string key;  // its entries are the tensors "<key>/<state>" of its file; see TensorName()
   int param = 0;
   int file = 0;
   BlockPlace place;
   std::vector<StoredEntry> entries;
 
   const StoredEntry* Find(std::string_view state) const;  // nullptr: there is none
-  bool HasFactors() const;                                // it was saved with what only preconditioned blocks have
+  bool HasFactors() const;                                // whether it was saved as a preconditioned block
 };
 
-// "<key>/<state>"
+// Returns "<key>/<state>".
 std::string TensorName(const StoredBlock& block, std::string_view state);
 
 struct CheckpointIndex {
@@ -70,35 +70,35 @@ struct CheckpointIndex {
   std::string directory;
   uint64_t checksum = 0;  // of the index
   int64_t format = 0;
-  std::string library;  // its version
-  int64_t world = 0;    // ranks that saved
+  std::string library;  // version of the library that saved
+  int64_t world = 0;    // number of ranks that saved
   std::vector<StoredGroup> groups;
   std::vector<StoredParam> params;
   std::vector<StoredFile> files;
-  std::vector<StoredBlock> blocks;  // those that were asked for
+  std::vector<StoredBlock> blocks;  // the blocks that the filter accepted
 
   std::string PathOf(const StoredFile& file) const { return PathIn(directory, file.name); }
 };
 
-// The members of the arrays, as JSON: ranks tell their own, and rank 0 writes them.
-std::string TextOf(const StoredGroup& group);
-std::string TextOf(const StoredParam& param);
-std::string TextOf(const StoredFile& file);
-std::string TextOf(const StoredBlock& block, const std::string& param, const std::string& file);
+// Return members of the index's arrays as JSON. All ranks send them to rank 0, which writes the index.
+std::string ToJson(const StoredGroup& group);
+std::string ToJson(const StoredParam& param);
+std::string ToJson(const StoredFile& file);
+std::string ToJson(const StoredBlock& block, const std::string& param, const std::string& file);
 
-// And back; what is malformed fails.
+// Parse them. Malformed members are errors.
 Status ParseGroup(const Json& member, StoredGroup* group);
 Status ParseParam(const Json& member, StoredParam* param);
 
-// Which blocks of an index a rank needs: a large job's are more than one rank wants to hold.
-using WantsBlock = std::function<bool(const CheckpointIndex& index, const StoredBlock& block)>;
+// Returns whether to keep a block. A rank keeps only the blocks that it needs, because a large job has very many.
+using BlockFilter = std::function<bool(const CheckpointIndex& index, const StoredBlock& block)>;
 
-// Reads and checks an index. Failures name it, and what is wrong.
-Status ReadIndex(const std::string& path, const WantsBlock& wants, CheckpointIndex* index);
-// What stands before an index's own text, and behind it: a checksum of all that comes after it.
+// Reads and checks an index. Errors name its path.
+Status ReadIndex(const std::string& path, const BlockFilter& filter, CheckpointIndex* index);
+// Returns the start of an index file. checksum: of all bytes after the start.
 std::string IndexStart(uint64_t checksum);
 inline constexpr char kIndexEnd[] = "}\n";
-// The whole text, whatever its checksum. To be fuzzed.
-Status ParseIndex(IndexText* text, const WantsBlock& wants, CheckpointIndex* index);
+// Parses the text of an index without checking the checksum. Separate from ReadIndex() for the fuzzer.
+Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* index);
 
 }  // namespace shampoo

@@ -13,7 +13,7 @@
 
 namespace shampoo {
 
-// The characters of an index, of a file piece by piece: a parser goes through them once, from begin() to end().
+// The characters of an index as an input range. A file is read in pieces, so the range can be iterated only once.
 class IndexText {
  public:
   IndexText(const File& file, int64_t bytes) : file_(&file), left_(bytes) {}
@@ -35,7 +35,7 @@ class IndexText {
       text_->rest_.remove_prefix(1);
       return *this;
     }
-    // Only an end is compared with.
+    // Assumes a comparison with end().
     bool operator!=(const Iterator&) const { return text_->HasMore(); }
 
    private:
@@ -44,7 +44,7 @@ class IndexText {
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(this); }
 
-  // Why it ended, if it could not be read to its end.
+  // The error that ended the iteration early, if any.
   const Status& status() const { return status_; }
 
  private:
@@ -55,7 +55,7 @@ class IndexText {
   int64_t at_ = 0;
   int64_t left_ = 0;
   std::string piece_;
-  std::string_view rest_;  // of the piece
+  std::string_view rest_;  // the unread characters of the piece
   Status status_;
 };
 

@@ -11,11 +11,11 @@
 
 namespace shampoo {
 
-// Writes an index, array by array, in the order of CheckpointIndex. A write that fails is told at the end: ranks that
-// send members are not kept waiting.
+// Writes an index, array by array, in the order of CheckpointIndex. Finish() reports a failed write, so that the ranks
+// that send members can go on until then.
 class IndexWriter {
  public:
-  // library: its version; world: ranks that save.
+  // library: version of the library. world: number of ranks that save.
   Status Create(const std::string& path, const std::string& library, int64_t world);
   void Begin(const char* array);
   void Add(const std::string& member);

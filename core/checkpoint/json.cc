@@ -10,15 +10,15 @@
 namespace shampoo {
 namespace {
 
-// Values are destroyed within each other.
+// Limits the recursion of destructors.
 constexpr size_t kMostNested = 16;
 
-// Makes values of what the parser tells.
+// Builds values from the events of the parser.
 class Builder {
  public:
-  Builder(const TakeObject& take, Json* out) : take_(take), out_(out) {}
+  Builder(const ConsumeObject& consume, Json* out) : consume_(consume), out_(out) {}
 
-  // The names are nlohmann's.
+  // nlohmann::json defines these names.
   // NOLINTBEGIN(readability-identifier-naming)
   bool null() { return Add({}); }
   bool boolean(bool) { return Add({}); }
@@ -42,7 +42,7 @@ class Builder {
   }
   bool end_object() {
     Json object = CloseLast();
-    return (take_ && take_(where_, object)) || Add(std::move(object));
+    return (consume_ && consume_(where_, object)) || Add(std::move(object));
   }
   bool end_array() { return Add(CloseLast()); }
   template <typename Error>
@@ -81,10 +81,10 @@ class Builder {
     return true;
   }
 
-  const TakeObject& take_;
+  const ConsumeObject& consume_;
   Json* out_;
   std::vector<Json> open_;
-  std::vector<std::string> where_;  // a name for each that is open
+  std::vector<std::string> where_;  // by open value: the name of its current member
 };
 
 }  // namespace
@@ -94,14 +94,14 @@ const Json* Json::Find(std::string_view name) const {
   return found == names.end() ? nullptr : &values[static_cast<size_t>(found - names.begin())];
 }
 
-bool ParseJson(IndexText* text, const TakeObject& take, Json* out) {
-  Builder builder(take, out);
+bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out) {
+  Builder builder(consume, out);
   return nlohmann::json::sax_parse(text->begin(), text->end(), &builder);
 }
 
-bool ParseJson(std::string_view text, const TakeObject& take, Json* out) {
+bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out) {
   IndexText all(text);
-  return ParseJson(&all, take, out);
+  return ParseJson(&all, consume, out);
 }
 
 bool Read(const Json& value, std::string* out) {

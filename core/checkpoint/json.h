@@ -15,43 +15,44 @@
 
 namespace shampoo {
 
-// A JSON value that was read. It can be destroyed where there is no memory left, which nlohmann::json cannot.
+// A parsed JSON value. Unlike nlohmann::json, its destructor allocates no memory.
 struct Json {
-  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // other: null, a truth value, a fraction
+  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // kOther: null, Boolean or fraction
   Kind kind = Kind::kOther;
   int64_t integer = 0;
   std::string text;
-  std::vector<std::string> names;  // of an object's members
-  std::vector<Json> values;        // of an object's members, or an array's elements
+  std::vector<std::string> names;  // names of an object's members
+  std::vector<Json> values;        // values of an object's members, or elements of an array
 
   bool is_object() const { return kind == Kind::kObject; }
-  // The first member of that name; nullptr: there is none, or it is no object.
+  // Returns the first member with that name; nullptr if there is none or this is not an object.
   const Json* Find(std::string_view name) const;
 };
 
-// Told of each object as it ends, and of what it is in: the names of the members that lead to it, "" for an element of
-// an array. true: it is taken, and what it is in goes without it.
-using TakeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
-// false: the text is no JSON, or nested too deeply for a checkpoint.
-bool ParseJson(IndexText* text, const TakeObject& take, Json* out);
-bool ParseJson(std::string_view text, const TakeObject& take, Json* out);
+// Called for each complete object. where: the path to the object, a member name or "" (array element) for each level.
+// Returns whether the object was consumed; then it is not added to the value that contains it.
+using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
+// Parse a text. Return false if it is not JSON, or is nested too deeply for a checkpoint.
+bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out);
+bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out);
 
-// What is not of the type is told.
+// Convert a value. Return false if it has another type.
 bool Read(const Json& value, std::string* out);
 bool Read(const Json& value, int64_t* out);
 bool Read(const Json& value, std::vector<int64_t>* out);
 bool Read(const Json& value, Shape* out);
 
-// The member of an object.
+// Reads a member of an object. Returns false if it is missing or has another type.
 template <typename Value>
 bool Get(const Json& object, const char* name, Value* out) {
   const Json* const found = object.Find(name);
   return found != nullptr && Read(*found, out);
 }
 
-// UTF-8 as a JSON string.
+// Returns UTF-8 text as a JSON string.
 std::string Quoted(const std::string& text);
 
+// Returns integers as a JSON array.
 inline std::string Listed(std::span<const int64_t> numbers) {
   std::string text;
   for (const int64_t number : numbers) text += Cat(text.empty() ? "" : ",", number);

@@ -8,35 +8,35 @@
 
 #include "core/base/amount.h"
 #include "core/base/catch_exceptions.h"
+#include "core/checkpoint/checkpoint_files.h"
 #include "core/checkpoint/matching.h"
-#include "core/checkpoint/names.h"
 #include "core/checkpoint/progress.h"
 #include "core/checkpoint/ranks.h"
-#include "core/checkpoint/recut.h"
+#include "core/checkpoint/resharder.h"
 #include "core/checkpoint/states_reader.h"
 
 namespace shampoo {
 namespace {
 
-// The states of optimizers before a load, to go back to.
-class Before {
+// The states of optimizers before a load, for a load that fails.
+class StateBackup {
  public:
-  explicit Before(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
+  explicit StateBackup(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
     int64_t bytes = 0;
     for (const OptimizerState* optimizer : optimizers) {
-      initial_.push_back(optimizer->is_initial());
-      if (!initial_.back()) bytes += optimizer->plan().state_bytes();
+      was_initial_.push_back(optimizer->is_initial());
+      if (!was_initial_.back()) bytes += optimizer->plan().state_bytes();
     }
     constexpr int64_t kMostKept = int64_t{24} << 20;
     keeps_ = bytes <= kMostKept;
     for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
-      // Made now, as there may be no memory for a text then.
+      // Allocated in advance, because memory may be exhausted when the load fails.
       constexpr size_t kReason = 1024;
-      lost_.emplace_back(
-          "a load that failed left the state in part that of the checkpoint: load a checkpoint, or make the optimizer "
-          "anew. The load failed as ");
-      lost_.back().reserve(lost_.back().size() + kReason);
+      unusable_reasons_.emplace_back(
+          "a failed load left a part of the checkpoint in the state: load a checkpoint, or create the optimizer again. "
+          "The load failed with: ");
+      unusable_reasons_.back().reserve(unusable_reasons_.back().size() + kReason);
     }
   }
 
@@ -47,18 +47,20 @@ class Before {
     return {};
   }
 
-  // Whether all files must be checked before anything is written, because Restore() may not bring the state back.
-  bool ChecksFirst() const { return std::find(initial_.begin(), initial_.end(), false) != initial_.end(); }
+  // Whether all files must be checked before the state is written, because Restore() may fail.
+  bool NeedsCheckFirst() const {
+    return std::find(was_initial_.begin(), was_initial_.end(), false) != was_initial_.end();
+  }
 
   void Restore(const std::string& why) {
     for (size_t i = 0; i < optimizers_.size(); ++i) {
       OptimizerState* const optimizer = optimizers_[i];
       const bool restored =
-          initial_[i] ? optimizer->Initialize().ok()
-                      : keeps_ && optimizer->Upload(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()).ok();
+          was_initial_[i] ? optimizer->Initialize().ok()
+                          : keeps_ && optimizer->Upload(0, static_cast<int64_t>(kept_[i].size()), kept_[i].data()).ok();
       if (restored) continue;
-      lost_[i].append(why, 0, lost_[i].capacity() - lost_[i].size());
-      optimizer->MarkLost(std::move(lost_[i]));
+      unusable_reasons_[i].append(why, 0, unusable_reasons_[i].capacity() - unusable_reasons_[i].size());
+      optimizer->MarkUnusable(std::move(unusable_reasons_[i]));
     }
   }
 
@@ -68,10 +70,10 @@ class Before {
   }
 
   std::span<OptimizerState* const> optimizers_;
-  std::vector<bool> initial_;
+  std::vector<bool> was_initial_;
   bool keeps_ = false;
   std::vector<std::vector<char>> kept_;
-  std::vector<std::string> lost_;
+  std::vector<std::string> unusable_reasons_;
 };
 
 // One load on one rank.
@@ -80,13 +82,13 @@ class Load {
   explicit Load(const CheckpointCall& call) : call_(call), ranks_(call.world) {}
 
   Status Run() {
-    int64_t number = 0;  // 0: the directory is the index itself
+    int64_t number = 0;  // number of the checkpoint; 0: call_.directory is the path of an index
     const Status own = CatchExceptions([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
-      return ranks_.is_first() ? Choose(&number) : Status();
+      return ranks_.is_first() ? ChooseCheckpoint(&number) : Status();
     });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number, &number));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.BroadcastFromFirst(number, &number));
     const auto read = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived({"number of the checkpoint", 0, number}, 0, kLargestNumber));
       return ReadAndMatch(number == 0 ? call_.directory : PathIn(call_.directory, IndexName(number)));
@@ -95,17 +97,17 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(CheckSameIndex());
     SHAMPOO_RETURN_IF_ERROR(CheckParamsOfOthers());
 
-    std::unique_ptr<Before> before;
+    std::unique_ptr<StateBackup> backup;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
-      before = std::make_unique<Before>(call_.optimizers);
+      backup = std::make_unique<StateBackup>(call_.optimizers);
       reader_ = std::make_unique<StatesReader>(index_);
-      return before->Keep();
+      return backup->Keep();
     })));
-    // If one rank has a state to lose, every rank checks its files first: an error that a rank finds while it reads
-    // would come too late for the other one.
-    const int64_t own_needs = before->ChecksFirst() ? 1 : 0;
+    // If the state of one rank must not be lost, every rank checks its files first: an error that another rank finds
+    // while it loads would be too late.
+    const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers({&own_needs, 1}, &needs));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
     const bool all_first = std::find(needs.begin(), needs.end(), 1) != needs.end();
     const auto check = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived("flag of a rank that has stepped", needs, 0, 1));
@@ -114,7 +116,7 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(check)));
     Status status = CatchExceptions([&] { return ranks_.Agree(CatchExceptions([&] { return Apply(); })); });
     if (!status.ok()) {
-      before->Restore(status.message());
+      backup->Restore(status.message());
       return status;
     }
     for (OptimizerState* optimizer : call_.optimizers) optimizer->MarkReplaced();
@@ -123,19 +125,20 @@ class Load {
   }
 
  private:
-  // Rank 0's alone: the last checkpoint of a directory.
-  Status Choose(int64_t* number) const {
+  // Finds the last checkpoint of the directory. Only rank 0 calls it.
+  Status ChooseCheckpoint(int64_t* number) const {
     PathKind kind = PathKind::kNothing;
     SHAMPOO_RETURN_IF_ERROR(KindOf(call_.directory, &kind));
     if (kind == PathKind::kNothing) {
       return IoFailed("there is no ", call_.directory,
                       ": expected the directory that a checkpoint was saved into, or "
-                      "the index of one");
+                      "the index of one; check the path");
     }
     if (kind == PathKind::kFile) return {};
     std::vector<FoundCheckpoint> found;
     SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
-    const auto complete = std::find_if(found.begin(), found.end(), [](const auto& one) { return one.complete; });
+    const auto complete =
+        std::find_if(found.begin(), found.end(), [](const auto& checkpoint) { return checkpoint.complete; });
     if (complete == found.end()) {
       return IoFailed(call_.directory, " has no checkpoint", found.empty() ? "" : " but unfinished ones",
                       ": expected checkpoint-<number>.json; a shampoo_save that succeeded leaves one");
@@ -147,7 +150,7 @@ class Load {
   Status ReadAndMatch(const std::string& path) {
     matching_ = std::make_unique<Matching>(call_.optimizers);
     SHAMPOO_RETURN_IF_ERROR(ReadIndex(
-        path, [this](const CheckpointIndex& index, const StoredBlock& block) { return matching_->Wants(index, block); },
+        path, [this](const CheckpointIndex& index, const StoredBlock& block) { return matching_->Needs(index, block); },
         &index_));
     return matching_->Match(index_);
   }
@@ -155,26 +158,26 @@ class Load {
   Status CheckSameIndex() const {
     int64_t of_first = 0;
     const auto own = static_cast<int64_t>(index_.checksum);
-    SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(own, &of_first));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.BroadcastFromFirst(own, &of_first));
     return ranks_.Agree(CatchExceptions([&] {
       if (own == of_first) return Status();
-      return IoFailed(index_.path, " is another file than on rank 0: all ranks need the same directory");
+      return IoFailed(index_.path, " is not the same file as on rank 0: all ranks need the same directory");
     }));
   }
 
-  // Each parameter of the checkpoint is to be on some rank.
+  // Fails unless every parameter of the checkpoint is on some rank.
   Status CheckParamsOfOthers() const {
     constexpr size_t kBits = 63;
     std::vector<int64_t> own;
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] {
       own.assign(index_.params.size() / kBits + 1, 0);
       for (size_t p = 0; p < index_.params.size(); ++p) {
-        if (matching_->Knows(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);
+        if (matching_->HasParam(index_.params[p].name)) own[p / kBits] |= int64_t{1} << (p % kBits);
       }
       return Status();
     })));
     std::vector<int64_t> all;
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Numbers(own, &all));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts(own, &all));
     for (size_t i = own.size(); i < all.size(); ++i) all[i % own.size()] |= all[i];
     std::string names;
     int64_t count = 0;
@@ -184,30 +187,31 @@ class Load {
     }
     if (count == 0) return {};
     return Invalid("no optimizer has ", count, " of the parameters of the checkpoint: ", names,
-                   count > 4 ? ", ..." : "", ": add them, or give parameters the names that they had");
+                   count > 4 ? ", ..." : "", ": add them, or use the names that the parameters were saved with");
   }
 
-  // directly: also what Apply checks while it reads.
-  Status Check(bool directly) {
+  // Checks the entries that Apply() reads in windows. with_direct: also those that it checks itself while it loads
+  // them.
+  Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) bytes += PackedBytes(*state);
     }
-    progress_ = std::make_unique<Progress>("loading", directly ? 2 * bytes : bytes);
-    for (const Matching::Recut& recut : matching_->recut()) {
+    progress_ = std::make_unique<Progress>("loading", with_direct ? 2 * bytes : bytes);
+    for (const Matching::ReshardedParam& resharded : matching_->resharded()) {
       for (const std::string_view name : kElementwiseStates) {
-        const bool asked = std::any_of(recut.states.begin(), recut.states.end(),
-                                       [name](const StateEntry* state) { return state->state() == name; });
-        for (const StoredBlock* source : recut.sources) {
-          if (asked) SHAMPOO_RETURN_IF_ERROR(reader_->CheckElementwise(*source, *source->Find(name)));
+        const bool is_used = std::any_of(resharded.states.begin(), resharded.states.end(),
+                                         [name](const StateEntry* state) { return state->state() == name; });
+        for (const StoredBlock* source : resharded.sources) {
+          if (is_used) SHAMPOO_RETURN_IF_ERROR(reader_->CheckElementwise(*source, *source->Find(name)));
         }
       }
     }
-    return directly ? ForEachDirect(
-                          [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
-                            return reader_->Check(*direct.stored, entry, PackedBytes(state));
-                          })
-                    : Status();
+    return with_direct ? ForEachDirect(
+                             [this](const Matching::Direct& direct, const StoredEntry& entry, const StateEntry& state) {
+                               return reader_->Check(*direct.stored, entry, PackedBytes(state));
+                             })
+                       : Status();
   }
 
   template <typename Visit>
@@ -224,7 +228,7 @@ class Load {
   }
 
   // Clears the snapshots of blocks for which the checkpoint has none.
-  Status ForgetSnapshots() {
+  Status ClearSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
         if (direct.stored->Find(state->state()) != nullptr) continue;
@@ -242,14 +246,14 @@ class Load {
       return direct.optimizer->Change(
           state, &copy_, [&](char* memory) { return reader_->Load(*direct.stored, entry, state, memory); });
     };
-    SHAMPOO_RETURN_IF_ERROR(ForgetSnapshots());
+    SHAMPOO_RETURN_IF_ERROR(ClearSnapshots());
     SHAMPOO_RETURN_IF_ERROR(ForEachDirect(load));
-    Recutter recutter(reader_.get());
-    for (const Matching::Recut& recut : matching_->recut()) {
-      SHAMPOO_RETURN_IF_ERROR(recutter.Load(index_, recut));
-      for (const int64_t block : recut.blocks) {
-        const Block& of_plan = recut.optimizer->plan().blocks[static_cast<size_t>(block)];
-        SHAMPOO_RETURN_IF_ERROR(recut.optimizer->InitializeFactors(of_plan));
+    Resharder resharder(reader_.get());
+    for (const Matching::ReshardedParam& resharded : matching_->resharded()) {
+      SHAMPOO_RETURN_IF_ERROR(resharder.Load(index_, resharded));
+      for (const int64_t block : resharded.blocks) {
+        const Block& of_plan = resharded.optimizer->plan().blocks[static_cast<size_t>(block)];
+        SHAMPOO_RETURN_IF_ERROR(resharded.optimizer->InitializeFactors(of_plan));
       }
     }
     for (const Matching::Steps& steps : matching_->steps()) {
@@ -264,7 +268,7 @@ class Load {
       LogText(LogLevel::kWarning, [&] {
         return Cat("on_block_mismatch reset: the factor matrices of ", reset, " of ",
                    reset + static_cast<int64_t>(matching_->direct().size()),
-                   " blocks of this rank start anew, as the checkpoint was saved with other blocks");
+                   " blocks of this rank are reset, because the checkpoint was saved with different blocks");
       });
     }
     for (const std::string& warning : matching_->warnings()) {
@@ -283,7 +287,7 @@ class Load {
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;
   std::unique_ptr<Progress> progress_;
-  std::vector<char> copy_;  // of an entry that is not in host memory
+  std::vector<char> copy_;  // buffer for entries that are not in host memory
 };
 
 }  // namespace

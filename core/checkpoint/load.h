@@ -7,8 +7,9 @@
 
 namespace shampoo {
 
-// Collective. A load that fails leaves the optimizers as they were; where that cannot be, as files could not be read
-// for a second time and there was no memory to keep the old state, they refuse to step.
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged. The exception is a large state: it is
+// not backed up, so if a file passes the checks and then cannot be read again, the optimizers cannot step
+// until a load succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -13,16 +13,16 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kMostNamed = 4;  // of what an error lists
+constexpr size_t kMostNamed = 4;  // number of names in an error
 
-// "a", "b" and 3 more
+// Returns a text such as: "a", "b" and 3 more
 std::string Named(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
   return names.size() <= kMostNamed ? text : Cat(text, " and ", names.size() - kMostNamed, " more");
 }
 
-// Where its last element is in the flattened parameter.
+// Returns the position of the last element in the flattened parameter.
 int64_t LastOf(const BlockPlace& place) {
   int64_t last = 0;
   const int64_t elements = place.elements();
@@ -30,7 +30,7 @@ int64_t LastOf(const BlockPlace& place) {
   return last;
 }
 
-// The key by which a state is there or not.
+// Returns the key that decides whether this state exists.
 const char* KeyOf(std::string_view state) {
   if (state == "filtered_grad") return "beta1";
   return state == "momentum" ? "momentum" : "grafting";
@@ -60,19 +60,19 @@ Matching::Matching(std::span<OptimizerState* const> optimizers) : optimizers_(op
       own_[plan.params[p].desc.name] = {optimizer, static_cast<int>(p), false};
     }
     for (const Block& block : plan.blocks) {
-      if (plan.Owns(block)) own_[plan.param(block).desc.name].keeps_states = true;
+      if (plan.Owns(block)) own_[plan.param(block).desc.name].has_states = true;
     }
   }
 }
 
-bool Matching::Wants(const CheckpointIndex& index, const StoredBlock& block) const {
+bool Matching::Needs(const CheckpointIndex& index, const StoredBlock& block) const {
   const auto own = own_.find(index.params[static_cast<size_t>(block.param)].name);
-  return own != own_.end() && own->second.keeps_states;
+  return own != own_.end() && own->second.has_states;
 }
 
 int64_t Matching::reset_blocks() const {
   int64_t count = 0;
-  for (const Recut& recut : recut_) count += static_cast<int64_t>(recut.blocks.size());
+  for (const ReshardedParam& resharded : resharded_) count += static_cast<int64_t>(resharded.blocks.size());
   return count;
 }
 
@@ -85,22 +85,22 @@ Status Matching::Match(const CheckpointIndex& index) {
     }
   }
   for (OptimizerState* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
-  // As they lie in the files.
+  // In the order of the files.
   std::sort(direct_.begin(), direct_.end(), [](const Direct& a, const Direct& b) {
     return std::pair(a.stored->file, a.stored) < std::pair(b.stored->file, b.stored);
   });
   for (const auto& [state, blocks] : unused_) {
-    warnings_.push_back(
-        Cat("the ", state, " of ", CountText(blocks, "block"), " of the checkpoint is left out: it is not asked for"));
+    warnings_.push_back(Cat("the ", state, " of ", CountText(blocks, "block"),
+                            " of the checkpoint is not loaded: the optimizer does not use it"));
   }
-  return CheckRecuts(index);
+  return CheckResharded(index);
 }
 
 Status Matching::MatchParams(const CheckpointIndex& index) {
   for (size_t i = 0; i < index.params.size(); ++i) stored_params_[index.params[i].name] = static_cast<int>(i);
   std::vector<std::string> missing;
   std::set<std::string_view> renamed;
-  std::set<std::vector<int64_t>> shapes;  // that have been looked for
+  std::set<std::vector<int64_t>> shapes;  // shapes that were searched for
   for (const auto& [name, own] : own_) {
     const ParamDesc& desc = own.optimizer->plan().params[static_cast<size_t>(own.param)].desc;
     const auto found = stored_params_.find(name);
@@ -115,8 +115,7 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
     const StoredParam& stored = index.params[static_cast<size_t>(found->second)];
     if (stored.shape != desc.shape) {
       return Invalid("parameter \"", name, "\" has shape ", ShapeText(desc.shape), " here and ",
-                     ShapeText(stored.shape),
-                     " in the checkpoint: its states cannot be those of another shape; give it as it was saved");
+                     ShapeText(stored.shape), " in the checkpoint: expected the shape that it was saved with");
     }
     if (stored.dtype != desc.param_dtype) {
       warnings_.push_back(Cat("parameter \"", name, "\" is ", NameOf(desc.param_dtype), " here and was ",
@@ -126,12 +125,12 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
   if (missing.empty()) return {};
   return Invalid("the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
                  renamed.empty() ? std::string()
-                                 : Cat("; of the same shape it has ", Named({renamed.begin(), renamed.end()}),
-                                       ", which are not here"),
-                 ": a parameter is known by its name alone, so give it the name that it had");
+                                 : Cat("; it has ", Named({renamed.begin(), renamed.end()}),
+                                       " of the same shape, not used by any parameter here"),
+                 ": parameters are matched by name, so use the names that they were saved with");
 }
 
-// A group goes on at the step that its parameters were at.
+// A group continues from the step that its parameters were saved at.
 Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group) {
   const PlanData& plan = optimizer->plan();
   int first_param = -1;
@@ -143,18 +142,16 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
     const int stored = index.params[static_cast<size_t>(stored_params_.find(desc.name)->second)].group;
     if (std::find(seen.begin(), seen.end(), stored) != seen.end()) continue;
     seen.push_back(stored);
-    const StoredGroup& told = index.groups[static_cast<size_t>(stored)];
+    const StoredGroup& stored_group = index.groups[static_cast<size_t>(stored)];
     if (first_param < 0) {
       first_param = static_cast<int>(p);
       first_group = stored;
-    } else if (told.step != index.groups[static_cast<size_t>(first_group)].step) {
+    } else if (stored_group.step != index.groups[static_cast<size_t>(first_group)].step) {
       return Invalid("group ", group, ": parameter \"", plan.params[static_cast<size_t>(first_param)].desc.name,
                      "\" was saved at step ", index.groups[static_cast<size_t>(first_group)].step, " and \"", desc.name,
-                     "\" at step ", told.step,
-                     ": put parameters into one group only if they were in one, or at the "
-                     "same step");
+                     "\" at step ", stored_group.step, ": expected the same step for all parameters of a group");
     }
-    SHAMPOO_RETURN_IF_ERROR(CompareConfigs(*optimizer, group, told));
+    SHAMPOO_RETURN_IF_ERROR(CompareConfigs(*optimizer, group, stored_group));
   }
   if (first_group >= 0) {
     steps_.push_back({optimizer, group, index.groups[static_cast<size_t>(first_group)].step});
@@ -162,15 +159,15 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
   return {};
 }
 
-// Hyper-parameters are those of the optimizer that loads. One that changes what a state means is an error; the others
-// that differ are told.
+// The optimizer keeps its own hyper-parameters. A difference that changes the meaning of a state is an error; other
+// differences are warnings.
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && HasMoment(grafting) && HasMoment(saved_grafting)) {
     return Invalid("group ", group, ": grafting is ", grafting, " here and was ", saved_grafting,
-                   " when it was saved: the states of one are not those of the other; set grafting ", saved_grafting);
+                   " when it was saved: their states are not compatible; set grafting ", saved_grafting);
   }
   std::string differ;
   for (const auto& [key, value] : own.config) {
@@ -179,10 +176,8 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
       differ += Cat(differ.empty() ? "" : ", ", key, " ", value, " (", *saved, ")");
   }
   if (!differ.empty()) {
-    warnings_.push_back(Cat("group ", group,
-                            " goes on with its own hyper-parameters, where those of the checkpoint "
-                            "differ, in brackets: ",
-                            differ));
+    warnings_.push_back(Cat(
+        "group ", group, " keeps its own hyper-parameters; those of the checkpoint differ (in parentheses): ", differ));
   }
   return {};
 }
@@ -207,7 +202,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
     if (blocks.empty() || blocks.back().block != state.block) blocks.push_back({state.block, {}});
     blocks.back().states.push_back(&state);
   }
-  std::vector<std::string> other;  // blocks that the checkpoint does not have
+  std::vector<std::string> missing;  // blocks that the checkpoint does not have
   for (const StatesOfBlock& own : blocks) {
     const Block& block = plan.block(own.block);
     const Param& param = plan.param(block);
@@ -221,25 +216,25 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
       direct_.push_back({optimizer, found->second, own.states});
       continue;
     }
-    other.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first(),
-                        lacks_factors ? " (saved without factor matrices)" : ""));
-    SHAMPOO_RETURN_IF_ERROR(AddRecut(index, optimizer, own));
+    missing.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first(),
+                          lacks_factors ? " (saved without factor matrices)" : ""));
+    SHAMPOO_RETURN_IF_ERROR(AddResharded(index, optimizer, own));
   }
-  if (other.empty() || optimizer->hyper_parameters().settings(0).on_block_mismatch == OnBlockMismatch::kReset)
+  if (missing.empty() || optimizer->hyper_parameters().settings(0).on_block_mismatch == OnBlockMismatch::kReset)
     return {};
-  return Invalid("the checkpoint does not have ", other.size(), " of ", blocks.size(),
-                 " blocks as they are cut here: ", Named(other),
-                 ". Load it with max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as "
-                 "in the run that saved it; or set on_block_mismatch reset, with which these start with new factor "
-                 "matrices and keep all other states");
+  return Invalid(
+      "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
+      ". Use max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d and shards as in the run "
+      "that saved it, or set on_block_mismatch reset, which resets the factor matrices of these blocks and "
+      "keeps their other states");
 }
 
 Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
-                             const StoredBlock& stored, bool elementwise_alone) {
+                             const StoredBlock& stored, bool only_elementwise) {
   const auto count_unused = [&](std::string_view name) {
-    const bool asked = std::any_of(own.states.begin(), own.states.end(),
-                                   [name](const StateEntry* state) { return state->state() == name; });
-    if (!asked && stored.Find(name) != nullptr) ++unused_[std::string(name)];
+    const bool is_used = std::any_of(own.states.begin(), own.states.end(),
+                                     [name](const StateEntry* state) { return state->state() == name; });
+    if (!is_used && stored.Find(name) != nullptr) ++unused_[std::string(name)];
   };
   for (const std::string_view name : kElementwiseStates) count_unused(name);
   count_unused(kSnapshotStep);
@@ -247,15 +242,16 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   if (!own_block.is_preconditioned && stored.HasFactors()) ++unused_["factor matrix"];
   const StoredParam& param = index.params[static_cast<size_t>(stored.param)];
   for (const StateEntry* state : own.states) {
-    if (elementwise_alone && !state->elementwise()) continue;
+    if (only_elementwise && !state->elementwise()) continue;
     const StoredEntry* const entry = stored.Find(state->state());
-    // It was saved without root_async.
-    if (entry == nullptr && state->of_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
+    // The block was saved without root_async.
+    if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (entry == nullptr && state->elementwise()) {
       const char* const key = KeyOf(state->state());
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
                      key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
-                     ValueIn(DescribeHyperParameters(optimizer, own_block.group), key), " here; set it as it was");
+                     ValueIn(DescribeHyperParameters(optimizer, own_block.group), key),
+                     " here; set it to the saved value");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"");
@@ -263,27 +259,27 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     if (entry->dtype != state->dtype) {
       return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " here and ", NameOf(entry->dtype),
                      " in the checkpoint: set ", DtypeKeyOf(state->state()), " ", NameOf(entry->dtype),
-                     ", or computation_dtype as it was");
+                     ", or computation_dtype to its saved value");
     }
   }
   return {};
 }
 
-Status Matching::AddRecut(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own) {
+Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own) {
   const PlanData& plan = optimizer->plan();
   const Block& block = plan.block(own.block);
   const BlockPlace place = BlockPlace::Of(plan.param(block).desc, block);
   const int stored_param = stored_params_.find(plan.param(block).desc.name)->second;
-  if (recut_.empty() || recut_.back().optimizer != optimizer || recut_.back().param != block.param) {
-    recut_.push_back({optimizer, block.param, stored_param, {}, {}, {}});
+  if (resharded_.empty() || resharded_.back().optimizer != optimizer || resharded_.back().param != block.param) {
+    resharded_.push_back({optimizer, block.param, stored_param, {}, {}, {}});
     sources_.clear();
   }
-  Recut& recut = recut_.back();
-  recut.blocks.push_back(own.block);
+  ReshardedParam& resharded = resharded_.back();
+  resharded.blocks.push_back(own.block);
   for (const StateEntry* state : own.states) {
-    if (state->elementwise()) recut.states.push_back(state);
+    if (state->elementwise()) resharded.states.push_back(state);
   }
-  // Where both have something within the block's first and last element.
+  // Saved blocks that have elements between the first and the last element of this block.
   const int64_t first = place.first();
   const int64_t last = LastOf(place);
   auto found = stored_blocks_.lower_bound({stored_param, first - longest_[stored_param]});
@@ -292,23 +288,23 @@ Status Matching::AddRecut(const CheckpointIndex& index, OptimizerState* optimize
     const DenseRange range = Within(source->place, first, last + 1 - first);
     if (range.begin == range.end || !sources_.insert(source).second) continue;
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
-    recut.sources.push_back(source);
+    resharded.sources.push_back(source);
   }
   return {};
 }
 
-// Nothing else says that the saved blocks have all elements.
-Status Matching::CheckRecuts(const CheckpointIndex& index) const {
-  for (const Recut& recut : recut_) {
-    const StoredParam& param = index.params[static_cast<size_t>(recut.stored_param)];
+// Checks that the saved blocks have all elements of the parameters.
+Status Matching::CheckResharded(const CheckpointIndex& index) const {
+  for (const ReshardedParam& resharded : resharded_) {
+    const StoredParam& param = index.params[static_cast<size_t>(resharded.stored_param)];
     int64_t held = 0;
-    auto found = stored_blocks_.lower_bound({recut.stored_param, 0});
-    for (; found != stored_blocks_.end() && found->first.first == recut.stored_param; ++found) {
+    auto found = stored_blocks_.lower_bound({resharded.stored_param, 0});
+    for (; found != stored_blocks_.end() && found->first.first == resharded.stored_param; ++found) {
       held += found->second->place.elements();
     }
     if (held == param.elements()) continue;
     return Invalid("the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
-                   "\", as the shards that saved it had no more: it can be loaded into the same shards alone");
+                   "\", because the ranks that saved it had no others: it can be loaded only into the same shards");
   }
   return {};
 }

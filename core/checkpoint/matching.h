@@ -16,26 +16,27 @@
 
 namespace shampoo {
 
-// Where the states of a rank's optimizers come from in a checkpoint. By name and place alone: which rank had a block,
-// and how it was numbered, is of no account.
+// Finds the states of a rank's optimizers in a checkpoint. Blocks are matched by parameter name and place,
+// independently of ranks and block numbers.
 class Matching {
  public:
-  // A block that was saved as it is here.
+  // A block that the checkpoint has unchanged.
   struct Direct {
     OptimizerState* optimizer;
     const StoredBlock* stored;
     std::vector<const StateEntry*> states;
   };
-  // Blocks of a parameter that were cut in another way: their elementwise states are put together from those that were
-  // saved, and their factor matrices start anew.
-  struct Recut {
+  // Blocks of a parameter that the checkpoint does not have. Their elementwise states are assembled from the saved
+  // blocks that have their elements. Their factor matrices are reset.
+  struct ReshardedParam {
     OptimizerState* optimizer;
-    int param = 0;         // of the plan
-    int stored_param = 0;  // of the index
+    int param = 0;         // index in the plan
+    int stored_param = 0;  // index in the checkpoint
     std::vector<int64_t> blocks;
-    std::vector<const StateEntry*> states;  // of these blocks: the elementwise ones
-    std::vector<const StoredBlock*> sources;
+    std::vector<const StateEntry*> states;    // elementwise states of these blocks
+    std::vector<const StoredBlock*> sources;  // saved blocks that have some of their elements
   };
+  // The step counter of a group.
   struct Steps {
     OptimizerState* optimizer;
     int group;
@@ -43,23 +44,24 @@ class Matching {
   };
 
   explicit Matching(std::span<OptimizerState* const> optimizers);
-  // Of those parameters alone of which this rank keeps states.
-  bool Wants(const CheckpointIndex& index, const StoredBlock& block) const;
-  // Fails, with a text for each rule of docs/checkpoints.md, where the checkpoint is not one of these optimizers.
+  // Whether a block belongs to a parameter of which this rank has states.
+  bool Needs(const CheckpointIndex& index, const StoredBlock& block) const;
+  // Fails if the checkpoint does not match the optimizers (docs/checkpoints.md has the rules).
   Status Match(const CheckpointIndex& index);
 
   const std::vector<Direct>& direct() const { return direct_; }
-  const std::vector<Recut>& recut() const { return recut_; }
+  const std::vector<ReshardedParam>& resharded() const { return resharded_; }
   const std::vector<Steps>& steps() const { return steps_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  bool Knows(const std::string& param) const { return own_.contains(param); }
+  bool HasParam(const std::string& param) const { return own_.contains(param); }
+  // The number of blocks whose factor matrices are reset.
   int64_t reset_blocks() const;
 
  private:
   struct Own {
     OptimizerState* optimizer;
     int param;
-    bool keeps_states = false;  // on this rank
+    bool has_states = false;  // whether this rank has states of it
   };
   struct StatesOfBlock {
     int64_t block;
@@ -73,19 +75,19 @@ class Matching {
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
-                     const StoredBlock& stored, bool elementwise_alone);
-  Status AddRecut(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
-  Status CheckRecuts(const CheckpointIndex& index) const;
+                     const StoredBlock& stored, bool only_elementwise);
+  Status AddResharded(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
+  Status CheckResharded(const CheckpointIndex& index) const;
 
   std::span<OptimizerState* const> optimizers_;
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;  // of a parameter's stored blocks: elements from the first to the last
-  std::unordered_set<const StoredBlock*> sources_;  // of the last of recut_
-  std::map<std::string, int64_t> unused_;           // states that were saved and are not asked for: in so many blocks
+  std::map<int, int64_t> longest_;  // by stored parameter: the most elements from the first to the last of a block
+  std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
+  std::map<std::string, int64_t> unused_;  // saved states that no optimizer uses: number of blocks that have them
   std::vector<Direct> direct_;
-  std::vector<Recut> recut_;
+  std::vector<ReshardedParam> resharded_;
   std::vector<Steps> steps_;
   std::vector<std::string> warnings_;
 };

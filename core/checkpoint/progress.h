@@ -11,16 +11,16 @@
 
 namespace shampoo {
 
-// Tells in the log how far long work is, every two seconds.
+// Logs the progress of a save or a load every two seconds.
 class Progress {
  public:
-  // what: "saving"
+  // what: the start of the messages, such as "saving".
   Progress(const char* what, int64_t bytes) : what_(what), bytes_(bytes) {}
   void Add(int64_t bytes) {
     done_ += bytes;
     const auto now = std::chrono::steady_clock::now();
-    if (now - told_ < std::chrono::seconds(2)) return;
-    told_ = now;
+    if (now - last_logged_ < std::chrono::seconds(2)) return;
+    last_logged_ = now;
     LogText(LogLevel::kInfo, [&] {
       return Cat(what_, ": ", BytesText(done_), " of ", BytesText(bytes_), ", ",
                  bytes_ > 0 ? 100 * done_ / bytes_ : 100, " %");
@@ -31,7 +31,7 @@ class Progress {
   const char* what_;
   int64_t bytes_;
   int64_t done_ = 0;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_logged_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace shampoo

@@ -11,13 +11,13 @@
 namespace shampoo {
 namespace {
 
-// What one rank sends in a round: so many bytes of texts, each after its length, and how many texts will be left.
-struct RoundHeader {
-  int64_t bytes;
-  int64_t left;
+// The start of what a rank sends in one exchange of texts. The texts follow, each after its length.
+struct TextsHeader {
+  int64_t bytes;  // of the texts and their lengths
+  int64_t left;   // number of texts that the rank has still to send
 };
 
-// Of any text. One takes the name of a parameter three times.
+// Enough for the text of a block, which has the name of its parameter three times.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMostTexts = int64_t{1} << 40;
 
@@ -39,20 +39,20 @@ Status Ranks::Agree(const Status& own) const {
   return own.Copy();
 }
 
-Status Ranks::FromFirst(int64_t own, int64_t* number) const {
+Status Ranks::BroadcastFromFirst(int64_t own, int64_t* number) const {
   *number = own;
   if (comm_ == nullptr) return {};
-  SHAMPOO_RETURN_IF_ERROR(comm_->GatherNumber(own));
-  *number = comm_->NumberOf(0);
+  SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(own));
+  *number = comm_->GatheredInt(0);
   return {};
 }
 
-Status Ranks::Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
+Status Ranks::AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const {
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     numbers->assign(own.size() * static_cast<size_t>(world()), 0);
     return Status();
   })));
-  if (comm_ != nullptr) return GatherNumbers(comm_, own, numbers);
+  if (comm_ != nullptr) return shampoo::AllGatherInts(comm_, own, numbers);
   std::copy(own.begin(), own.end(), numbers->begin());
   return {};
 }
@@ -77,22 +77,22 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
     if (longest <= kLongestText) return Status();
     return Invalid("a text of the index has ", longest, " bytes; expected at most ", kLongestText,
-                   " where several ranks save. Give parameters shorter names");
+                   " when several ranks save. Use shorter names for parameters");
   })));
   std::vector<int64_t> longest_of;
-  SHAMPOO_RETURN_IF_ERROR(Numbers({&longest, 1}, &longest_of));
-  // All ranks get all segments, so many that they take some MiB together.
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts({&longest, 1}, &longest_of));
+  // Every rank receives the segments of all ranks, so their total size is limited.
   constexpr int64_t kOfAll = int64_t{16} << 20;
   constexpr int64_t kOfOne = int64_t{1} << 20;
   int64_t room = 0;
   int64_t segment = 0;
   std::vector<char> buffer;
-  std::vector<int64_t> most_left;  // of each rank, after the next round
+  std::vector<int64_t> most_left;  // by rank: the most texts it can have left after the next exchange
   const auto prepare = [&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckReceived("length of a text", longest_of, 0, kLongestText));
     const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
     room = std::max(least, std::min(kOfOne, kOfAll / world()));
-    segment = static_cast<int64_t>(sizeof(RoundHeader)) + room;
+    segment = static_cast<int64_t>(sizeof(TextsHeader)) + room;
     buffer.resize(static_cast<size_t>(segment * world()));
     most_left.assign(static_cast<size_t>(world()), kMostTexts);
     return {};
@@ -101,7 +101,7 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
   size_t next = 0;
   for (bool more = true; more;) {
     char* const segment_of_rank = buffer.data() + segment * rank();
-    RoundHeader header{0, 0};
+    TextsHeader header{0, 0};
     for (; next < count; ++next) {
       std::string text;
       if (own->ok()) *own = CatchExceptions([&] { return text = make(next), Status(); });
@@ -123,9 +123,10 @@ Status Ranks::Collect(size_t count, const Make& make, const Take& take, Status* 
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // By these numbers ranks go on to another round, or not, and each round brings a text at least.
+      // All ranks decide by these numbers whether there is another exchange. They decrease in each one.
       int64_t& most = most_left[static_cast<size_t>(from)];
-      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm_, {"number of texts that are left", from, header.left}, 0, most));
+      SHAMPOO_RETURN_IF_ERROR(
+          CheckReceivedOrAbort(comm_, {"number of texts that are left", from, header.left}, 0, most));
       most = std::max<int64_t>(header.left - 1, 0);
       more = more || header.left > 0;
       if (!is_first()) continue;

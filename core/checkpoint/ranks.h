@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// The ranks that save or load together; without a communicator there is one.
+// The ranks that save or load together. Without a communicator there is one rank.
 class Ranks {
  public:
   explicit Ranks(Communicator* comm) : comm_(comm) {}
@@ -23,22 +23,25 @@ class Ranks {
   int world() const { return comm_ != nullptr ? comm_->world() : 1; }
   bool is_first() const { return rank() == 0; }
 
-  // Collective, all of the following.
+  // The following functions are collective.
 
-  // The failure of the lowest rank that has one, on all.
+  // Returns, on every rank, the error of the lowest rank that failed.
   Status Agree(const Status& own) const;
-  // What rank 0 has.
-  Status FromFirst(int64_t own, int64_t* number) const;
-  // Everybody's numbers, as many from each, rank by rank. Whoever uses them as sizes or counts checks them first.
-  Status Numbers(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
-  // Brings texts of all ranks to rank 0, a few at a time: take(rank, text) there, in each rank's order. make(i) gives
-  // the i-th of this rank's, as often as it is asked for. own: the first failure of make and take on this rank, who
-  // goes on all the same, as others wait.
+  // Returns in *number that of rank 0.
+  Status BroadcastFromFirst(int64_t own, int64_t* number) const;
+  // Gathers the same number of integers from every rank. The caller must check them before it uses them as sizes or
+  // counts.
+  Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const;
+  // Sends the texts of all ranks to rank 0, a few at a time. make(i) returns the i-th of this rank's `count` texts; it
+  // may be called several times. Rank 0 calls take(rank, text), for each rank in the order of its texts. *own receives
+  // the first error of make or take on this rank, which joins all exchanges nevertheless, because the other ranks wait
+  // for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   Status Collect(size_t count, const Make& make, const Take& take, Status* own) const;
 
-  // Not collective: whether a number that a rank sent, or one of each rank, is in [least, most]. The ranks agree on it.
+  // Not collective: fail unless a number that a rank sent, or one of each rank, is in [least, most]. The callers agree
+  // on the status.
   Status CheckReceived(const Received& received, int64_t least, int64_t most) const;
   Status CheckReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
 

@@ -21,24 +21,25 @@ struct DtypeName {
 constexpr DtypeName kDtypeNames[] = {{Dtype::kF32, "F32"},   {Dtype::kF64, "F64"}, {Dtype::kF16, "F16"},
                                      {Dtype::kBf16, "BF16"}, {Dtype::kI32, "I32"}, {Dtype::kI64, "I64"}};
 
-Status ParseTensor(const std::string& name, const Json& told, int64_t data_bytes, TensorSpec* tensor) {
+Status ParseTensor(const std::string& name, const Json& json, int64_t data_bytes, TensorSpec* tensor) {
   const auto malformed = [&name](const char* what) { return IoFailed("tensor \"", name, "\": ", what); };
   std::string dtype;
   std::vector<int64_t> offsets;
   tensor->name = name;
-  if (!Get(told, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &tensor->dtype)) return malformed("unknown dtype");
-  if (!Get(told, "shape", &tensor->shape)) return malformed("it has no shape");
-  if (!Get(told, "data_offsets", &offsets) || offsets.size() != 2) return malformed("it has no two data_offsets");
+  if (!Get(json, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &tensor->dtype)) return malformed("unknown dtype");
+  if (!Get(json, "shape", &tensor->shape)) return malformed("it has no shape");
+  if (!Get(json, "data_offsets", &offsets) || offsets.size() != 2)
+    return malformed("it does not have two data_offsets");
   int64_t bytes = static_cast<int64_t>(SizeOf(tensor->dtype));
   for (const int64_t dim : tensor->shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return malformed("its shape is impossible");
+    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return malformed("its shape is invalid");
   }
   tensor->begin = offsets[0];
   tensor->end = offsets[1];
   if (tensor->begin < 0 || tensor->end < tensor->begin || tensor->end > data_bytes) {
     return malformed("its data_offsets are outside of the file");
   }
-  if (tensor->end - tensor->begin != bytes) return malformed("its data_offsets do not fit its shape");
+  if (tensor->end - tensor->begin != bytes) return malformed("its data_offsets do not match its shape");
   return {};
 }
 
@@ -61,14 +62,14 @@ bool DtypeFromSafetensors(std::string_view name, Dtype* dtype) {
 }
 
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note) {
-  // Written piece by piece: as one JSON value it would take many times the memory.
+  // Written piece by piece: a JSON tree of the header would need many times the memory.
   std::string header = Cat("{\"", kMetadata, "\":{\"format\":", Quoted(note), "}");
   for (const TensorSpec& tensor : tensors) {
     header += Cat(",", Quoted(tensor.name), ":{\"dtype\":\"", SafetensorsName(tensor.dtype),
                   "\",\"shape\":", Listed(tensor.shape), ",\"data_offsets\":[", tensor.begin, ",", tensor.end, "]}");
   }
   header += "}";
-  // The format lets it end in spaces, so that tensors are aligned.
+  // The format allows spaces at the end of the header. They align the tensors.
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string start;
   for (int byte = 0; byte < 8; ++byte) start.push_back(static_cast<char>(header.size() >> (8 * byte) & 0xff));
@@ -79,11 +80,11 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
   uint64_t length = 0;
   for (int byte = 0; byte < 8; ++byte) length |= uint64_t{static_cast<unsigned char>(start[byte])} << (8 * byte);
   if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
-    return IoFailed("the header is told to have ", length, " bytes, and the file has ", file_bytes);
+    return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes");
   }
-  // As all readers of the format have it: what was damaged must not take any memory.
+  // The limit of other readers of the format. A damaged length must not cause a huge allocation.
   constexpr uint64_t kMost = 100'000'000;
-  if (length > kMost) return IoFailed("the header is told to have ", length, " bytes, and ", kMost, " are the most");
+  if (length > kMost) return IoFailed("the header length is ", length, " bytes; expected at most ", kMost);
   *header_bytes = static_cast<int64_t>(length);
   return {};
 }
@@ -91,19 +92,19 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
 Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors) {
   tensors->clear();
   Status status;
-  // Tensors are taken as they come: all together as JSON take many times the memory.
+  // Consume tensors as they are parsed: a JSON tree of all of them would need many times the memory.
   const auto zero_byte = [] { return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none"); };
-  const auto take = [&](std::span<const std::string> where, const Json& tensor) {
+  const auto consume = [&](std::span<const std::string> where, const Json& tensor) {
     if (where.size() != 1 || where[0] == kMetadata) return false;
     if (!status.ok()) return true;
     status = HasZeroByte(where[0]) ? zero_byte() : ParseTensor(where[0], tensor, data_bytes, &tensors->emplace_back());
     return true;
   };
   Json rest;
-  if (!ParseJson(header, take, &rest) || !rest.is_object()) return IoFailed("the header is no JSON object");
+  if (!ParseJson(header, consume, &rest) || !rest.is_object()) return IoFailed("the header is not a JSON object");
   for (const std::string& name : rest.names) {
     if (HasZeroByte(name)) return zero_byte();
-    if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is no JSON object");
+    if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is not a JSON object");
   }
   return status;
 }

@@ -13,10 +13,12 @@
 
 namespace shampoo {
 
-// The safetensors format: 8 bytes that tell the length of the header, the header in JSON, which tells name, dtype,
-// shape and place of each tensor, then the tensors without gaps.
+// The safetensors format:
+//   8 bytes: the length of the header
+//   the header: JSON with the name, dtype, shape and place of each tensor
+//   the tensors, without gaps
 
-// One tensor. begin, end: bytes after the header.
+// One tensor. begin, end: its bytes, counted from the end of the header.
 struct TensorSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -27,16 +29,16 @@ struct TensorSpec {
 
 inline constexpr int64_t kSafetensorsLengthBytes = 8;
 
-// "F32", as the format calls dtypes.
+// Convert between dtypes and their names in the format, such as "F32".
 const char* SafetensorsName(Dtype dtype);
 bool DtypeFromSafetensors(std::string_view name, Dtype* dtype);
 
-// What stands before the tensors: the length, and the header. note: told under __metadata__.
+// Returns the bytes before the tensors: the length and the header. note: stored in __metadata__.
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note);
 
-// The length of the header, from the first 8 bytes of a file of file_bytes.
+// Reads the length of the header. start: the first 8 bytes of a file. file_bytes: the size of the file.
 Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* header_bytes);
-// header: the JSON alone. data_bytes: of what comes after it. Fails on what is malformed, or lies outside of the file.
+// Parses and checks a header. header: only the JSON. data_bytes: the number of bytes after it.
 Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors);
 
 }  // namespace shampoo

@@ -7,10 +7,10 @@
 
 #include "core/base/amount.h"
 #include "core/base/catch_exceptions.h"
+#include "core/checkpoint/checkpoint_files.h"
 #include "core/checkpoint/description.h"
 #include "core/checkpoint/index_writer.h"
-#include "core/checkpoint/names.h"
-#include "core/checkpoint/own_part.h"
+#include "core/checkpoint/local_share.h"
 #include "core/checkpoint/ranks.h"
 #include "core/comm/received.h"
 
@@ -32,8 +32,8 @@ class Save {
       return ranks_.is_first() ? PrepareDirectory() : Status();
     });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(own));
-    SHAMPOO_RETURN_IF_ERROR(ranks_.FromFirst(number_, &number_));
-    SHAMPOO_RETURN_IF_ERROR(FindOwnPart(call_, ranks_, &part_));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.BroadcastFromFirst(number_, &number_));
+    SHAMPOO_RETURN_IF_ERROR(FindLocalShare(call_, ranks_, &share_));
     std::unique_ptr<StatesWriter> writer;
     const auto prepare = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(ranks_.CheckReceived({"number of the checkpoint", 0, number_}, 1, kLargestNumber + 1));
@@ -45,26 +45,27 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(prepare)));
     Status status = CatchExceptions([&] { return Write(writer.get()); });
     if (!status.ok()) {
-      // After a lost collective ranks do not know of each other: one of them may have made it a checkpoint.
+      // After a failed collective this rank does not know the state of the others: rank 0 may have published the
+      // checkpoint.
       if (call_.world != nullptr && call_.world->failed()) {
-        return std::move(status).Within("the save ended early, with the last checkpoint or this one to be loaded");
+        return std::move(status).Within("the save ended early; a load takes the previous checkpoint or this one");
       }
       writer->Undo();
       if (ranks_.is_first()) (void)Remove(temporary_index_path_).ok();
-      return std::move(status).Within("the save failed, and earlier checkpoints are as they were");
+      return std::move(status).Within("the save failed; earlier checkpoints are unchanged");
     }
     if (ranks_.is_first() && is_durable_) RemoveOlder();
     return {};
   }
 
  private:
-  // Rank 0's alone.
+  // Creates the directory, chooses the number and removes unfinished checkpoints. Only rank 0 calls it.
   Status PrepareDirectory() {
     SHAMPOO_RETURN_IF_ERROR(MakeDirectory(call_.directory));
     std::vector<FoundCheckpoint> found;
     SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
     number_ = found.empty() ? 1 : found.front().number + 1;
-    // Of saves that were killed: they take room that this one may need.
+    // Saves that were killed leave files, whose disk space this save may need.
     for (const FoundCheckpoint& checkpoint : found) {
       if (!checkpoint.complete) SHAMPOO_RETURN_IF_ERROR(RemoveCheckpoint(call_.directory, checkpoint));
     }
@@ -72,9 +73,9 @@ class Save {
   }
 
   Status Write(StatesWriter* writer) {
-    const int64_t bytes = part_.bytes();
+    const int64_t bytes = share_.bytes();
     Progress progress("saving", bytes);
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return writer->Write(&part_.blocks, &progress); })));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return writer->Write(&share_.blocks, &progress); })));
     SHAMPOO_RETURN_IF_ERROR(WriteIndex(writer->files()));
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions([&] { return ranks_.is_first() ? Publish() : Status(); })));
     if (ranks_.is_first()) {
@@ -83,18 +84,18 @@ class Save {
     return {};
   }
 
-  // Makes it a checkpoint. If it fails there is no index: files of others may go.
+  // Gives the index its final name. If this fails, the checkpoint does not exist, and all ranks remove their files.
   Status Publish() {
     SHAMPOO_RETURN_IF_ERROR(Rename(temporary_index_path_, index_path_));
     Status status = SyncDirectory(call_.directory);
     if (status.ok()) return {};
     is_durable_ = false;
-    if (!Remove(index_path_).ok()) return {};   // what cannot be taken back is whole
-    (void)SyncDirectory(call_.directory).ok();  // its files go next, and must not do so before it
+    if (!Remove(index_path_).ok()) return {};   // the checkpoint exists and is complete
+    (void)SyncDirectory(call_.directory).ok();  // the index must be gone before its files are removed
     return status;
   }
 
-  // All ranks send, whatever becomes of the file on rank 0.
+  // Collects the index from all ranks, which send their texts even if rank 0 cannot write them.
   Status WriteIndex(const std::vector<StoredFile>& files) {
     IndexWriter index;
     Descriptions merged;
@@ -103,26 +104,26 @@ class Save {
     });
     const auto merge = [&merged](int rank, const std::string& text) { merged.Add(rank, text); };
     const auto add = [&index](int, const std::string& text) { index.Add(text); };
-    const auto description = [this](size_t i) { return part_.descriptions[i]; };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.descriptions.size(), description, merge, &status));
-    const auto go_on = [&status](auto&& write) {
+    const auto description = [this](size_t i) { return share_.descriptions[i]; };
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(share_.descriptions.size(), description, merge, &status));
+    const auto if_ok = [&status](auto&& write) {
       if (status.ok()) status = CatchExceptions([&] { return write(), Status(); });
     };
-    go_on([&] {
+    if_ok([&] {
       index.Begin("groups");
-      for (const StoredGroup& group : merged.groups()) index.Add(TextOf(group));
+      for (const StoredGroup& group : merged.groups()) index.Add(ToJson(group));
       index.Begin("parameters");
-      for (const StoredParam& param : merged.params()) index.Add(TextOf(param));
+      for (const StoredParam& param : merged.params()) index.Add(ToJson(param));
       index.Begin("files");
     });
     SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(
-        files.size(), [&](size_t i) { return TextOf(files[i]); }, add, &status));
-    go_on([&] { index.Begin("blocks"); });
+        files.size(), [&](size_t i) { return ToJson(files[i]); }, add, &status));
+    if_ok([&] { index.Begin("blocks"); });
     const auto block = [&](size_t i) {
-      const BlockToSave& own = part_.blocks[i];
-      return TextOf(own.stored, own.param, files[static_cast<size_t>(own.stored.file)].name);
+      const BlockToSave& own = share_.blocks[i];
+      return ToJson(own.stored, own.param, files[static_cast<size_t>(own.stored.file)].name);
     };
-    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(part_.blocks.size(), block, add, &status));
+    SHAMPOO_RETURN_IF_ERROR(ranks_.Collect(share_.blocks.size(), block, add, &status));
     if (ranks_.is_first()) {
       if (status.ok()) status = CatchExceptions([&] { return merged.status(); });
       if (status.ok()) status = CatchExceptions([&] { return index.Finish(); });
@@ -131,14 +132,14 @@ class Save {
     return ranks_.Agree(status);
   }
 
-  // Reads the index as a load would, and looks whether the files of all ranks are where rank 0 sees them.
+  // Reads the index as a load does, and checks that rank 0 sees the files of all ranks.
   Status CheckWritten() const {
     CheckpointIndex index;
     std::vector<int64_t> held;
     SHAMPOO_RETURN_IF_ERROR(ReadIndex(
         temporary_index_path_,
-        [&held](const CheckpointIndex& told, const StoredBlock& block) {
-          held.resize(told.params.size(), 0);
+        [&held](const CheckpointIndex& partial, const StoredBlock& block) {
+          held.resize(partial.params.size(), 0);
           held[static_cast<size_t>(block.param)] += block.place.elements();
           return false;
         },
@@ -150,38 +151,38 @@ class Save {
       if (held[p] < param.elements()) {
         LogText(LogLevel::kWarning, [&] {
           return Cat("the ranks that save have ", held[p], " of the ", param.elements(), " elements of parameter \"",
-                     param.name, "\": the checkpoint can be loaded into the same shards alone");
+                     param.name, "\": the checkpoint can be loaded only into the same shards");
         });
         continue;
       }
-      return Invalid("the blocks of parameter \"", param.name, "\" have ", held[p], " elements in all, and it has ",
-                     param.elements(),
-                     ": ranks work on the same elements in optimizers that are not the same; make "
-                     "them alike, or save them into directories of their own");
+      return Invalid("the blocks of parameter \"", param.name, "\" have ", held[p],
+                     " elements in total, but the parameter has ", param.elements(),
+                     ": several ranks have the same elements in different optimizers; create the same optimizer on all "
+                     "of them, or save into separate directories");
     }
     for (const StoredFile& stored : index.files) {
-      // What is not part of this checkpoint by its name is removed as left over.
+      // A file without this number in its name would be removed as part of another checkpoint.
       bool is_index = false;
-      if (NumberOf(stored.name, &is_index) != number_) {
-        return CommFailed("another rank has written \"", stored.name, "\" for checkpoint ", number_,
+      if (CheckpointNumber(stored.name, &is_index) != number_) {
+        return CommFailed("another rank wrote \"", stored.name, "\" for checkpoint ", number_,
                           "; expected a name with this number", kCheckRanks);
       }
       File file;
       int64_t bytes = 0;
       SHAMPOO_RETURN_IF_ERROR(File::Open(index.PathOf(stored), &file)
-                                  .Within("rank 0 does not see a file that another rank wrote, and all ranks need the "
-                                          "same directory"));
+                                  .Within("rank 0 does not see a file that another rank wrote; all ranks need the same "
+                                          "directory"));
       SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
       if (bytes != stored.bytes) {
-        return IoFailed(file.path(), " has ", bytes, " bytes, and ", stored.bytes, " were written");
+        return IoFailed(file.path(), " has ", bytes, " bytes; expected ", stored.bytes);
       }
     }
     return {};
   }
 
-  // The save has succeeded by now: what cannot be removed is told, and no failure.
+  // Removes older checkpoints. The save has succeeded, so a failure is only logged.
   void RemoveOlder() const {
-    int64_t keep = part_.keep;
+    int64_t keep = share_.keep;
     const Status status = CatchExceptions([&]() -> Status {
       std::vector<FoundCheckpoint> found;
       SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
@@ -192,7 +193,7 @@ class Save {
       return {};
     });
     if (!status.ok()) {
-      LogText(LogLevel::kWarning, [&] { return Cat("an older checkpoint stays: ", status.message()); });
+      LogText(LogLevel::kWarning, [&] { return Cat("an older checkpoint could not be removed: ", status.message()); });
     }
   }
 
@@ -201,7 +202,7 @@ class Save {
   StatesWriter::Limits limits_;
   int64_t number_ = 0;
   std::string index_path_, temporary_index_path_;
-  OwnPart part_;
+  LocalShare share_;
   bool is_durable_ = true;
 };
 

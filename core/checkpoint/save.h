@@ -8,7 +8,8 @@
 
 namespace shampoo {
 
-// Collective. A save that fails leaves earlier checkpoints whole, and none of its own files as far as it can.
+// Saves a checkpoint. Collective. A failed save leaves earlier checkpoints unchanged, and removes its own files if it
+// can.
 Status SaveCheckpoint(const CheckpointCall& call, const StatesWriter::Limits& limits);
 
 }  // namespace shampoo

@@ -12,13 +12,13 @@
 namespace shampoo {
 namespace {
 
-// What was read is still in the cache when it is hashed and unpacked.
+// Small enough that a piece is still in the cache when it is hashed and unpacked; large enough for a row of any factor.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
-// The disk reads so far ahead of what is worked on.
+// How far the system reads ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
-// Of open files: they are held with the names of their tensors, of which a file with more than one block has no more
-// than half of this.
+// Limits for open files and the names of their tensors, which are kept in memory. A file with more than one block has
+// at most kMostTensors / 2 tensors.
 constexpr size_t kMostOpen = 64;
 constexpr size_t kMostTensors = 1 << 15;
 
@@ -56,7 +56,7 @@ Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
   int64_t bytes = 0;
   SHAMPOO_RETURN_IF_ERROR(open->file.Size(&bytes));
   if (bytes != stored.bytes || bytes < kSafetensorsLengthBytes) {
-    return IoFailed("it has ", bytes, " bytes, and the index tells ", stored.bytes, ": it was changed or cut off");
+    return IoFailed("it has ", bytes, " bytes, but the index says ", stored.bytes, ": it was changed or truncated");
   }
   std::string start(kSafetensorsLengthBytes, '\0');
   SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
@@ -66,7 +66,7 @@ Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
   start.resize(static_cast<size_t>(open->start_bytes));
   SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
   if (HashBytes(start.data(), start.size(), 0) != stored.start_checksum) {
-    return IoFailed("the checksum of its header does not fit: it was changed");
+    return IoFailed("the checksum of its header does not match: it was changed");
   }
   std::vector<TensorSpec> tensors;
   const std::string_view header = std::string_view(start).substr(kSafetensorsLengthBytes);
@@ -80,18 +80,19 @@ Status StatesReader::Find(const StoredBlock& block, const StoredEntry& entry, Fo
   SHAMPOO_RETURN_IF_ERROR(OpenStates(block.file, &open));
   const auto tensor = open->tensors.find(TensorName(block, entry.state));
   if (tensor == open->tensors.end()) return Fail(block, entry, "the file has no such tensor");
-  if (tensor->second.dtype != entry.dtype) return Fail(block, entry, "its dtype is not that of the index");
+  if (tensor->second.dtype != entry.dtype) return Fail(block, entry, "its dtype differs from that in the index");
   *found = {open, open->start_bytes + tensor->second.begin, tensor->second.end - tensor->second.begin};
   return {};
 }
 
 Status StatesReader::ReadPiece(OpenFile* open, int64_t at, size_t bytes) {
   const int64_t end = at + static_cast<int64_t>(bytes);
-  if (open->begun > end + 2 * kAheadBytes) open->begun = at;  // once more from the start
-  if (open->begun < end + kAheadBytes / 2) {
-    const int64_t from = std::max(open->begun, at);
+  if (open->read_ahead_end > end + 2 * kAheadBytes)
+    open->read_ahead_end = at;  // the file is read again from an earlier position
+  if (open->read_ahead_end < end + kAheadBytes / 2) {
+    const int64_t from = std::max(open->read_ahead_end, at);
     open->file.StartReading(from, end + kAheadBytes - from);
-    open->begun = end + kAheadBytes;
+    open->read_ahead_end = end + kAheadBytes;
   }
   return open->file.ReadAt(at, buffer_.data(), bytes);
 }
@@ -108,7 +109,7 @@ Status StatesReader::ForEachPiece(const StoredBlock& block, const StoredEntry& e
     done += part;
   }
   if (hash.value() == entry.checksum) return {};
-  return Fail(block, entry, "its checksum does not fit: the file was changed; load another checkpoint");
+  return Fail(block, entry, "its checksum does not match: the file was changed; load another checkpoint");
 }
 
 Status StatesReader::CheckFile(int file) {
@@ -119,7 +120,7 @@ Status StatesReader::CheckFile(int file) {
 Status StatesReader::Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes) {
   Found found{};
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
-  if (found.bytes != bytes) return Fail(block, entry, "its size is not that of its block");
+  if (found.bytes != bytes) return Fail(block, entry, "its size does not match its block");
   return ForEachPiece(block, entry, [](const char*, size_t) { return Status(); });
 }
 
@@ -128,7 +129,7 @@ Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, co
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
   const int64_t rows = PackedRows(state);
   const auto size = static_cast<int64_t>(SizeOf(state.dtype));
-  if (found.bytes != PackedBefore(state, rows) * size) return Fail(block, entry, "its size is not that of its block");
+  if (found.bytes != PackedBefore(state, rows) * size) return Fail(block, entry, "its size does not match its block");
   StreamHash hash;
   for (int64_t row = 0; row < rows;) {
     const int64_t last = LastRowWithin(state, row, static_cast<int64_t>(buffer_.size()) / size);
@@ -140,7 +141,7 @@ Status StatesReader::Load(const StoredBlock& block, const StoredEntry& entry, co
     row = last;
   }
   if (hash.value() == entry.checksum) return {};
-  return Fail(block, entry, "its checksum does not fit: the file was changed; load another checkpoint");
+  return Fail(block, entry, "its checksum does not match: the file was changed; load another checkpoint");
 }
 
 Status StatesReader::ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count,
@@ -148,7 +149,7 @@ Status StatesReader::ReadRange(const StoredBlock& block, const StoredEntry& entr
   Found found{};
   SHAMPOO_RETURN_IF_ERROR(Find(block, entry, &found));
   const auto size = static_cast<int64_t>(SizeOf(entry.dtype));
-  if (first > found.bytes / size - count) return Fail(block, entry, "its size is not that of its block");
+  if (first > found.bytes / size - count) return Fail(block, entry, "its size does not match its block");
   return found.file->file.ReadAt(found.at + first * size, to, static_cast<size_t>(count * size));
 }
 
@@ -159,10 +160,10 @@ Status StatesReader::ReadWindow(std::span<const StoredBlock* const> blocks, std:
     if (range.begin == range.end) continue;
     const StoredEntry& entry = *block->Find(state);
     const auto bytes = [size = SizeOf(entry.dtype)](int64_t n) { return static_cast<size_t>(n) * size; };
-    part_.resize(std::max(part_.size(), bytes(range.end - range.begin)));
-    SHAMPOO_RETURN_IF_ERROR(ReadRange(*block, entry, range.begin, range.end - range.begin, part_.data()));
+    range_.resize(std::max(range_.size(), bytes(range.end - range.begin)));
+    SHAMPOO_RETURN_IF_ERROR(ReadRange(*block, entry, range.begin, range.end - range.begin, range_.data()));
     ForEachRunOf(block->place, range, [&](int64_t dense, int64_t at, int64_t n) {
-      std::memcpy(to + bytes(at - first), part_.data() + bytes(dense - range.begin), bytes(n));
+      std::memcpy(to + bytes(at - first), range_.data() + bytes(dense - range.begin), bytes(n));
     });
   }
   return {};

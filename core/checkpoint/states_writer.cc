@@ -7,17 +7,18 @@
 #include <utility>
 
 #include "core/base/hash.h"
-#include "core/checkpoint/names.h"
+#include "core/checkpoint/checkpoint_files.h"
 #include "core/plan/block.h"
 
 namespace shampoo {
 namespace {
 
-// Holds a row of the largest factor matrix; what was packed is still in the cache when it is hashed and written.
+// Holds a row of the largest factor matrix. Small enough that packed data is still in the cache when it is hashed and
+// written.
 constexpr size_t kBufferBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kBufferBytes);
 
-// One file from its start to its end, by way of a buffer.
+// Writes a file sequentially through a buffer.
 class Appender {
  public:
   Appender(File* file, std::vector<char>* buffer, Progress* progress)
@@ -135,7 +136,7 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   begun_.push_back({path, path + kTemporary});
   SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
-  std::vector<char> copy;  // of an entry that is not in host memory
+  std::vector<char> copy;  // buffer for entries that are not in host memory
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
     block.stored.file = static_cast<int>(files_.size());

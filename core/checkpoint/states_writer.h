@@ -21,25 +21,25 @@ struct BlockToSave {
   const OptimizerState* optimizer = nullptr;
   std::vector<const StateEntry*> entries;
   std::string param;
-  StoredBlock stored;  // its file, and checksums, are told by the writer
+  StoredBlock stored;  // the writer sets its file and entries
 
   int64_t bytes() const;
 };
 
-// Writes the files of one rank: each under a temporary name, synced, then renamed.
+// Writes the files of one rank. Each is written under a temporary name, synced and then renamed.
 class StatesWriter {
  public:
-  // A file has at least one block, and then no more than so many bytes and entries.
+  // The limits of one file. A file has at least one block, even if that exceeds them.
   struct Limits {
-    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with room for a header below 4 GiB
-    size_t entries = 1 << 14;                                  // a header is read as a whole
-    size_t name_bytes = size_t{8} << 20;                       // as it is written; in JSON up to six times that
+    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with the header less than 4 GiB
+    size_t entries = 1 << 14;                                  // the header is read as a whole
+    size_t name_bytes = size_t{8} << 20;  // before JSON escapes, which take up to six times as much
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);
   Status Write(std::vector<BlockToSave>* blocks, Progress* progress);
   const std::vector<StoredFile>& files() const { return files_; }
-  // Takes away what has been written, as far as that can be done.
+  // Removes the files that were written, if possible.
   void Undo() const;
 
  private:
@@ -50,7 +50,7 @@ class StatesWriter {
   int rank_, world_;
   Limits limits_;
   std::vector<char> buffer_;
-  // Of files that were begun: made with them, as there may be no memory to undo with.
+  // The paths of the files that were begun. Stored for Undo(), which must not allocate memory.
   struct Begun {
     std::string path, temporary;
   };
@@ -58,7 +58,7 @@ class StatesWriter {
   std::vector<StoredFile> files_;
 };
 
-// Elements of an entry as a file has them.
+// Returns the description of an entry in a file.
 TensorSpec SpecOf(const std::string& name, const StateEntry& entry);
 
 }  // namespace shampoo

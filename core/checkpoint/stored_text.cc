@@ -27,14 +27,14 @@ std::string Shown(std::string_view text) {
 }
 
 Status CheckStoredName(const std::string& name) {
-  const auto refused = [&name](const char* why) {
+  const auto invalid = [&name](const char* why) {
     return IoFailed("the file name \"", Shown(name), "\" ", why,
                     "; expected the name of a file in the directory of the index. Load another checkpoint");
   };
-  if (name.empty()) return refused("is empty");
-  if (name == "." || name == "..") return refused("is that of a directory");
-  if (name.find('/') != std::string::npos) return refused("contains a slash");
-  if (std::any_of(name.begin(), name.end(), IsControl)) return refused("contains a control character");
+  if (name.empty()) return invalid("is empty");
+  if (name == "." || name == "..") return invalid("is the name of a directory");
+  if (name.find('/') != std::string::npos) return invalid("contains a slash");
+  if (std::any_of(name.begin(), name.end(), IsControl)) return invalid("contains a control character");
   return {};
 }
 

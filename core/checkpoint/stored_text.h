@@ -10,17 +10,17 @@
 
 namespace shampoo {
 
-// Checks of texts that come from a file or from another rank, and that errors and file names are made of.
+// Checks of texts that come from a file or another rank and are used in errors and file names.
 
-// Whether a text within the value, or the name of a member, contains a zero byte: in C it would end there.
+// Returns whether the value has a text or a member name with a zero byte, which would end the text in C.
 bool HasZeroByte(const Json& value);
 inline bool HasZeroByte(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
-// A text as an error can show it: control characters as "\x00", because they would end it or control a terminal.
+// Returns a text with control characters replaced by "\x00" escapes, so that an error can show it.
 std::string Shown(std::string_view text);
 
-// Fails unless it is a name that a file of a checkpoint can have. Files lie beside the index: a path in the place of a
-// name would lead out of its directory.
+// Fails unless this is a plain file name. The files of a checkpoint are in the directory of its index, so a path, which
+// could lead out of it, is an error.
 Status CheckStoredName(const std::string& name);
 
 }  // namespace shampoo

@@ -20,7 +20,7 @@ uint64_t HashOfLines(std::span<const std::string> lines) {
   return hash;
 }
 
-// The lowest rank whose number differs from rank 0's, or 0.
+// Returns the lowest rank whose number differs from that of rank 0, or 0 if there is none.
 size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
   for (size_t rank = 1; rank < numbers.size(); ++rank) {
     if (numbers[rank] != numbers[0]) return rank;
@@ -28,22 +28,22 @@ size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
   return 0;
 }
 
-// The lowest rank whose number, of the last that were gathered, is not 0; as many as there are: none.
+// Returns the lowest rank whose last gathered integer is not 0, or the number of ranks if there is none.
 int FirstNotZero(const Communicator& comm) {
   int rank = 0;
-  while (rank < comm.world() && comm.NumberOf(rank) == 0) ++rank;
+  while (rank < comm.world() && comm.GatheredInt(rank) == 0) ++rank;
   return rank;
 }
 
-// Whether the numbers that were last gathered are codes.
-Status RequireCodes(Communicator* comm) {
+// Fails unless the last gathered integers are codes.
+Status CheckCodesOrAbort(Communicator* comm) {
   for (int rank = 0; rank < comm->world(); ++rank) {
-    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm, rank, comm->NumberOf(rank)));
+    SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm, rank, comm->GatheredInt(rank)));
   }
   return {};
 }
 
-// buffer: of zeros, for a text of each rank.
+// buffer: zeros, kTextBytes for each rank.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<char>* buffer,
                    std::vector<std::string>* texts) {
   const std::string_view sent = Utf8Prefix(own, kTextBytes - 1);
@@ -64,17 +64,17 @@ Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::
 }
 
 std::string TextOfFailure(const Communicator& comm, int rank, const std::string& text) {
-  return text.empty() ? Cat(comm.who(), " ", rank, " has failed, and sent no text") : text;
+  return text.empty() ? Cat(comm.rank_name(), " ", rank, " failed, but sent no error text") : text;
 }
 
-Status GatherNumbers(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(own));
+Status AllGatherInts(Communicator* comm, int64_t own, std::vector<int64_t>* numbers) {
+  SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(own));
   numbers->clear();
-  for (int rank = 0; rank < comm->world(); ++rank) numbers->push_back(comm->NumberOf(rank));
+  for (int rank = 0; rank < comm->world(); ++rank) numbers->push_back(comm->GatheredInt(rank));
   return {};
 }
 
-Status GatherNumbers(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers) {
+Status AllGatherInts(Communicator* comm, std::span<const int64_t> own, std::vector<int64_t>* numbers) {
   numbers->assign(static_cast<size_t>(comm->world()) * own.size(), 0);
   if (own.empty()) return {};
   std::copy(own.begin(), own.end(), numbers->begin() + comm->rank() * static_cast<int64_t>(own.size()));
@@ -106,53 +106,53 @@ Difference FirstDifference(std::span<const int64_t> numbers, int world) {
 }
 
 Status AgreeOnStatus(Communicator* comm, const Status& own) {
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(own.code())));
-  SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
+  SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(static_cast<int64_t>(own.code())));
+  SHAMPOO_RETURN_IF_ERROR(CheckCodesOrAbort(comm));
   const int rank = FirstNotZero(*comm);
   if (rank == comm->world()) return {};
-  const auto code = static_cast<Code>(comm->NumberOf(rank));
-  // Texts take memory, which a rank may not have.
+  const auto code = static_cast<Code>(comm->GatheredInt(rank));
+  // Texts need memory. The ranks agree on whether all of them could allocate it.
   std::vector<char> buffer;
-  const Status room =
+  const Status allocated =
       CatchExceptions([&] { return buffer.resize(static_cast<size_t>(comm->world()) * kTextBytes), Status(); });
-  SHAMPOO_RETURN_IF_ERROR(comm->GatherNumber(static_cast<int64_t>(room.code())));
-  SHAMPOO_RETURN_IF_ERROR(RequireCodes(comm));
+  SHAMPOO_RETURN_IF_ERROR(comm->AllGatherInt(static_cast<int64_t>(allocated.code())));
+  SHAMPOO_RETURN_IF_ERROR(CheckCodesOrAbort(comm));
   if (FirstNotZero(*comm) != comm->world()) {
     if (code == Code::kNoMemory) return Status::OutOfMemory();
-    return Status(code, Cat(comm->who(), " ", rank,
+    return Status(code, Cat(comm->rank_name(), " ", rank,
                             " failed; the reason could not be transferred because a rank is out of memory"));
   }
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own.message(), &buffer, &texts));
   const std::string& text = texts[static_cast<size_t>(rank)];
   if (text.empty()) return Status(code, TextOfFailure(*comm, rank, text));
-  return Status(code, Cat(comm->who(), " ", rank, ": ", text));
+  return Status(code, Cat(comm->rank_name(), " ", rank, ": ", text));
 }
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
-  comm->GiveUp();
-  return CommFailed(comm->who(), " ", comm->rank(), " received different hashes of ", what,
+  comm->Abort();
+  return CommFailed(comm->rank_name(), " ", comm->rank(), " received different hashes of ", what,
                     " and then the same values; expected values that differ", kCheckRanks);
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   std::vector<int64_t> numbers;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(HashOfLines(lines)), &numbers));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(HashOfLines(lines)), &numbers));
   if (FirstThatDiffers(numbers) == 0) return {};
-  // The first line that differs, by halving: every rank sees the same numbers, and so takes the same way.
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(lines.size()), &numbers));
+  // Binary search for the first line that differs. Every rank sees the same hashes and makes the same decisions.
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(lines.size()), &numbers));
   constexpr int64_t kMostLines = int64_t{1} << 40;
-  size_t same = 0;  // so many lines are
+  size_t same = 0;  // the first lines that are known to be the same
   size_t end = lines.size();
   for (int rank = 0; rank < comm->world(); ++rank) {
     const int64_t count = numbers[static_cast<size_t>(rank)];
-    SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm, {"number of plan lines", rank, count}, 0, kMostLines));
+    SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm, {"number of plan lines", rank, count}, 0, kMostLines));
     end = std::min(end, static_cast<size_t>(count));
   }
   while (same < end) {
     const size_t middle = same + (end - same + 1) / 2;
     const uint64_t hash = HashOfLines(lines.subspan(same, middle - same));
-    SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(hash), &numbers));
+    SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(hash), &numbers));
     if (FirstThatDiffers(numbers) == 0) {
       same = middle;
     } else {
@@ -160,12 +160,12 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
     }
   }
   const std::string own = same < lines.size() ? lines[same] : "nothing more";
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, static_cast<int64_t>(HashBytes(own.data(), own.size(), 0)), &numbers));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(HashBytes(own.data(), own.size(), 0)), &numbers));
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));
   const size_t other = FirstThatDiffers(numbers);
   if (other == 0) return NoDifferenceFound(comm, "the plans");
-  const char* const who = comm->who();
+  const char* const who = comm->rank_name();
   return Invalid("the plans differ: ", who, " ", other, " has \"", texts[other], "\" and ", who, " 0 has \"", texts[0],
                  "\": make them from the same config and the same parameters, in the same order");
 }

@@ -16,11 +16,11 @@ Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* o
     return Invalid("ops.world is ", ops.world, ": expected at least 1, and at most ", kMaxRanks);
   }
   if (ops.rank < 0 || ops.rank >= ops.world) {
-    return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " as ops.world is ", ops.world);
+    return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " because ops.world is ", ops.world);
   }
-  // The functions last: what was never complete must not release what is the caller's.
+  // Set ops_ last: if an allocation fails, the destructor must not call the caller's release function.
   std::shared_ptr<Communicator> made(new Communicator);
-  made->numbers_.resize(static_cast<size_t>(ops.world) * kNumberStride);
+  made->gathered_ints_.resize(static_cast<size_t>(ops.world) * kIntStride);
   made->ops_ = ops;
   *out = std::move(made);
   return {};
@@ -33,7 +33,7 @@ Communicator::~Communicator() {
 Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
   if (staging_ == nullptr) return GatherInStream(buffer, segment_bytes, nullptr);
   Status status = GatherStaged(buffer, segment_bytes);
-  if (!status.ok() && !failed_) GiveUp();
+  if (!status.ok() && !failed_) Abort();
   return status;
 }
 
@@ -56,16 +56,16 @@ Status Communicator::GatherInStream(void* buffer, int64_t segment_bytes, void* s
     error = ops_.all_gather(ops_.user, own, buffer, static_cast<size_t>(segment_bytes), stream);
   }
   if (error == 0) return {};
-  return Lost(what, error, Cat("segments of ", segment_bytes, " bytes"));
+  return CollectiveError(what, error, Cat("segments of ", segment_bytes, " bytes"));
 }
 
-Status Communicator::GatherNumber(int64_t own) {
-  numbers_[static_cast<size_t>(ops_.rank) * kNumberStride] = own;
-  SHAMPOO_RETURN_IF_ERROR(GatherInPlace(numbers_.data(), kNumberStride * sizeof(int64_t)));
-  const int64_t returned = NumberOf(ops_.rank);
+Status Communicator::AllGatherInt(int64_t own) {
+  gathered_ints_[static_cast<size_t>(ops_.rank) * kIntStride] = own;
+  SHAMPOO_RETURN_IF_ERROR(GatherInPlace(gathered_ints_.data(), kIntStride * sizeof(int64_t)));
+  const int64_t returned = GatheredInt(ops_.rank);
   if (returned == own) return {};
-  GiveUp();
-  return CommFailed(who_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
+  Abort();
+  return CommFailed(rank_name_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
                     ", which it sent", kCheckRanks);
 }
 
@@ -79,26 +79,27 @@ Status Communicator::AllToAll(const void* send, std::span<const size_t> send_byt
   }
   if (error == 0) return {};
   const auto sum = [](std::span<const size_t> bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); };
-  return Lost(what, error, Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
+  return CollectiveError(what, error, Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"));
 }
 
-void Communicator::GiveUp() {
+void Communicator::Abort() {
   const bool first = !std::exchange(failed_, true);
   if (ops_.abort == nullptr) return;
   reported_ = true;
   if (first) ops_.abort(ops_.user);
 }
 
-Status Communicator::Lost(const char* what, int32_t error, const std::string& size) {
-  GiveUp();
-  return CommFailed(who_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
-                    ": a collective failed; tear the job down and start it anew from a checkpoint");
+Status Communicator::CollectiveError(const char* what, int32_t error, const std::string& size) {
+  Abort();
+  return CommFailed(rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
+                    ": a collective failed; tear the job down and restart it from a checkpoint");
 }
 
-Status Communicator::FailedBefore() const {
-  return CommFailed(who_, " ", ops_.rank,
-                    ": a collective failed before, and parameters may be partly written since: tear the job down and "
-                    "start it anew from a checkpoint");
+Status Communicator::PriorFailure() const {
+  if (!failed_) return {};
+  return CommFailed(rank_name_, " ", ops_.rank,
+                    ": a collective failed before, and parameters may be partly written: tear the job down and "
+                    "restart it from a checkpoint");
 }
 
 bool Communicator::TakeFailureToReport() { return failed_ && !std::exchange(reported_, true); }

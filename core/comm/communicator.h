@@ -13,7 +13,7 @@
 
 namespace shampoo {
 
-// The caller's functions (shampoo_comm_ops of the public header).
+// The functions of the caller (shampoo_comm_ops in the public header).
 struct CommOps {
   void* user = nullptr;
   int rank = 0;
@@ -27,7 +27,7 @@ struct CommOps {
   void (*release)(void* user) = nullptr;
 };
 
-// Memory of a device through which host buffers are exchanged if a communicator takes no host memory.
+// Device memory through which host buffers are exchanged when a communicator takes only device memory.
 class Staging {
  public:
   virtual ~Staging() = default;
@@ -37,8 +37,8 @@ class Staging {
   virtual void* stream() const = 0;
 };
 
-// Ranks that exchange segments of equal size. Shared by the caller's handle and the optimizers made with it; the
-// caller's release is called with the last of them.
+// The ranks that exchange data with each other. Shared by the caller's handle and the optimizers created with it. The
+// last owner calls the caller's release function.
 class Communicator {
  public:
   static Status Create(const CommOps& ops, std::shared_ptr<Communicator>* out);
@@ -46,69 +46,72 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // What a rank is called in errors: "rank", or "shard rank".
-  void Call(const char* who) { who_ = who; }
-  const char* who() const { return who_; }
-  // The number of an optimizer among those that were made with this communicator, the same on all ranks.
-  int32_t TakeNumber() { return next_number_++; }
-  int32_t numbers_taken() const { return next_number_; }
+  // How errors name a rank: "rank" or "shard rank".
+  void SetRankName(const char* name) { rank_name_ = name; }
+  const char* rank_name() const { return rank_name_; }
+  // Returns the number of the next optimizer that is created with this communicator. It is the same on all ranks.
+  int32_t TakeOptimizerId() { return next_optimizer_id_++; }
+  int32_t optimizer_ids_taken() const { return next_optimizer_id_; }
 
   int rank() const { return ops_.rank; }
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // A collective that failed: permanent, because ranks may be at different points of the job.
+  // Whether a collective failed. This is permanent, because ranks may be at different points of the job afterwards.
   bool failed() const { return failed_; }
-  Status FailedBefore() const;
-  // Whether the other ranks know of the failure, or have been made to fail.
+  // Returns an error if a collective has failed before.
+  Status PriorFailure() const;
+  // Whether the other ranks know of the failure, or were aborted.
   bool failure_is_known() const { return failed_ && reported_; }
-  // Whether to take part in one more exchange to report the failure; true at most once.
+  // Whether this rank should join one more exchange to report the failure. Returns true at most once.
   bool TakeFailureToReport();
-  // Marks the communicator failed by a failure that every rank knows, and returns it.
+  // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
-  // Call when this rank takes part in nothing more. Makes the other ranks fail if the caller gave an abort function.
-  void GiveUp();
+  // Marks the communicator as failed: this rank makes no further exchanges. Calls the caller's abort function, if there
+  // is one, so that the other ranks fail instead of waiting.
+  void Abort();
 
-  // Sets the way of host buffers to a communicator that takes memory of a device: see StagingScope.
-  void StageBy(Staging* staging) { staging_ = staging; }
+  // Sets the device memory for host buffers; see StagingScope.
+  void SetStaging(Staging* staging) { staging_ = staging; }
 
-  // buffer: world segments of segment_bytes, of which this rank's own is filled; afterwards all are. After a failure
-  // the other ranks are made to fail as far as the caller's functions can.
+  // All-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's segment is
+  // filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
-  // The same in memory that the communicator takes, in the order of a stream.
+  // The same, in memory that the communicator takes directly and in the order of a stream.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream);
 
-  // Gathers a number from every rank. It allocates nothing, so that a rank without memory can report that.
-  Status GatherNumber(int64_t own);
-  int64_t NumberOf(int rank) const { return numbers_[static_cast<size_t>(rank) * kNumberStride]; }  // of the last
+  // Gathers an integer from every rank. Allocates nothing, so that a rank that is out of memory can report that.
+  Status AllGatherInt(int64_t own);
+  // Returns what a rank sent in the last AllGatherInt().
+  int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // send: send_bytes[r] bytes for each rank r, one after another; recv in the same way. Failures as of GatherInPlace.
+  // send: send_bytes[r] bytes for each rank r, in rank order; recv likewise. A failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv, std::span<const size_t> recv_bytes);
 
  private:
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
   int32_t AsyncError() const { return ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0; }
-  // What `what` returned of the caller's functions.
-  Status Lost(const char* what, int32_t error, const std::string& size);
+  // Aborts the communicator and returns the error of a caller's function. what: its name.
+  Status CollectiveError(const char* what, int32_t error, const std::string& size);
 
-  static constexpr size_t kNumberStride = 8;  // segments of 64 bytes, as some transports favour them
+  static constexpr size_t kIntStride = 8;  // segments of 64 bytes, which some transports transfer faster
 
   CommOps ops_;
-  const char* who_ = "rank";
-  int32_t next_number_ = 0;
+  const char* rank_name_ = "rank";
+  int32_t next_optimizer_id_ = 0;
   bool failed_ = false;
   bool reported_ = false;
-  std::vector<int64_t> numbers_;
+  std::vector<int64_t> gathered_ints_;
   Staging* staging_ = nullptr;
 };
 
-// While it lives, the communicator takes buffers of the host by way of `staging`.
+// For its lifetime, the communicator copies host buffers through `staging`.
 class StagingScope {
  public:
-  StagingScope(Communicator* comm, Staging* staging) : comm_(comm) { comm_->StageBy(staging); }
-  ~StagingScope() { comm_->StageBy(nullptr); }
+  StagingScope(Communicator* comm, Staging* staging) : comm_(comm) { comm_->SetStaging(staging); }
+  ~StagingScope() { comm_->SetStaging(nullptr); }
   StagingScope(const StagingScope&) = delete;
   StagingScope& operator=(const StagingScope&) = delete;
 

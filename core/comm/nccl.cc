@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Of the interface of NCCL 2: nccl.h is the caller's, and never included here. Handles are pointers, enums are int.
+// Constants of the NCCL 2 interface. nccl.h is not included, so that the build needs no NCCL. Handles are pointers, and
+// enums are int.
 constexpr int kSuccess = 0;
 constexpr int kInProgress = 7;
 constexpr int kUint8 = 1;
@@ -20,9 +21,9 @@ struct Closer {
 };
 using Library = std::unique_ptr<void, Closer>;
 
-// The functions that are used, of one copy of NCCL, and the communicator that they are called with.
+// The NCCL functions that are used, and the communicator that they are called with.
 struct Nccl {
-  Library library;  // held, so that the host's dlclose does not take the functions away
+  Library library;  // keeps the library loaded after a dlclose by the host
   void* comm = nullptr;
   int world = 0;
   int (*all_gather)(const void* send, void* recv, size_t count, int datatype, void* comm, void* stream) = nullptr;
@@ -30,7 +31,7 @@ struct Nccl {
   int (*comm_user_rank)(void* comm, int* rank) = nullptr;
   int (*get_async_error)(void* comm, int* error) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
-  // Since NCCL 2.7, and of no use one without the other: otherwise there is no all-to-all.
+  // Since NCCL 2.7. The all-to-all needs all four.
   int (*send)(const void* send, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*recv)(void* recv, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*group_start)() = nullptr;
@@ -40,13 +41,13 @@ struct Nccl {
   }
 };
 
-// A communicator of the non-blocking kind returns before the work is in the stream.
+// Waits until the work is in the stream: calls of a non-blocking communicator return earlier.
 int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();
     int state = kSuccess;
-    const int asked = nccl.get_async_error(nccl.comm, &state);
-    result = asked != kSuccess ? asked : state;
+    const int queried = nccl.get_async_error(nccl.comm, &state);
+    result = queried != kSuccess ? queried : state;
   }
   return result;
 }
@@ -74,7 +75,7 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
     sent += send_bytes[r];
     received += recv_bytes[r];
   }
-  // After an error, too: the group would stay open for all that this thread does afterwards.
+  // Also after an error: otherwise the group would stay open for all later NCCL calls of this thread.
   const int ended = nccl->group_end();
   return Failed(result) ? result : Finish(*nccl, ended);
 }
@@ -82,8 +83,8 @@ int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* r
 int32_t AsyncError(void* user) {
   const Nccl* const nccl = static_cast<const Nccl*>(user);
   int state = kSuccess;
-  const int asked = nccl->get_async_error(nccl->comm, &state);
-  if (asked != kSuccess) return asked;
+  const int queried = nccl->get_async_error(nccl->comm, &state);
+  if (queried != kSuccess) return queried;
   return state == kInProgress ? kSuccess : state;
 }
 
@@ -118,7 +119,7 @@ Status FindFunctions(const char* path, Nccl* nccl) {
 Status Accept(const Nccl& nccl, const char* function, int result) {
   if (result == kSuccess) return {};
   return Invalid("nccl_comm: ", function, " returned ", result, " (", nccl.get_error_string(result),
-                 "): expected an ncclComm_t that is initialised, of this copy of NCCL, and not yet destroyed");
+                 "): expected an initialized ncclComm_t of this copy of NCCL that is not yet destroyed");
 }
 
 }  // namespace
@@ -129,9 +130,9 @@ Status NcclOps(void* nccl_comm, const char* path, CommOps* ops) {
   nccl->library.reset(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
   if (nccl->library == nullptr) {
     return WrongState("libnccl_path \"", path,
-                      "\": this process has loaded no library by that name, and none is loaded here; make the "
-                      "communicator first, or give the file that NCCL was loaded from (of PyTorch's wheels: "
-                      ".../nvidia/nccl/lib/libnccl.so.2), or compile shampoo_nccl.h where NCCL is linked statically");
+                      "\": this process has loaded no library by that name, and libshampoo does not load NCCL; create "
+                      "the NCCL communicator first, or give the file that NCCL was loaded from (with PyTorch's wheels: "
+                      ".../nvidia/nccl/lib/libnccl.so.2), or compile shampoo_nccl.h if NCCL is linked statically");
   }
   nccl->comm = nccl_comm;
   SHAMPOO_RETURN_IF_ERROR(FindFunctions(path, nccl.get()));
@@ -144,7 +145,7 @@ Status NcclOps(void* nccl_comm, const char* path, CommOps* ops) {
   found.all_gather = AllGather;
   if (nccl->has_all_to_all()) found.all_to_all = AllToAll;
   found.async_error = AsyncError;
-  // No abort: ncclCommAbort frees the communicator, which stays the caller's to destroy.
+  // No abort function: ncclCommAbort frees the communicator, which the caller owns.
   found.release = Release;
   found.user = nccl.release();
   *ops = found;

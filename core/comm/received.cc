@@ -6,24 +6,24 @@ namespace shampoo {
 
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most) {
   if (received.number >= least && received.number <= most) return {};
-  const char* const who = comm.who();
+  const char* const who = comm.rank_name();
   return CommFailed(who, " ", comm.rank(), " received an impossible ", received.what, " from ", who, " ", received.rank,
                     ": ", received.number, "; expected ", least, " to ", most, kCheckRanks);
 }
 
-Status RequireReceived(Communicator* comm, const Received& received, int64_t least, int64_t most) {
+Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most) {
   Status status = CheckReceived(*comm, received, least, most);
-  if (!status.ok()) comm->GiveUp();
+  if (!status.ok()) comm->Abort();
   return status;
 }
 
-Status RequireCode(Communicator* comm, int rank, int64_t number) {
-  return RequireReceived(comm, {"status code", rank, number}, static_cast<int64_t>(Code::kOk),
-                         static_cast<int64_t>(Code::kInternal));
+Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number) {
+  return CheckReceivedOrAbort(comm, {"status code", rank, number}, static_cast<int64_t>(Code::kOk),
+                              static_cast<int64_t>(Code::kInternal));
 }
 
-Status RequireOptimizer(Communicator* comm, int rank, int64_t number) {
-  return RequireReceived(comm, {"number of an optimizer", rank, number}, 0, comm->numbers_taken() - 1);
+Status CheckOptimizerIdOrAbort(Communicator* comm, int rank, int64_t number) {
+  return CheckReceivedOrAbort(comm, {"number of an optimizer", rank, number}, 0, comm->optimizer_ids_taken() - 1);
 }
 
 }  // namespace shampoo

@@ -14,8 +14,8 @@ namespace {
 int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
-// A failed collective comes first, because its rank makes no other exchange. A forwarded failure comes last.
-int Weight(const RoundHeader& header) {
+// A failed collective has priority, because its rank makes no other exchange. A forwarded failure has the least detail.
+int FailurePriority(const RoundHeader& header) {
   if (header.code == static_cast<int32_t>(Code::kComm)) return 2;
   return (header.flags & kFailureIsForwarded) != 0 ? 0 : 1;
 }
@@ -32,27 +32,27 @@ RoundHeader Rounds::HeaderFor(int64_t round, const Status& own, uint32_t flags) 
 Status Rounds::CheckHeaders(const RoundHeader& own) {
   Communicator* const comm = comm_.get();
   for (int rank = 0; rank < comm->world(); ++rank) {
-    SHAMPOO_RETURN_IF_ERROR(RequireOptimizer(comm, rank, OptimizerOf(header(rank).place)));
+    SHAMPOO_RETURN_IF_ERROR(CheckOptimizerIdOrAbort(comm, rank, OptimizerOf(header(rank).place)));
     SHAMPOO_RETURN_IF_ERROR(
-        RequireReceived(comm, {"number of a round", rank, RoundOf(header(rank).place)}, 0, kMostRounds - 1));
+        CheckReceivedOrAbort(comm, {"number of a round", rank, RoundOf(header(rank).place)}, 0, kMostRounds - 1));
   }
   for (int rank = 0; rank < comm->world(); ++rank) {
     if (header(rank).place == own.place) continue;
     return comm->FailTogether(RoundsDiffer(*comm, rank, header(rank).place, own.place));
   }
   for (int rank = 0; rank < comm->world(); ++rank) {
-    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm, rank, header(rank).code));
-    SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm, {"set of flags", rank, header(rank).flags}, 0, kRoundFlags));
+    SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm, rank, header(rank).code));
+    SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm, {"set of flags", rank, header(rank).flags}, 0, kRoundFlags));
   }
   return {};
 }
 
 Status Rounds::GatherCodes(const Status& own) {
   std::vector<int64_t> codes;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm_.get(), static_cast<int64_t>(own.code()), &codes));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm_.get(), static_cast<int64_t>(own.code()), &codes));
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const int64_t code = codes[static_cast<size_t>(rank)];
-    SHAMPOO_RETURN_IF_ERROR(RequireCode(comm_.get(), rank, code));
+    SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm_.get(), rank, code));
     headers_[static_cast<size_t>(rank)] = {static_cast<int32_t>(code), 0, 0};
   }
   return {};
@@ -70,7 +70,7 @@ RoundFailure Rounds::FindFailure() const {
   for (int rank = 0; rank < comm_->world(); ++rank) {
     if (header(rank).code == 0) {
       failure.on_all_ranks = false;
-    } else if (!failure.found() || Weight(header(rank)) > Weight(header(failure.rank))) {
+    } else if (!failure.found() || FailurePriority(header(rank)) > FailurePriority(header(failure.rank))) {
       failure.rank = rank;
     }
   }
@@ -86,12 +86,12 @@ Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_te
   std::string text = TextOfFailure(*comm_, failure.rank, texts[static_cast<size_t>(failure.rank)]);
   // The text of a failed collective names its rank.
   if (failure.code == Code::kComm) return comm_->FailTogether(Status(failure.code, std::move(text)));
-  return Status(failure.code, Cat(comm_->who(), " ", failure.rank, ": ", text));
+  return Status(failure.code, Cat(comm_->rank_name(), " ", failure.rank, ": ", text));
 }
 
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place) {
-  return CommFailed(comm.who(), " ", other_rank, " is at round ", RoundOf(other_place), " of optimizer ",
-                    OptimizerOf(other_place), " where ", comm.who(), " ", comm.rank(), " is at round ",
+  return CommFailed(comm.rank_name(), " ", other_rank, " is at round ", RoundOf(other_place), " of optimizer ",
+                    OptimizerOf(other_place), " where ", comm.rank_name(), " ", comm.rank(), " is at round ",
                     RoundOf(own_place), " of optimizer ", OptimizerOf(own_place),
                     ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same "
                     "order on all of them");

@@ -18,16 +18,28 @@ namespace shampoo {
 // How ranks agree in a step (docs/adr/0022-one-round-protocol.md).
 //
 // A step makes a fixed sequence of rounds over each communicator. In a round every rank sends a RoundHeader in front of
-// its payload, so that ranks notice at once that one of them has failed, or that they are not at the same round. A rank
-// whose own checks fail still joins the rounds, and reports its error there. A rank whose collective failed cannot know
-// which ranks noticed: it joins the next round of each communicator once more, and reports the failure there.
+// its payload. From the headers all ranks see whether one of them has failed, or is at another round.
+//
+// A rank whose own checks fail still joins the round, and reports its error in its header:
+//
+//   rank A              rank B (check fails)
+//   round 0 ----------- round 0                headers {0, code}
+//   texts ------------- texts                  FetchError(): both return B's error
+//
+// A rank whose collective failed cannot know which ranks noticed. It joins the next round of each communicator once, to
+// report the failure (Report()):
+//
+//   rank A              rank B
+//   round 0: ok         round 0: fails on B alone
+//   round 1 ----------- round 1                headers {0, COMM}
+//   texts ------------- texts                  both return B's error, now and in every later step
 
-// The failure with which a round ends on all ranks.
+// The failure that a round ends with on all ranks.
 struct RoundFailure {
-  int rank = -1;  // whose error all ranks return; -1: no rank failed
+  int rank = -1;  // the rank whose error all ranks return; -1: no rank failed
   Code code = Code::kOk;
-  bool is_forwarded = false;
-  bool on_all_ranks = false;
+  bool is_forwarded = false;  // kFailureIsForwarded
+  bool on_all_ranks = false;  // every rank reported a failure
 
   bool found() const { return rank >= 0; }
 };
@@ -35,18 +47,18 @@ struct RoundFailure {
 // The rounds of one optimizer over one communicator.
 class Rounds {
  public:
-  // optimizer: its number among those of the communicator, the same on all ranks.
+  // optimizer: from Communicator::TakeOptimizerId().
   Rounds(std::shared_ptr<Communicator> comm, int32_t optimizer);
 
   Communicator* comm() const { return comm_.get(); }
   int32_t optimizer() const { return optimizer_; }
-  // Returns an error if a collective of these ranks has failed before.
-  Status PriorFailure() const { return comm_->failed() ? comm_->FailedBefore() : Status(); }
-  // This rank's header for a round.
+  // Returns an error if a collective has failed before.
+  Status PriorFailure() const { return comm_->PriorFailure(); }
+  // Returns this rank's header for a round.
   RoundHeader HeaderFor(int64_t round, const Status& own, uint32_t flags) const;
 
-  // Takes the headers of all ranks from what was received; header_at(rank) returns the address of the rank's header.
-  // Fails on all ranks if one of them is at another round.
+  // Copies and checks the headers of all ranks; header_at(rank) returns the address of a rank's header. Fails on all
+  // ranks if one of them is at another round.
   template <typename HeaderAt>
   Status Receive(const RoundHeader& own, HeaderAt&& header_at) {
     for (int rank = 0; rank < comm_->world(); ++rank) {
@@ -54,18 +66,20 @@ class Rounds {
     }
     return CheckHeaders(own);
   }
-  // Takes part in an exchange of the ranks' codes alone, without a payload.
+  // Makes a round that exchanges only the codes of the ranks, without a payload.
   Status GatherCodes(const Status& own);
 
-  // About the headers that were received last.
+  // The headers that were received last.
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
+  // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
-  // The lowest rank that failed; preferably one that lost a collective, and preferably one that forwards nothing.
+  // Chooses the failure that all ranks return: that of a failed collective, otherwise one that is not forwarded,
+  // otherwise a forwarded one; of several, that of the lowest rank.
   RoundFailure FindFailure() const;
-  // Fetches the text of a failure and returns the error of all ranks. Collective.
+  // Exchanges the error texts and returns the error of all ranks. Collective.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
-  // Calls join(), which takes part in a round to report a failure: after a failed collective at most once.
+  // Calls join(), which joins a round only to report a failure. After a failed collective it is called at most once.
   template <typename Join>
   void Report(Join&& join) {
     if (comm_->failed() && !comm_->TakeFailureToReport()) return;

@@ -7,20 +7,22 @@
 namespace shampoo {
 
 // Bits of RoundHeader::flags.
-inline constexpr uint32_t kFailureIsForwarded = 1;  // it is the failure of another rank, which has more detail
-inline constexpr uint32_t kSkipsStep = 2;           // the rank wants the step to succeed and to change nothing
-inline constexpr uint32_t kNeedsExactCheck = 4;     // the rank has a gradient that the owner of the block must check
+inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank failed, and has more detail
+inline constexpr uint32_t kSkipsStep = 2;           // the step is to succeed without changing anything
+inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
 inline constexpr uint32_t kRoundFlags = 7;
 
-// What every rank sends in front of its payload. Ranks run on machines of one kind, so its bytes travel as they are.
+// What every rank sends in front of its payload. Ranks run on machines of one kind, so its bytes are sent as they are
+// in memory.
 struct RoundHeader {
   int32_t code;  // Code of the rank's failure; 0: none
   uint32_t flags;
-  int64_t place;  // which optimizer of the communicator, and which round of its step: PlaceOfRound()
+  int64_t place;  // PlaceOfRound()
 };
 
-inline constexpr int64_t kMostRounds = int64_t{1} << 31;  // of a step
+inline constexpr int64_t kMostRounds = int64_t{1} << 31;  // in a step
 
+// Encodes the number of the optimizer on the communicator and the number of the round within its step.
 constexpr int64_t PlaceOfRound(int32_t optimizer, int64_t round) { return int64_t{optimizer} << 32 | round; }
 
 }  // namespace shampoo

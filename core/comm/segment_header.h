@@ -14,9 +14,9 @@ struct SegmentHeader {
   RoundHeader round;
   int64_t step;               // the largest step counter of any group
   uint64_t inputs;            // hash of ReplicaInputs
-  uint64_t hyper_parameters;  // hash of those that may change
+  uint64_t hyper_parameters;  // hash of those that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them
-  int64_t overdue_root;       // the factor matrix whose root failed too often, for the next step to report; -1: none
+  int64_t failing_root;       // the factor matrix whose root failed too often, which the next step reports; -1: none
   int64_t unused;
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);

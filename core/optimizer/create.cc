@@ -21,7 +21,7 @@
 namespace shampoo {
 namespace {
 
-// Checks what must be right before ranks can agree on anything.
+// Makes the checks that must pass before ranks can agree on anything.
 Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
@@ -29,8 +29,8 @@ Status CheckUsable(const OptimizerDesc& desc) {
     const bool on_device = desc.device == DeviceType::kCuda;
     if (on_device && kind == std::string_view("shard")) {
       return Unsupported(
-          "desc.shard_comm is not NULL, and shards on a GPU (device_type SHAMPOO_CUDA) are stepped without asking each "
-          "other yet: expected NULL");
+          "desc.shard_comm is not NULL, but shard ranks on a GPU (device_type SHAMPOO_CUDA) cannot agree on steps yet: "
+          "expected NULL");
     }
     if (on_device && !comm->takes_device_memory()) {
       return Unsupported("desc.", kind,
@@ -42,13 +42,13 @@ Status CheckUsable(const OptimizerDesc& desc) {
                          "_comm takes memory of a GPU, and the optimizer is on the CPU: give a communicator whose "
                          "device_type is SHAMPOO_CPU");
     }
-    if (comm->failed()) return comm->FailedBefore();
+    SHAMPOO_RETURN_IF_ERROR(comm->PriorFailure());
   }
   return {};
 }
 
-// Creates an engine without blocks when none could be made for the plan: its memory lets this rank report that to the
-// other ranks.
+// Creates an engine without blocks. A rank that could not create one for the plan needs its memory to report that to
+// the other ranks.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;
@@ -57,7 +57,7 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
   return cuda::DeviceEngine::Create(std::move(plan), {desc.device_id, desc.allocator, desc.stream, nullptr}, out);
 }
 
-// Describes how parameters whose shards lie on several ranks are preconditioned.
+// Describes how parameters whose shards are on several ranks are preconditioned.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -95,13 +95,13 @@ Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {
   }
   if (desc.replica_comm == nullptr && placement.replica_world != 1) {
     return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,
-                   ": give a communicator of as many ranks, or make a plan with a replica_world of 1");
+                   ": give a communicator with that many ranks, or make a plan with a replica_world of 1");
   }
   const auto check = [](const char* kind, const Communicator* comm, int rank, int world) -> Status {
     if (comm == nullptr) return {};
     if (comm->world() != world || comm->rank() != rank) {
       return Invalid("desc.", kind, "_comm is rank ", comm->rank(), " of ", comm->world(), ", and the plan's ", kind,
-                     "_rank is ", rank, " and its ", kind, "_world ", world, ": expected the same of both");
+                     "_rank is ", rank, " and its ", kind, "_world ", world, ": expected the same rank and world");
     }
     return {};
   };
@@ -113,7 +113,8 @@ Status CheckCallerState(const PlanData& plan, const OptimizerDesc& desc) {
   if (desc.state == nullptr) return {};
   const int64_t needed = plan.state_bytes();
   if (desc.state_bytes < static_cast<size_t>(needed)) {
-    return Invalid("state_bytes is ", desc.state_bytes, ": the plan's \"state\" bytes are ", needed);
+    return Invalid("state_bytes is ", desc.state_bytes, ": expected at least the plan's \"state\" bytes, which are ",
+                   needed);
   }
   if (reinterpret_cast<uintptr_t>(desc.state) % kStateAlignment == 0) return {};
   return Invalid("state is not aligned: expected a multiple of ", kStateAlignment, " bytes");
@@ -127,11 +128,11 @@ Optimizer::Optimizer(std::shared_ptr<const PlanData> plan)
 Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status caller_status,
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
-  if (desc.shard_comm) desc.shard_comm->Call("shard rank");
-  // Taken even by a rank that fails here, because all others take theirs.
-  const Ids ids{desc.replica_comm ? desc.replica_comm->TakeNumber() : 0,
-                desc.shard_comm ? desc.shard_comm->TakeNumber() : 0};
-  // A rank that fails still takes part in what follows: the others would wait for it.
+  if (desc.shard_comm) desc.shard_comm->SetRankName("shard rank");
+  // Also on a rank that fails here, so that all ranks count the same.
+  const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
+                desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
+  // A rank that fails still joins the exchanges that follow, because the others would wait for it.
   Status status = std::move(caller_status);
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::string> shard_lines;
@@ -165,7 +166,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return {};
     });
     if (!made.ok()) {
-      desc.replica_comm->GiveUp();
+      desc.replica_comm->Abort();
       return status.ok() ? made.Copy() : std::move(status);
     }
     staged.emplace(desc.replica_comm.get(), staging.get());
@@ -180,13 +181,13 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     status = AgreeOnStatus(ranks.comm, status);
     if (status.ok()) status = CompareLines(ranks.comm, ranks.lines);
   }
-  // What copies of one shard found must stop the others, too.
+  // An error between the copies of one shard must also stop the other shards.
   if (desc.shard_comm && desc.replica_comm) status = AgreeOnStatus(desc.shard_comm.get(), status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   Status initialized = optimizer->state().Initialize();
   if (!initialized.ok()) {
-    // The others have theirs, and would wait for this rank in a step.
-    if (desc.replica_comm) desc.replica_comm->GiveUp();
+    // The other ranks have created their optimizers and would wait for this rank in a step.
+    if (desc.replica_comm) desc.replica_comm->Abort();
     return initialized;
   }
   LogPlan(*plan);
@@ -194,12 +195,12 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   return {};
 }
 
-// Makes everything that this rank needs, without the other ranks.
+// Makes the members of this rank. Not collective.
 Status Optimizer::Build(const OptimizerDesc& desc, const Ids& ids) {
   if (desc.device != plan_->placement.device) {
     const auto name = [](DeviceType type) { return type == DeviceType::kCpu ? "SHAMPOO_CPU (1)" : "SHAMPOO_CUDA (2)"; };
     return Invalid("desc.device_type is ", name(desc.device), ", and that of the plan ", name(plan_->placement.device),
-                   ": expected the same of both, as the plan counts bytes for its own");
+                   ": expected the device type of the plan, because the plan's byte counts are for that device");
   }
   replica_comm_ = desc.replica_comm;
   SHAMPOO_RETURN_IF_ERROR(CheckCallerState(*plan_, desc));
@@ -250,7 +251,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceMemory* const device_memory = memory.get();
-  // A device reads bound scalars where they lie.
+  // Bound scalars must be aligned, because the device reads them in place.
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 

@@ -50,7 +50,7 @@ Status Optimizer::StatOfGroup(std::string_view number, double* value) const {
   size_t group = 0;
   const size_t groups = plan_->groups.size();
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
-  // One spelling for each: neither "-0" nor "00".
+  // Accept one spelling for each group: neither "-0" nor "00".
   if (error != std::errc() || group >= groups || number != Cat(group)) {
     return Invalid("there is no statistic \"step.", number, "\": expected step.0",
                    groups == 1 ? "" : Cat(" to step.", groups - 1), ", with the number of a group");

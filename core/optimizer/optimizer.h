@@ -31,11 +31,11 @@ struct OptimizerDesc {
   std::shared_ptr<Communicator> shard_comm;
 };
 
-// The optimizer of one rank: its state, the caller's buffers, and the way in which it steps.
+// The optimizer of one rank: its state, the caller's buffers, and the strategy of its steps.
 class Optimizer {
  public:
-  // caller_status: an error in the arguments of this rank's caller, which the other ranks must know; `plan` may then be
-  // nullptr.
+  // caller_status: an error in the arguments of this rank's caller, which is reported to the other ranks. `plan` may
+  // then be nullptr.
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status caller_status,
                        std::unique_ptr<Optimizer>* out);
   Optimizer(const Optimizer&) = delete;
@@ -44,7 +44,7 @@ class Optimizer {
   OptimizerState& state() { return *state_; }
   const OptimizerState& state() const { return *state_; }
 
-  // Checks a range of parameters, and binds their buffers.
+  // See BoundBuffers.
   Status CheckRange(int first, int count) const { return buffers_.CheckRange(first, count); }
   Status Bind(int first, std::span<const Buffers> buffers);
 
@@ -58,7 +58,7 @@ class Optimizer {
   Status Stat(std::string_view name, double* value) const;
 
  private:
-  // The number of this optimizer among those of each communicator, the same on all ranks.
+  // The number of this optimizer on each communicator. It is the same on all ranks.
   struct Ids {
     int32_t of_replicas = 0;
     int32_t of_shards = 0;
@@ -71,7 +71,7 @@ class Optimizer {
   Status StatOfGroup(std::string_view number, double* value) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // held even if one rank needs none
+  std::shared_ptr<Communicator> replica_comm_;  // kept alive even if a single rank does not use it
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

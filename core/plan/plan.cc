@@ -12,7 +12,7 @@
 #include "core/plan/blocking.h"
 #include "core/plan/check_plan.h"
 #include "core/plan/cost.h"
-#include "core/plan/gather_rounds.h"
+#include "core/plan/gather_passes.h"
 #include "core/plan/memory_layout.h"
 
 namespace shampoo {

@@ -9,14 +9,14 @@
 
 namespace shampoo {
 
-// Elements of the entry with this number, which are copied to and from buffers of the caller.
+// A range of elements of one entry.
 struct ElementRange {
-  int64_t entry;
+  int64_t entry;  // number of the entry
   int64_t first;
   int64_t count;
 };
 
-// Where a buffer of the caller lies, and the stream in whose order it is used.
+// The memory of a caller's buffer, and the stream in whose order it is used.
 struct CallerMemory {
   DeviceType device = DeviceType::kCpu;
   void* stream = nullptr;
@@ -25,6 +25,7 @@ struct CallerMemory {
 // Finds an entry by its number.
 Status FindEntry(const OptimizerState& state, int64_t index, const StateEntry** entry);
 
+// Copy elements to and from a buffer of the caller. `memory` describes the buffer.
 Status ReadElements(OptimizerState* state, const ElementRange& range, void* to, size_t to_bytes,
                     const CallerMemory& memory);
 Status WriteElements(OptimizerState* state, const ElementRange& range, const void* from, size_t from_bytes,

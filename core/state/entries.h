@@ -13,7 +13,7 @@
 
 namespace shampoo {
 
-// One named state of an optimizer (shampoo_state_entry of the public header).
+// One named state of an optimizer (shampoo_state_entry in the public header).
 struct StateEntry {
   std::string key;
   Shape shape;
@@ -21,7 +21,7 @@ struct StateEntry {
   int64_t arena_offset = 0;
   int64_t stored_bytes = 0;
   int64_t flat_offset = -1;
-  int64_t block = -1;  // of the plan; -1: of a group
+  int64_t block = -1;  // index in the plan; -1: the state of a group
   int owner = 0;
   int shard_owner = 0;
   bool piece_of_shard = false;
@@ -29,10 +29,11 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Whether it is a state of root_async. A checkpoint may lack it: zeros mean that no inverse root is pending.
-  bool of_snapshot() const { return state().starts_with("snapshot"); }
+  // Whether it is a state of root_async. A checkpoint may lack it; zeros mean that no inverse root is pending.
+  bool is_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
-  // The bytes from its first to its last element in the arena. A factor matrix and its root may share them.
+  // The number of bytes from its first to its last element in the arena. A factor matrix and its root may overlap
+  // there.
   int64_t span_bytes() const;
   // Its name within its block, such as "momentum".
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
@@ -41,26 +42,27 @@ struct StateEntry {
 // Returns all entries of this rank, in the order of its arena.
 std::vector<StateEntry> ListEntries(const PlanData& plan);
 
-// Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: the name of the
-// caller's buffer in errors, "dst" or "src".
+// Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: how errors name
+// the caller's buffer, "dst" or "src".
 Status CheckElements(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes);
 
 // Below, `memory` is the address of the entry, span_bytes() long.
 
-// Copy elements [first, first + count) in the entry's own dtype. A symmetric entry is copied as a full matrix; writing
-// one uses its lower triangle and ignores the elements above.
+// Copy elements [first, first + count) in the entry's own dtype. A symmetric entry is read and written as a full
+// matrix. Writing uses its lower triangle and ignores the elements above the diagonal.
 Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int64_t count, void* to, size_t to_bytes);
 Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);
 
-// The packed form of an entry, as files store it: all elements, or the lower triangle of a symmetric matrix, row after
-// row. A symmetric entry of order n has n rows of 1 to n elements; in other entries each element is a row.
+// The packed form of an entry, as files store it: all elements, or the lower triangle of a symmetric matrix, row by
+// row. A symmetric entry of order n has n rows of 1 to n elements. In other entries each element is a row.
 int64_t PackedRows(const StateEntry& entry);
 int64_t PackedBytes(const StateEntry& entry);
-int64_t PackedBefore(const StateEntry& entry, int64_t row);  // elements before a row
-// Returns the end of the rows from `first` on that have at most `elements` elements together, but at least one row.
+int64_t PackedBefore(const StateEntry& entry, int64_t row);  // number of elements before a row
+// Returns the end of the longest range of rows from `first` on that has at most `elements` elements; the range has at
+// least one row.
 int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements);
-// Copy rows [first, last) out of and into the memory of the entry. The range must lie within the entry.
+// Copy rows [first, last) from and to the memory of the entry. The range must be within the entry.
 void PackRows(const StateEntry& entry, const char* memory, int64_t first, int64_t last, char* to);
 void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* memory);
 

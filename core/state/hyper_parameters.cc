@@ -22,8 +22,8 @@ std::string ChangeableKeys() {
   return names;
 }
 
-// Which of the two keys adds to eigenvalues is fixed once the optimizer is made; each can be changed while it is in
-// use.
+// epsilon and root_relative_epsilon: one of the two is in use, or neither with pseudo_inverse. The plan fixes which
+// one. The one in use can be changed to another value above 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   const bool is_relative = key.number == &Settings::root_relative_epsilon;
   if (!is_relative && key.number != &Settings::epsilon) return {};
@@ -88,14 +88,14 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   for (double Settings::*with_state : {&Settings::beta1, &Settings::momentum}) {
     if (key->number == with_state && planned.*with_state == 0 && value != 0) {
       return WrongState("key ", name,
-                        " was 0 when the plan was made, so that there is no state for it: make the plan "
-                        "with a value above 0, and set it to 0 until it is wanted");
+                        " was 0 when the plan was made, so there is no state for it: make the plan with a value "
+                        "above 0, and set the key to 0 until it is needed");
     }
   }
   if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
     return Invalid("key grafting_beta2: the value ", value,
                    " is not allowed with grafting adagrad, which is an "
-                   "unweighted sum: use grafting rmsprop for a decaying one");
+                   "unweighted sum: use grafting rmsprop for a decaying average");
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
@@ -116,7 +116,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
   const Key* key = FindKey(name);
   if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
-  // What holds for the whole optimizer stands with the plan's own config.
+  // Keys of the whole optimizer are set in the config of the plan, which is that of group 0.
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid("key root_rank_rtol is auto: the order of each matrix times the machine epsilon of its root_dtype");
@@ -131,7 +131,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
     *value = settings.*key->flag ? 1 : 0;
   } else {
     return Invalid("key ", name, " is of type ", TypeName(key->type),
-                   ", which is no number: read it from the config "
+                   ", which is not a number: read it from the config "
                    "with shampoo_config_get");
   }
   return {};
@@ -180,7 +180,7 @@ Status HyperParameters::CheckBoundScalars() const {
 
 Status HyperParameters::RejectScalar(size_t group, const char* name, double value) const {
   Status status = CheckScalar(groups_[group], name, value);
-  if (status.ok()) status = Internal("the CUDA backend has refused ", name, " ", value);
+  if (status.ok()) status = Internal("the CUDA backend rejected ", name, " ", value);
   return std::move(status).Within(Cat("the scalar bound to group ", group));
 }
 

@@ -23,7 +23,7 @@ struct BoundScalar {
 // The hyper-parameters in force: those of the plan's groups, changed by Set() and by bound scalars.
 class HyperParameters {
  public:
-  // scalar_alignment: largest alignment in bytes that bound scalars must have; 1 where the host copies them.
+  // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host copies them.
   HyperParameters(const PlanData& plan, size_t scalar_alignment);
 
   size_t group_count() const { return groups_.size(); }
@@ -31,29 +31,29 @@ class HyperParameters {
   const Settings& settings(size_t group) const { return groups_[group].settings; }
   const BoundScalar& bound_lr(size_t group) const { return groups_[group].lr; }
   const BoundScalar& bound_gradient_scale(size_t group) const { return groups_[group].gradient_scale; }
-  // Returns what a step would use now. Bound scalars are read, and must lie in host memory.
+  // Returns what a step would use now. Reads bound scalars, which must be in host memory.
   GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
   // roots_depend_on_it: whether the value is new and inverse roots depend on it.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
-  // Binds lr or gradient_scale to memory of the caller; value nullptr: ends the binding.
+  // Binds lr or gradient_scale to memory of the caller. value nullptr: removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
 
   // Checks the values of all bound scalars in host memory.
   Status CheckBoundScalars() const;
   // Returns the error for a bound value that a device rejected.
   Status RejectScalar(size_t group, const char* name, double value) const;
-  // Makes the values of bound scalars those in force.
+  // Copies the values of bound scalars to settings().
   void StoreBoundScalars();
-  // Returns a hash of all values that can be changed. Bound scalars count with their current value, or, without
-  // reads_bound_scalars, with the last value in force.
+  // Returns a hash of all values that can be changed. reads_bound_scalars: use the current values of bound scalars;
+  // otherwise those of settings().
   uint64_t Hash(bool reads_bound_scalars) const;
 
  private:
   struct Group {
     Settings settings;
-    Dtype narrowest = Dtype::kF64;  // of the computation dtypes of its blocks
+    Dtype narrowest = Dtype::kF64;  // the narrowest computation dtype of its blocks
     BoundScalar lr;
     BoundScalar gradient_scale;
   };

@@ -21,7 +21,7 @@ OptimizerState::OptimizerState(const PlanData& plan, std::unique_ptr<StateMemory
 Status OptimizerState::Bind(const void* in, void* out) {
   if ((in == nullptr) != (out == nullptr)) {
     return Invalid(in == nullptr ? "state_in" : "state_out",
-                   " is NULL and the other is not: give both, or both NULL for the arena of create");
+                   " is NULL and the other is not: expected two arenas, or NULL for both to use the arena of create");
   }
   if (in == nullptr) {
     observer_->OnUnseenWrite();
@@ -38,8 +38,8 @@ Status OptimizerState::Bind(const void* in, void* out) {
   const int64_t bytes = plan_.state_bytes();
   if (in != out && MemoryRange{in, bytes}.Overlaps({out, bytes})) {
     return Invalid(
-        "state_in and state_out overlap: expected the same arena, or two apart by at least the plan's "
-        "\"state\" bytes, which are ",
+        "state_in and state_out overlap: expected the same arena, or two arenas that do not overlap; the plan's "
+        "\"state\" bytes are ",
         bytes);
   }
   is_initial_ = false;
@@ -81,7 +81,7 @@ Status OptimizerState::WriteSteps(size_t group, int64_t steps) {
 Status OptimizerState::Initialize() {
   SHAMPOO_RETURN_IF_ERROR(memory_->Initialize(out_));
   observer_->OnInitialize();
-  is_initial_ = memory_->allocated_arena();  // callers may change their own memory unseen
+  is_initial_ = memory_->allocated_arena();  // a caller may write its own memory without calling the library
   return {};
 }
 
@@ -92,23 +92,23 @@ Status OptimizerState::InitializeFactors(const Block& block) {
 }
 
 Status OptimizerState::CheckUsable(const char* arena) const {
-  return lost_.empty() || arena != lost_arena_ ? Status() : WrongState(lost_);
+  return unusable_reason_.empty() || arena != unusable_arena_ ? Status() : WrongState(unusable_reason_);
 }
 
-void OptimizerState::MarkLost(std::string why) {
-  lost_ = std::move(why);
-  lost_arena_ = out_;
+void OptimizerState::MarkUnusable(std::string reason) {
+  unusable_reason_ = std::move(reason);
+  unusable_arena_ = out_;
 }
 
 void OptimizerState::MarkReplaced() {
   is_initial_ = false;
-  lost_.clear();
+  unusable_reason_.clear();
   observer_->OnReplace();
 }
 
 void OptimizerState::MarkStepped(const char* in, const char* out) {
   is_initial_ = false;
-  if (in != out && out == lost_arena_) lost_.clear();
+  if (in != out && out == unusable_arena_) unusable_reason_.clear();
 }
 
 }  // namespace shampoo

@@ -16,26 +16,26 @@
 
 namespace shampoo {
 
-// Is notified of what happens to the state outside of steps.
+// Receives notifications about changes of the state outside of steps.
 class StateObserver {
  public:
   virtual ~StateObserver() = default;
-  // Waits for steps that are under way and records their results.
+  // Waits for pending steps and records their results.
   virtual Status FinishSteps() = 0;
   // The arena of the optimizer now holds the state before the first step.
   virtual void OnInitialize() = 0;
-  // A part of the arena was written; step_counters: that of the groups' step counters.
+  // A range of the arena was written. step_counters: it includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;
-  // The whole state was replaced by another, such as that of a checkpoint.
+  // The whole state was replaced, for example by that of a checkpoint.
   virtual void OnReplace() = 0;
-  // The caller may have written an arena without a call of the library.
+  // The caller may have written an arena without calling the library.
   virtual void OnUnseenWrite() = 0;
 };
 
-// The state of an optimizer on one rank: the arena with the groups' step counters and the blocks' states, and the
-// hyper-parameters in force. Checkpoints need nothing else of an optimizer.
+// The state of an optimizer on one rank: the arena, which holds the step counters of groups and the states of blocks,
+// and the hyper-parameters in force. Checkpoints need nothing else of an optimizer.
 //
-// A step reads the arena in() and writes the arena out(), which are the same unless the caller binds two.
+// A step reads the arena in() and writes the arena out(). They are the same unless the caller binds two arenas.
 class OptimizerState {
  public:
   // The plan must outlive this object.
@@ -47,18 +47,18 @@ class OptimizerState {
   HyperParameters& hyper_parameters() { return hyper_parameters_; }
   const HyperParameters& hyper_parameters() const { return hyper_parameters_; }
 
-  // The arenas. Bind() with nullptr for both goes back to the arena of create.
+  // The arenas. Bind() with nullptr for both selects the arena of create again.
   const char* in() const { return in_; }
   char* out() const { return out_; }
   Status Bind(const void* in, void* out);
 
-  // Waits for steps under way, so that the state can be read and written.
+  // Waits for pending steps, so that the state can be read and written.
   Status FinishSteps(void* stream);
 
   std::span<const StateEntry> entries() const { return entries_; }
-  // A whole entry in host memory: its own place, or a copy in *copy.
+  // Returns in *memory a whole entry in host memory: in the arena itself, or a copy in *copy.
   Status View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const;
-  // Calls edit(memory), which returns a Status, and stores what it changed there.
+  // Calls edit(memory), which returns a Status, with the entry in host memory, and stores what it changed.
   template <typename Edit>
   Status Change(const StateEntry& entry, std::vector<char>* copy, Edit&& edit) {
     char* memory = nullptr;
@@ -67,7 +67,7 @@ class OptimizerState {
     SHAMPOO_RETURN_IF_ERROR(edit(memory));
     return Upload(entry.arena_offset, entry.span_bytes(), memory);
   }
-  // Bytes of the arena out().
+  // Copy bytes from and to the arena out().
   Status Download(int64_t offset, int64_t bytes, char* to) const;
   Status Upload(int64_t offset, int64_t bytes, const char* from);
 
@@ -75,7 +75,7 @@ class OptimizerState {
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 
-  // Sets the state as before the first step.
+  // Set the whole state, or the factor matrices of a block, as before the first step.
   Status Initialize();
   Status InitializeFactors(const Block& block);
   // Whether Initialize() would change nothing.
@@ -83,9 +83,9 @@ class OptimizerState {
 
   // Fails if the arena holds no usable state.
   Status CheckUsable(const char* arena) const;
-  // Makes every use of the arena out() fail with this text, until its state is replaced or written as a whole.
-  void MarkLost(std::string why);
-  // Call after the state has been replaced. Errors that earlier steps deferred are discarded.
+  // Makes every use of the arena out() fail with this text, until its whole state is replaced or written.
+  void MarkUnusable(std::string reason);
+  // Call after the state has been replaced. Discards errors that earlier steps deferred.
   void MarkReplaced();
   // Call when a step begins to write to out().
   void MarkWritten() { is_initial_ = false; }
@@ -101,8 +101,8 @@ class OptimizerState {
   const char* in_;
   char* out_;
   bool is_initial_ = false;
-  std::string lost_;  // why lost_arena_ holds no usable state; empty: every arena does
-  const char* lost_arena_ = nullptr;
+  std::string unusable_reason_;  // why unusable_arena_ holds no usable state; empty: all arenas are usable
+  const char* unusable_arena_ = nullptr;
 };
 
 }  // namespace shampoo

@@ -11,38 +11,38 @@ namespace {
 
 int64_t TriangleBefore(int64_t row) { return row * (row + 1) / 2; }
 
-bool KeepsUpper(const StateEntry& entry) {
+bool StoresUpper(const StateEntry& entry) {
   return entry.form == SymmetricForm::kUpper || entry.form == SymmetricForm::kPackedUpper;
 }
 
-// Calls move(element of the entry's memory, element among the packed rows from `first` on) for all elements on and
-// below the diagonal, row by row within tiles, so that what lies in columns stays in the cache.
-template <typename Move>
-void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Move&& move) {
+// Calls visit(index in the entry's memory, index in the packed rows from `first` on) for all elements on and below the
+// diagonal. Goes through them in tiles, because one of the two memories is accessed with a stride.
+template <typename Visit>
+void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&& visit) {
   constexpr int64_t kTile = 32;
   const int64_t n = entry.shape[0];
   for (int64_t top = first; top < last; top += kTile) {
     const int64_t bottom = std::min(last, top + kTile);
     for (int64_t left = 0; left < bottom; left += kTile) {
       for (int64_t column = left; column < std::min(bottom, left + kTile); ++column) {
-        // Kept as a row of the upper triangle.
+        // Stored as a row of the upper triangle.
         const SymmetricRow kept = RowOf(entry.form, n, column);
         for (int64_t row = std::max(top, column); row < bottom; ++row) {
-          move(kept.first + row - kept.column, TriangleBefore(row) - TriangleBefore(first) + column);
+          visit(kept.first + row - kept.column, TriangleBefore(row) - TriangleBefore(first) + column);
         }
       }
     }
   }
 }
 
-// Pack: from the memory to the rows; else the other way.
+// kPack: copies from the memory to the packed rows; otherwise from the rows to the memory.
 template <bool kPack, typename Element>
-void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* memory,
-          std::conditional_t<kPack, char, const char>* rows) {
+void CopyRows(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* memory,
+              std::conditional_t<kPack, char, const char>* rows) {
   using Kept = std::conditional_t<kPack, const Element, Element>;
   using Packed = std::conditional_t<kPack, Element, const Element>;
   Kept* const kept = reinterpret_cast<Kept*>(memory);
-  // Rows come from anywhere in a buffer of bytes.
+  // memcpy, because the rows may be unaligned in a buffer of bytes.
   const auto copy = [](Kept* in, auto* out, int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(Element);
     if constexpr (kPack) {
@@ -54,7 +54,7 @@ void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional
   const auto at = [rows](int64_t element) { return rows + element * static_cast<int64_t>(sizeof(Packed)); };
   if (!entry.symmetric()) return copy(kept + first, at(0), last - first);
   const int64_t n = entry.shape[0];
-  if (KeepsUpper(entry)) {
+  if (StoresUpper(entry)) {
     ForEachInTiles(entry, first, last, [&](int64_t in, int64_t out) { copy(kept + in, at(out), 1); });
     return;
   }
@@ -72,14 +72,14 @@ void Move(const StateEntry& entry, int64_t first, int64_t last, std::conditional
 }
 
 template <bool kPack, typename Memory, typename Rows>
-void MoveRows(const StateEntry& entry, int64_t first, int64_t last, Memory* memory, Rows* rows) {
+void CopyRowsOfEntry(const StateEntry& entry, int64_t first, int64_t last, Memory* memory, Rows* rows) {
   switch (SizeOf(entry.dtype)) {
     case 2:
-      return Move<kPack, uint16_t>(entry, first, last, memory, rows);
+      return CopyRows<kPack, uint16_t>(entry, first, last, memory, rows);
     case 4:
-      return Move<kPack, uint32_t>(entry, first, last, memory, rows);
+      return CopyRows<kPack, uint32_t>(entry, first, last, memory, rows);
     default:
-      return Move<kPack, uint64_t>(entry, first, last, memory, rows);
+      return CopyRows<kPack, uint64_t>(entry, first, last, memory, rows);
   }
 }
 
@@ -102,11 +102,11 @@ int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements) 
 }
 
 void PackRows(const StateEntry& entry, const char* memory, int64_t first, int64_t last, char* to) {
-  MoveRows<true>(entry, first, last, memory, to);
+  CopyRowsOfEntry<true>(entry, first, last, memory, to);
 }
 
 void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* memory) {
-  MoveRows<false>(entry, first, last, memory, from);
+  CopyRowsOfEntry<false>(entry, first, last, memory, from);
 }
 
 }  // namespace shampoo

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// visit(rank, where that rank's bytes begin)
+// Calls visit(rank, offset of that rank's bytes).
 template <typename Visit>
 void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
   size_t at = 0;
@@ -23,9 +23,9 @@ void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
 
 static_assert(sizeof(RoundHeader) == kPairHeaderBytes);
 
-// Numbers of the rounds over the communicator, above that of the agreement.
-int64_t CollectRound(size_t index) { return ShardRounds::kRound + 1 + 2 * static_cast<int64_t>(index); }
-int64_t DeliverRound(size_t index) { return CollectRound(index) + 1; }
+// The round numbers of a pass. They are above that of the agreement.
+int64_t CollectRound(size_t pass) { return ShardRounds::kRound + 1 + 2 * static_cast<int64_t>(pass); }
+int64_t DeliverRound(size_t pass) { return CollectRound(pass) + 1; }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ BlockGather::BlockGather(const PlanData& plan, std::shared_ptr<Communicator> com
       rounds_(std::move(comm), optimizer),
       backend_(backend),
       replicas_(static_cast<size_t>(plan.placement.replica_world)),
-      gather_rounds_(PlanRounds(plan)),
+      passes_(PlanGatherPasses(plan)),
       received_at_(static_cast<size_t>(rounds_.comm()->world())) {}
 
 Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
@@ -44,7 +44,8 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
   const GatherBytes& bytes = plan.gather_bytes();
   const auto allocate = [&](const char* what, int64_t size, Allocation* allocation) -> Status {
     SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, size, what, allocation));
-    std::fill_n(allocation->data(), size, char{0});  // no page fault in a step, and nothing unknown is sent
+    std::fill_n(allocation->data(), size,
+                char{0});  // avoids page faults in a step, and never sends uninitialized bytes
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(allocate("buffer of shards", bytes.held, &made->held_));
@@ -54,12 +55,11 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
     SHAMPOO_RETURN_IF_ERROR(allocate("buffer of the all-gather", bytes.by_all_gather, &made->by_all_gather_));
   }
   size_t parts = 0;
-  for (const GatherRound& round : made->gather_rounds_)
-    parts = std::max({parts, round.held.size(), round.owned.size()});
+  for (const GatherPass& pass : made->passes_) parts = std::max({parts, pass.held.size(), pass.owned.size()});
   made->copies_.reserve(2 * parts);  // gradient and parameter
   made->buffers_.resize(plan.blocks.size());
-  for (const GatherRound& round : made->gather_rounds_) {
-    for (const WholeBlock& whole : round.whole) {
+  for (const GatherPass& pass : made->passes_) {
+    for (const WholeBlock& whole : pass.whole) {
       char* const gradient = made->GradientOf(whole);
       made->buffers_[static_cast<size_t>(whole.block)] = {made->ParamOf(whole), gradient, gradient, nullptr};
     }
@@ -69,66 +69,67 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
 }
 
 Status BlockGather::Collect(size_t index, std::span<const Buffers> buffers, std::span<const char> takes_part) {
-  const GatherRound& round = gather_rounds_[index];
+  const GatherPass& pass = passes_[index];
   copies_.clear();
-  for (const ShardSlice& part : round.held) {
-    const Block& block = plan_.block(part.block);
+  for (const ShardSlice& slice : pass.held) {
+    const Block& block = plan_.block(slice.block);
     const auto p = static_cast<size_t>(block.param);
-    if (!part.collected || takes_part[p] == 0) continue;
+    if (!slice.collected || takes_part[p] == 0) continue;
     const auto copy = [&](const void* from, int64_t at, Dtype dtype) {
-      copies_.push_back({SliceOf(part), SliceCopy::Way::kHeldToPacked, from, held_.data() + at, SizeOf(dtype)});
+      copies_.push_back({SliceOf(slice), SliceCopy::Way::kHeldToPacked, from, held_.data() + at, SizeOf(dtype)});
     };
-    copy(buffers[p].grad, part.gradient_at, DescOf(block).grad_dtype);
-    copy(buffers[p].param, part.param_at, DescOf(block).param_dtype);
+    copy(buffers[p].grad, slice.gradient_at, DescOf(block).grad_dtype);
+    copy(buffers[p].param, slice.param_at, DescOf(block).param_dtype);
   }
   backend_->CopySlices(copies_);
-  SHAMPOO_RETURN_IF_ERROR(ExchangePairs(round.collect, CollectRound(index), held_.data(), owned_.data(), {}));
-  UnpackCollected(round, takes_part);
+  SHAMPOO_RETURN_IF_ERROR(ExchangePairs(pass.collect, CollectRound(index), held_.data(), owned_.data(), {}));
+  UnpackCollected(pass, takes_part);
   return {};
 }
 
-Status BlockGather::JoinCollect(size_t round) {
-  return ExchangePairs(gather_rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), {});
+Status BlockGather::JoinCollect(size_t pass) {
+  return ExchangePairs(passes_[pass].collect, CollectRound(pass), held_.data(), owned_.data(), {});
 }
 
-// visit(part, its block, that block whole) for the parts of owned blocks that take part in the step.
+// Calls visit(slice, its block, the whole block) for the slices of owned blocks that take part in the step.
 template <typename Visit>
-void BlockGather::ForEachOwned(const GatherRound& round, std::span<const char> takes_part, Visit&& visit) const {
-  auto whole = round.whole.begin();  // in the same order
-  for (const ShardSlice& part : round.owned) {
-    while (whole->block != part.block) ++whole;
-    const Block& block = plan_.block(part.block);
-    if (takes_part[static_cast<size_t>(block.param)] != 0) visit(part, block, *whole);
+void BlockGather::ForEachOwned(const GatherPass& pass, std::span<const char> takes_part, Visit&& visit) const {
+  auto whole = pass.whole.begin();  // in the same order
+  for (const ShardSlice& slice : pass.owned) {
+    while (whole->block != slice.block) ++whole;
+    const Block& block = plan_.block(slice.block);
+    if (takes_part[static_cast<size_t>(block.param)] != 0) visit(slice, block, *whole);
   }
 }
 
-void BlockGather::UnpackCollected(const GatherRound& round, std::span<const char> takes_part) {
+void BlockGather::UnpackCollected(const GatherPass& pass, std::span<const char> takes_part) {
   copies_.clear();
-  ForEachOwned(round, takes_part, [&](const ShardSlice& part, const Block& block, const WholeBlock& whole) {
-    if (!part.collected) return;
+  ForEachOwned(pass, takes_part, [&](const ShardSlice& slice, const Block& block, const WholeBlock& whole) {
+    if (!slice.collected) return;
     const auto copy = [&](int64_t at, char* to, Dtype dtype) {
-      copies_.push_back({SliceOf(part), SliceCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
+      copies_.push_back({SliceOf(slice), SliceCopy::Way::kPackedToBlock, owned_.data() + at, to, SizeOf(dtype)});
     };
-    copy(part.gradient_at, GradientOf(whole), DescOf(block).grad_dtype);
-    copy(part.param_at, ParamOf(whole), DescOf(block).param_dtype);
+    copy(slice.gradient_at, GradientOf(whole), DescOf(block).grad_dtype);
+    copy(slice.param_at, ParamOf(whole), DescOf(block).param_dtype);
   });
   backend_->CopySlices(copies_);
 }
 
 Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std::span<const char> update_skipped,
                             char* arrived) {
-  const GatherRound& round = gather_rounds_[index];
+  const GatherPass& pass = passes_[index];
   copies_.clear();
-  ForEachOwned(round, takes_part, [&](const ShardSlice& part, const Block& block, const WholeBlock& whole) {
-    const bool skipped = update_skipped[static_cast<size_t>(part.block)] != 0;
-    copies_.push_back({SliceOf(part), SliceCopy::Way::kBlockToPacked, skipped ? nullptr : GradientOf(whole),
-                       owned_.data() + part.update_at, SizeOf(block.exchange_dtype)});
+  ForEachOwned(pass, takes_part, [&](const ShardSlice& slice, const Block& block, const WholeBlock& whole) {
+    const bool skipped = update_skipped[static_cast<size_t>(slice.block)] != 0;
+    copies_.push_back({SliceOf(slice), SliceCopy::Way::kBlockToPacked, skipped ? nullptr : GradientOf(whole),
+                       owned_.data() + slice.update_at, SizeOf(block.exchange_dtype)});
   });
   backend_->CopySlices(copies_);
-  return ExchangePairs(round.deliver, DeliverRound(index), owned_.data(), arrived, {});
+  return ExchangePairs(pass.deliver, DeliverRound(index), owned_.data(), arrived, {});
 }
 
-// Sends `send` with a header before each rank's part. A failure that a rank reports there is that of all.
+// Makes a round: writes a header in front of what is sent to each rank, and returns on all ranks a failure that one of
+// them reports.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
   const RoundHeader header = rounds_.HeaderFor(round, own, 0);
@@ -139,7 +140,7 @@ Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, cha
       rounds_.Receive(header, [&](int rank) { return recv + received_at_[static_cast<size_t>(rank)]; }));
   const RoundFailure failure = rounds_.FindFailure();
   if (!failure.found()) return {};
-  // Some ranks have written parameters of earlier buckets: no rank can go on.
+  // Some ranks may have written parameters of earlier buckets, so the failure is permanent.
   const Status error = rounds_.FetchError(failure, own.message());
   return rounds_.comm()->FailTogether(CommFailed(error.message()));
 }
@@ -157,16 +158,16 @@ Status BlockGather::Transfer(const PairTraffic& traffic, const char* send, char*
   return {};
 }
 
-void BlockGather::ReportInCollect(size_t round, const Status& failure) {
-  Report(gather_rounds_[round].collect, CollectRound(round), held_.data(), owned_.data(), failure);
+void BlockGather::ReportInCollect(size_t pass, const Status& failure) {
+  Report(passes_[pass].collect, CollectRound(pass), held_.data(), owned_.data(), failure);
 }
 
-void BlockGather::ReportInDeliver(size_t round, const Status& failure, char* arrived) {
-  Report(gather_rounds_[round].deliver, DeliverRound(round), owned_.data(), arrived, failure);
+void BlockGather::ReportInDeliver(size_t pass, const Status& failure, char* arrived) {
+  Report(passes_[pass].deliver, DeliverRound(pass), owned_.data(), arrived, failure);
 }
 
 void BlockGather::Report(const PairTraffic& traffic, int64_t round, char* send, char* recv, const Status& failure) {
-  // This rank returns its own failure, whatever becomes of the exchange.
+  // This rank returns its own failure, so the result of the round is ignored.
   rounds_.Report([&] { (void)ExchangePairs(traffic, round, send, recv, failure).ok(); });
 }
 

@@ -39,18 +39,18 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   if (report.refused_ticket == last_ticket && report.block >= 0) {
     const Block& block = inputs.plan.block(report.block);
     return WrongState("the state \"", BlockName(inputs.plan.param(block), block),
-                      "/snapshot_step\" is not what the step before it left: its bytes were written by something else",
+                      "/snapshot_step\" is not what the previous step left: its bytes were written by something else",
                       kNothingChanged, kAfterSuchAWrite);
   }
   if (report.refused_ticket == last_ticket) {
-    return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", and the step before it left ",
+    return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", but the previous step left ",
                       expected_steps[static_cast<size_t>(report.group)] - 1,
                       ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
-      ", at which inverse roots are due or taken over, or whose direction is formed by another rule than that of the "
-      "step that was captured",
+      ", at which inverse roots are due or taken over, or whose direction is formed by another rule than in the "
+      "captured step",
       kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
 }
 
@@ -81,7 +81,7 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
     case Refusal::kOtherRank:
       break;
   }
-  return Internal("the CUDA backend has refused a step for the reason ", static_cast<int32_t>(report.refusal));
+  return Internal("the CUDA backend rejected a step for the unknown reason ", static_cast<int32_t>(report.refusal));
 }
 
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
@@ -97,19 +97,19 @@ Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSc
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now) {
   const int64_t updates = now.standing_blocks - before.standing_blocks;
   const int64_t gradients = now.nonfinite_blocks - before.nonfinite_blocks - updates;
-  const auto all = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (the last of ", blocks, ")"); };
+  const auto last_of = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (the last of ", blocks, ")"); };
   if (gradients > 0) {
     LogText(LogLevel::kWarning, [&] {
       const bool whole_step = now.skipped_steps > before.skipped_steps;
       const Block& block = inputs.plan.block(now.skipped_block);
       return Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", "the gradient of block ",
-                 BlockName(inputs.plan.param(block), block), all(gradients), " is not finite, or too large");
+                 BlockName(inputs.plan.param(block), block), last_of(gradients), " is not finite or too large");
     });
   }
   if (updates == 0) return -1;
   LogText(LogLevel::kWarning, [&] {
     const Block& block = inputs.plan.block(now.standing_block);
-    return Cat(SkippedUpdateText(inputs.plan.param(block), block), all(updates));
+    return Cat(SkippedUpdateText(inputs.plan.param(block), block), last_of(updates));
   });
   return now.standing_block;
 }

@@ -12,16 +12,16 @@
 
 namespace shampoo {
 
-// Returns the error of a step that this rank's device rejected. expected_steps: by group, of the last call;
-// last_ticket: its number, to tell it from a captured step that was replayed.
+// Returns the error of a step that this rank's device rejected. expected_steps: by group, the steps of the last call.
+// last_ticket: the ticket of the last call; a step with another ticket is the replay of a captured step.
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 
-// Returns the error of a step that cannot be captured, because of this block at this step of its group.
+// Returns the error of a step that cannot be captured because of this block. step: that of the block's group.
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step);
 
-// Logs the blocks and steps that devices skipped between two reports. Returns the last block whose update was skipped;
-// -1: none.
+// Logs the blocks and steps that the device skipped between two reports. Returns the last block whose update was
+// skipped, or -1 if there is none.
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now);
 
 }  // namespace shampoo

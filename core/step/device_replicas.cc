@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/comm/agreement.h"
 #include "core/comm/received.h"
-#include "core/step/replica_exchange.h"
+#include "core/step/replica_inputs.h"
 
 namespace shampoo {
 
@@ -34,8 +34,8 @@ Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communic
 
 int32_t SeveralDevices::Gather(void* self, void* buffer, int64_t segment_bytes, void* stream) {
   auto* const replicas = static_cast<SeveralDevices*>(self);
-  replicas->lost_ = replicas->rounds_.comm()->GatherInStream(buffer, segment_bytes, stream);
-  return replicas->lost_.ok() ? 0 : 1;
+  replicas->gather_failure_ = replicas->rounds_.comm()->GatherInStream(buffer, segment_bytes, stream);
+  return replicas->gather_failure_.ok() ? 0 : 1;
 }
 
 void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) {
@@ -49,26 +49,26 @@ void SeveralDevices::Prepare(const int64_t* counters, const Status& own, cuda::S
   args->place = PlaceOfRound(rounds_.optimizer(), 0);
 }
 
-Status SeveralDevices::TakeFailure() { return std::exchange(lost_, Status()); }
+Status SeveralDevices::TakeFailure() { return std::exchange(gather_failure_, Status()); }
 
-// Collective: all ranks come here in the same call.
-Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
+// Collective: all ranks call it in the same step.
+Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   Communicator* const comm = rounds_.comm();
   const std::unique_ptr<Staging> staging = memory_->MakeStaging(memory_->stream());
   const StagingScope staged(comm, staging.get());
   if (!was_replayed && !own_failure_.ok()) own = own_failure_.Copy();
   switch (report.difference) {
     case cuda::RankDifference::kPlace:
-      // Which ranks wait is not known: they may be in a later exchange of the step that this rank has ended.
-      comm->GiveUp();
+      // The other ranks may wait in a later exchange of a step that this rank has completed.
+      comm->Abort();
       return CommFailed(
-          "rank ", report.rank, " is at an exchange of another optimizer, or at another of optimizer ",
+          "rank ", report.rank, " is at an exchange of another optimizer, or at a different one of optimizer ",
           rounds_.optimizer(),
           ", counted from 0 in the order of create: optimizers that share ranks must be stepped in the same order on "
           "all of them");
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;
-      SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, step, &steps));
+      SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, step, &steps));
       return StepsDiffer(report.rank, steps[static_cast<size_t>(report.rank)], steps[0]);
     }
     case cuda::RankDifference::kScalars:
@@ -76,7 +76,7 @@ Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64
     case cuda::RankDifference::kInputs:
       SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm));
       // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
-      return Numeric("rank ", report.rank, " finds other blocks than rank 0 with a gradient that is not finite",
+      return Numeric("rank ", report.rank, " finds different blocks than rank 0 with a gradient that is not finite",
                      kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
     case cuda::RankDifference::kFailed:
     case cuda::RankDifference::kNone:
@@ -84,9 +84,9 @@ Status SeveralDevices::ErrorOf(const cuda::StepReport& report, Status own, int64
   }
   SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
   if (rounds_.FindFailure().found()) return FetchErrorOfReplicas(&rounds_, own.message());
-  comm->GiveUp();
-  return CommFailed(comm->who(), " ", comm->rank(), " received from ", comm->who(), " ", report.rank,
-                    " that it refused a step, and then no reason; expected one", kCheckRanks);
+  comm->Abort();
+  return CommFailed(comm->rank_name(), " ", comm->rank(), " received from ", comm->rank_name(), " ", report.rank,
+                    " that it rejected a step, but then no error; expected one", kCheckRanks);
 }
 
 }  // namespace shampoo

@@ -13,50 +13,51 @@
 
 namespace shampoo {
 
-// How an optimizer on a device steps together with other copies of the parameters.
+// The other copies of the parameters that an optimizer on a device steps together with.
 class DeviceReplicas {
  public:
   virtual ~DeviceReplicas() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Whether every rank must make the same calls, with the same results.
-  virtual bool AreSeveral() const = 0;
-  // Fills in what the device compares with other ranks, and how it reaches them. own: why this rank cannot make the
-  // step. counters: by group. args->captured must be set.
+  // Whether there are other ranks, which must make the same calls and return the same results.
+  virtual bool HasPeers() const = 0;
+  // Fills in the values that the device compares with other ranks, and the function that exchanges them. own: the error
+  // of a rank that cannot make the step. counters: by group. args->captured must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
-  // After a step was enqueued: the failure of a collective in it. Returned once.
+  // Returns, once, the failure of a collective in the step that was enqueued last.
   virtual Status TakeFailure() = 0;
-  // Returns the error of a rejected step. own: what this rank's device found; step: of the last call, on this rank;
-  // was_replayed: it is the replay of a captured step.
-  virtual Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
+  // Returns the error of a rejected step. own: the error of this rank's device; step: that of the last call on this
+  // rank; was_replayed: the rejected step is the replay of a captured step.
+  virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 
-// One copy.
+// One copy of the parameters.
 class SingleDevice final : public DeviceReplicas {
  public:
   Status PriorFailure() const override { return {}; }
-  bool AreSeveral() const override { return false; }
+  bool HasPeers() const override { return false; }
   void Prepare(const int64_t* /*counters*/, const Status& /*own*/, cuda::StepArgs* /*args*/) override {}
   Status TakeFailure() override { return {}; }
-  Status ErrorOf(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/, bool /*was_replayed*/) override {
+  Status RejectionError(const cuda::StepReport& /*report*/, Status own, int64_t /*step*/,
+                        bool /*was_replayed*/) override {
     return own;
   }
 };
 
-// Several copies, over a communicator that takes memory of the device. The devices exchange headers and updates in the
-// order of the stream; only after a step was rejected do the hosts exchange the reasons.
+// Several copies, over a communicator that takes device memory. The devices exchange headers and updates in the order
+// of the stream. The hosts exchange error texts, only after a step was rejected.
 class SeveralDevices final : public DeviceReplicas {
  public:
-  // optimizer: its number among those of the communicator. Allocates what the exchange of reasons needs on the device.
+  // optimizer: from Communicator::TakeOptimizerId(). Allocates the device memory for the exchange of error texts.
   static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                        std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
                        std::unique_ptr<DeviceReplicas>* out);
 
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
-  bool AreSeveral() const override { return true; }
+  bool HasPeers() const override { return true; }
   void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) override;
   Status TakeFailure() override;
-  Status ErrorOf(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
+  Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
 
  private:
   SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
@@ -66,11 +67,11 @@ class SeveralDevices final : public DeviceReplicas {
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceMemory* memory_;
-  // A step may be captured before the error of the step before it was reported, so that both are kept.
+  // Both are stored, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  Status own_failure_;             // why this rank's host could not make the last step that was not captured
-  Status lost_;                    // the failure of a collective of the step that is being enqueued
+  Status own_failure_;             // the error of this rank's host in the last step that was not captured
+  Status gather_failure_;          // the failure of a collective of the step that is being enqueued
 };
 
 }  // namespace shampoo

@@ -18,14 +18,14 @@ int64_t SpanBytes(const StateSlot& slot, int64_t d) {
   return SpanElements(slot.form, d) * static_cast<int64_t>(SizeOf(slot.dtype));
 }
 
-// What a root is computed from: the factor matrix, or its snapshot.
+// Returns the state that a root is computed from: the factor matrix or its snapshot.
 StateSlot SourceOf(const Block& block, int k, RootTask task) {
   const auto at = static_cast<size_t>(k);
   return task == RootTask::kCompute ? block.factor[at] : block.snapshot[at];
 }
 
-// block: with the source of dim k as its factor matrix. memory: of that and of the inverse root, at their offsets in
-// `block`.
+// block: a copy of the block with the source of dim k as its factor matrix. memory: holds the source and the inverse
+// root at their offsets in `block`.
 template <typename Real>
 RootOutcome RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, const RootOutcome& first,
                         char* memory) {
@@ -74,7 +74,7 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& mem
   char* const arena = source.arena;
   SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data(), arena + factor.offset, SpanBytes(factor, d)));
 
-  // What shares an array with the inverse root is to stay as it is.
+  // A triangle shares its square array with another state, which must not change.
   if (inverse.form == SymmetricForm::kUpper && !shared) {
     SHAMPOO_RETURN_IF_ERROR(memory_of_device.Download(memory.data() + here.inverse[at].offset, arena + inverse.offset,
                                                       SpanBytes(inverse, d)));
@@ -83,7 +83,7 @@ Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& mem
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
   RootSpec spec = MakeRootSpec(settings, block.root, 1, d, block.root_dtype);
   spec.may_be_diagonal = outcome->kind == RootKind::kScalar || outcome->kind == RootKind::kDiagonal;
-  spec.id = inputs.history.roots().FirstOf(&block - inputs.plan.blocks.data()) + k;
+  spec.id = inputs.history.roots().FirstFactorOf(&block - inputs.plan.blocks.data()) + k;
   const double correction = FactorCorrection(settings, source.step);
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
   blas::Scratch scratch;

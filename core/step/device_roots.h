@@ -12,20 +12,20 @@
 
 namespace shampoo {
 
-// Returns what a device reports about one inverse root.
+// Converts the report of a device about one inverse root.
 RootOutcome OutcomeOfDevice(const cuda::RootStatus& status);
 
-// The factor matrix of one dim of a block, from which a device could not compute the inverse root.
+// The factor matrix of one dim of a block whose inverse root a device could not compute.
 struct DeviceRootSource {
   const Block* block;
   int dim;
-  RootTask task;  // kCompute: the factor matrix; otherwise its snapshot
+  RootTask task;  // kCompute: use the factor matrix; otherwise its snapshot
   int64_t step;   // the group's step at which the factor matrix had this value
   char* arena;    // on the device
 };
 
-// Computes the inverse root on the host by the recovery ladder and stores it on the device. outcome: that of the
-// device, replaced by the ladder's.
+// Computes the inverse root on the host with the recovery ladder and stores it on the device. *outcome is the outcome
+// of the device; it is replaced by that of the ladder.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory, const DeviceRootSource& source,
                          RootOutcome* outcome);
 

@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-constexpr const char* kStepBefore = "the step before this one was refused, and this one has changed nothing either";
+constexpr const char* kPreviousStep = "the previous step was rejected, and this one has changed nothing either";
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void DeviceCounters::SetInitial(const char* arena) {
   arena_ = arena;
 }
 
-void AsyncRoots::ForgetUnlessOf(const char* arena) {
+void AsyncRoots::ForgetUnlessFrom(const char* arena) {
   if (arena_ != arena) Forget();
 }
 
@@ -76,33 +76,34 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream, &captured));
   memory_->UseStream(stream);
-  SHAMPOO_RETURN_IF_ERROR(captured ? TakeReport(0) : FinishSteps());
-  if (!captured && !counters_.Know(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
-  // While a stream is captured nothing is waited for, so that several ranks may not know the same.
-  if (!captured || !replicas_->AreSeveral()) {
-    SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kStepBefore));
+  SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : FinishSteps());
+  if (!captured && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  // During a capture the host does not wait for the device, so the ranks may have different reports. If there are other
+  // ranks, errors are therefore raised by a later call.
+  if (!captured || !replicas_->HasPeers()) {
+    SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
     SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
   }
   Status checked = caller_status.ok() ? CatchExceptions([&] { return Prepare(captured); }) : std::move(caller_status);
-  // One of several ranks that cannot make the step takes part to report it: all return the error from the next call.
-  if (!checked.ok() && (!replicas_->AreSeveral() || captured)) return checked;
+  // If there are other ranks, a rank that cannot make the step joins it to report the error. All ranks return it.
+  if (!checked.ok() && (!replicas_->HasPeers() || captured)) return checked;
   SHAMPOO_RETURN_IF_ERROR(Enqueue(captured, checked));
   if (captured || lags_) return {};
   SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   return RaiseRejection(nullptr);
 }
 
-// Everything that the host knows of a step before it is made.
+// Makes the checks of the host and fills in next_.
 Status DeviceStep::Prepare(bool captured) {
   bool is_forwarded = false;
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
   SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
-  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseOverdueRoots(&is_forwarded));
-  // Only while a stream is captured may a step be pending. It will have been made before the captured one runs.
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseRootFailure(&is_forwarded));
+  // A step can be pending only during a capture. It is completed before the captured step runs.
   const bool is_pending = pending_.ticket != 0;
   const char* const in = inputs_.state.in();
   const bool knows_counters =
-      is_pending ? pending_.state_out == in && !counters_.has_unseen_write() : counters_.KnowUnlessReplayed(in);
+      is_pending ? pending_.state_out == in && !counters_.has_unseen_write() : counters_.AreKnownUnlessReplayed(in);
   if (!knows_counters) {
     return WrongState(
         "the number of steps in state_in is not known, and it cannot be read while the stream is captured: call "
@@ -132,7 +133,7 @@ Status DeviceStep::Prepare(bool captured) {
 }
 
 void DeviceStep::ListTasks() {
-  async_roots_.ForgetUnlessOf(inputs_.state.in());
+  async_roots_.ForgetUnlessFrom(inputs_.state.in());
   next_.any_refresh = false;
   next_.first_task = -1;
   for (size_t g = 0; g < next_.schedules.size(); ++g) {
@@ -145,18 +146,19 @@ void DeviceStep::ListTasks() {
     int64_t& snapshot_step = next_.snapshot_steps_before[b];
     task = RootTask::kNone;
     snapshot_step = counters_.snapshot_steps[b];
-    // As the pending step will leave it, if it is made.
+    // The value after the pending step, unless that one is rejected.
     if (pending_.ticket != 0) snapshot_step = SnapshotStepAfter(pending_.tasks[b], snapshot_step, pending_.steps[g]);
     const Param& param = inputs_.plan.param(block);
     if (!inputs_.buffers.HasGradient(param) || !block.is_preconditioned) continue;
     const GroupSchedule& schedule = next_.schedules[g];
-    // All ranks must reject the same captures, and none knows the states of the others' blocks.
+    // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = IsRegularTask(schedule, block.phase);
     if (inputs_.plan.Owns(block)) {
       task = RootTaskOf(schedule, block.phase, snapshot_step);
       has_task = has_task || task != RootTask::kNone;
       next_.any_refresh = next_.any_refresh || Refreshes(task);
-      if (task == RootTask::kFromSnapshot && async_roots_.Have(b, snapshot_step)) task = RootTask::kAdoptDeviceRoots;
+      if (task == RootTask::kFromSnapshot && async_roots_.AreReady(b, snapshot_step))
+        task = RootTask::kAdoptDeviceRoots;
     }
     if (has_task && next_.first_task < 0) next_.first_task = static_cast<int64_t>(b);
   }
@@ -187,7 +189,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.failure = checked.code();
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
-  if (!enqueued.ok()) counters_.Forget();  // the step may have come to its end all the same
+  if (!enqueued.ok()) counters_.Forget();  // the step may have completed nevertheless
   if (captured) {
     if (inputs_.state.in() != inputs_.state.out()) async_roots_.DisableAfterCapture();
   } else {
@@ -223,8 +225,8 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   pending_.skipped_before = report_.skipped_steps;
 }
 
-// ticket: of the step to wait for; 0: none.
-Status DeviceStep::TakeReport(int64_t ticket) {
+// ticket: the step to wait for; 0: none.
+Status DeviceStep::PollReport(int64_t ticket) {
   const cuda::StepReport before = report_;
   SHAMPOO_RETURN_IF_ERROR(engine_->Take(ticket, &report_));
   inputs_.history.counts() = {report_.steps, report_.skipped_steps, report_.nonfinite_blocks};
@@ -236,17 +238,17 @@ Status DeviceStep::TakeReport(int64_t ticket) {
 }
 
 Status DeviceStep::FinishSteps() {
-  SHAMPOO_RETURN_IF_ERROR(TakeReport(pending_.ticket));
+  SHAMPOO_RETURN_IF_ERROR(PollReport(pending_.ticket));
   const int64_t ticket = std::exchange(pending_.ticket, 0);
   if (ticket == 0) return {};
   const bool was_made = report_.steps > pending_.steps_before;
   if (!was_made && report_.skipped_steps == pending_.skipped_before) {
-    if (pending_.state_in != pending_.state_out) async_roots_.Forget();  // there is nothing of it in state_out
-    // The blocks of this rank may have been stepped before another rank's rejection arrived.
-    if (replicas_->AreSeveral() && counters_.has_snapshots()) counters_.Forget();
+    if (pending_.state_in != pending_.state_out) async_roots_.Forget();  // state_out was not written
+    // This rank's blocks may have been stepped before the rejection by another rank arrived.
+    if (replicas_->HasPeers() && counters_.has_snapshots()) counters_.Forget();
     return {};
   }
-  // A step that is skipped copies the state, too.
+  // A skipped step also copies the state.
   counters_.SetKnown(pending_.state_out);
   inputs_.state.MarkStepped(pending_.state_in, pending_.state_out);
   if (!was_made) return {};
@@ -257,31 +259,32 @@ Status DeviceStep::FinishSteps() {
   return RecordRoots(ticket);
 }
 
-// Reads the state that the next step reads. It waits for the stream, and so for replays in it.
+// Reads the counters in the arena that the next step reads. Waits for the stream, including replays in it.
 Status DeviceStep::FetchCounters() {
   SHAMPOO_RETURN_IF_ERROR(counters_.Fetch(*engine_, inputs_.state.in(), memory_->stream()));
-  return TakeReport(0);
+  return PollReport(0);
 }
 
-// when: prefix for the error of an earlier step; nullptr: the error is that of this call.
-Status DeviceStep::RaiseRejection(const char* when) {
+// prefix: for the error of an earlier step; nullptr: the error is that of this call.
+Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.refusals <= raised_rejections_) return {};
   raised_rejections_ = report_.refusals;
   Status own;
   if (report_.refusal != cuda::Refusal::kOtherRank) own = DeviceError(inputs_, report_, pending_.steps, last_ticket_);
   if (report_.refusal == cuda::Refusal::kCounter) counters_.Forget();
-  // The state was written by something other than a step, or the step was a replay.
+  // Something other than a step wrote the state, or the step was a replay.
   if (report_.refusal == cuda::Refusal::kSchedule) OnWrite(true);
   const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
   const bool was_replayed = report_.refused_ticket != last_ticket_;
-  Status rejected = replicas_->ErrorOf(report_, std::move(own), step, was_replayed);
-  return when == nullptr ? std::move(rejected) : std::move(rejected).Within(when);
+  Status rejected = replicas_->RejectionError(report_, std::move(own), step, was_replayed);
+  return prefix == nullptr ? std::move(rejected) : std::move(rejected).Within(prefix);
 }
 
-// Records the inverse roots of the blocks that the last step refreshed. Those that the device could not compute are
-// computed by the host.
+// Records the inverse roots of the blocks that the last step refreshed. The host computes those that the device could
+// not compute.
 Status DeviceStep::RecordRoots(int64_t ticket) {
-  // The caller owns an arena that a step has written, unless it is bound. Where steps only read it, it is not written.
+  // The host may write the arena only while it is bound. An arena that is bound only as output belongs to the caller
+  // when the call returns, and with status_lag 1 that was before this report.
   const bool is_writable =
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
@@ -292,33 +295,33 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     const auto g = static_cast<size_t>(block.group);
     const RootTask task = pending_.tasks[at];
     if (!Refreshes(task) || !inputs_.plan.Owns(block)) continue;
-    const cuda::RootStatus* const statuses = engine_->roots() + roots.FirstOf(b);
+    const cuda::RootStatus* const statuses = engine_->roots() + roots.FirstFactorOf(b);
     if (statuses[0].ticket != ticket) continue;  // the block was skipped
     for (int k = 0; k < block.factor_count(); ++k) {
       RootOutcome& outcome = roots.ReportsOf(b)[k].outcome;
       outcome = OutcomeOfDevice(statuses[k]);
       if (outcome.ok() || !is_writable) continue;
-      // The step has left in snapshot_step which factor matrices its roots are of.
+      // The step stored in snapshot_step, as a negative number, the step of the snapshot that its roots come from.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.snapshot_steps[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
       Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &outcome); });
       if (status.code() != Code::kNoMemory) SHAMPOO_RETURN_IF_ERROR(std::move(status));
     }
-    roots.Enter(inputs_.plan, block, inputs_.state.hyper_parameters().settings(g));
+    roots.Record(inputs_.plan, block, inputs_.state.hyper_parameters().settings(g));
     refreshed = true;
   }
-  if (refreshed) roots.EndRefresh(false);
+  if (refreshed) roots.FinishRefresh(false);
   return {};
 }
 
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
   SHAMPOO_RETURN_IF_ERROR(replicas_->PriorFailure());
-  wait = wait || replicas_->AreSeveral();  // or ranks would not know the same
-  SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : TakeReport(0));
-  if (wait && !counters_.Know(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
+  wait = wait || replicas_->HasPeers();  // all ranks must have the same report
+  SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : PollReport(0));
+  if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
   const int64_t rejected = report_.refused_ticket;
-  Status status = RaiseRejection("a step was refused");
+  Status status = RaiseRejection("a step was rejected");
   if (!status.ok()) *failed_call = rejected;
   return status;
 }

@@ -14,68 +14,69 @@
 
 namespace shampoo {
 
-// What the host knows of the step counters, and of the states snapshot_step, in an arena on a device.
+// The host's copy of the step counters, and of the states snapshot_step, in an arena on a device.
 class DeviceCounters {
  public:
   explicit DeviceCounters(const PlanData& plan);
 
   bool has_snapshots() const { return has_snapshots_; }
-  // By group, and by block of this rank (0 without root_async).
+  // By group, and by block (set for this rank's blocks; 0 without root_async).
   std::vector<int64_t> steps;
   std::vector<int64_t> snapshot_steps;
 
-  // Whether these are the values in the arena.
-  bool Know(const char* arena) const { return KnowUnlessReplayed(arena) && !may_be_replayed_; }
-  // The same, except that replays of captured steps, which the host does not see, may have changed them since.
-  bool KnowUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
+  // Whether the copy has the values in the arena.
+  bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
+  // The same, but replays of captured steps, which the host does not see, may have changed the values since.
+  bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   void SetKnown(const char* arena) { arena_ = arena; }
-  // From the arena, in the order of the stream.
+  // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // From the engine, as steps that are finished have left them.
+  // Copies from the engine the states snapshot_step after the steps that are finished.
   void TakeSnapshotSteps(const cuda::DeviceEngine& engine);
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
-  // A step was captured: from now on unseen replays may change the values in the arena at any time.
+  // Call after a step was captured: from then on unseen replays may change the values in the arena at any time.
   void MarkCaptured() { may_be_replayed_ = true; }
 
  private:
-  const char* arena_ = nullptr;  // nullptr: of none
+  const char* arena_ = nullptr;  // the arena with these values; nullptr: none
   bool may_be_replayed_ = false;
   bool has_unseen_write_ = false;
   bool has_snapshots_ = false;  // a block of this rank has the state snapshot_step
 };
 
-// Inverse roots that the device computes while steps go on (root_async). They can be used as long as each state
-// followed from the one before by a step, with the same settings; otherwise they are computed again when they are due.
+// Inverse roots that the device computes while later steps run (root_async). They can be used if since their start only
+// steps with the same settings have changed the state. Otherwise they are computed again when they are due.
 class AsyncRoots {
  public:
   explicit AsyncRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Whether the roots for the snapshot of this step are there.
-  bool Have(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
-  void ForgetUnlessOf(const char* arena);
+  // Whether the roots of the snapshot of this step are available.
+  bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
+  void ForgetUnlessFrom(const char* arena);
   void Forget();
-  // A step on this arena was enqueued, which takes snapshots of some blocks.
+  // Sets the arena that the last enqueued step writes.
   void SetArena(const char* arena) { arena_ = arena; }
+  // Call after a step that takes a snapshot of a block was enqueued.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
-  // A captured step moves the state from one arena to another, unseen.
+  // Call after a captured step that writes another arena than it reads: its replays move the state unseen.
   void DisableAfterCapture() { usable_ = false; }
 
  private:
-  std::vector<int64_t> step_of_block_;  // 0: none
+  std::vector<int64_t> step_of_block_;  // the step of the snapshot; 0: none
   const char* arena_ = nullptr;
   bool usable_ = true;
 };
 
-// The step of an optimizer on a device. The host checks what it can, and enqueues the rest; the device rejects a step
-// by itself if it must (docs/adr/0015). What a step found is returned by the next call, or with status_lag 0 by its
-// own.
+// The step of an optimizer on a device. The host makes the checks that need no data of the device and enqueues the
+// step; the device makes the others and can reject the step on its own (docs/adr/0015). The error of a step is returned
+// by the next call, or with status_lag 0 by its own call.
 class DeviceStep final : public StepStrategy {
  public:
-  // memory: that of the state, owned by it.
+  // memory: the memory of the state, which owns it.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine, cuda::DeviceMemory* memory,
              std::unique_ptr<DeviceReplicas> replicas);
 
@@ -92,25 +93,25 @@ class DeviceStep final : public StepStrategy {
   void OnUnseenWrite() override;
 
  private:
-  // A step that was enqueued, and not captured. Its results are pending unless `ticket` is 0.
+  // The last step that was enqueued and not captured. Its results are pending unless `ticket` is 0.
   struct PendingStep {
     int64_t ticket = 0;
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    std::vector<int64_t> steps;   // by group, the step that it is; 0: the group is not active
+    std::vector<int64_t> steps;   // by group: the number of the step; 0: the group is not active
     std::vector<RootTask> tasks;  // by block
     bool any_task = false;
-    int64_t steps_before = 0;  // that had been made
+    int64_t steps_before = 0;  // the counts of the last report before it
     int64_t skipped_before = 0;
   };
-  // A step that is about to be enqueued.
+  // The step that is about to be enqueued.
   struct NextStep {
     std::vector<cuda::DeviceSettings> settings;
     std::vector<GroupSchedule> schedules;        // by group
     std::vector<int64_t> steps;                  // by group; 0: the group is not active
     std::vector<RootTask> tasks;                 // by block
-    std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step that the step finds
-    int64_t first_task = -1;                     // the first block with one, of any rank; -1: none
+    std::vector<int64_t> snapshot_steps_before;  // by block: the state snapshot_step before the step
+    int64_t first_task = -1;                     // the first block of any rank with a task; -1: none
     bool any_refresh = false;
   };
 
@@ -119,9 +120,9 @@ class DeviceStep final : public StepStrategy {
   Status Enqueue(bool captured, const Status& checked);
   void RecordEnqueued(bool captured, int64_t ticket);
   void RecordAsyncRoots(bool enqueued);
-  Status TakeReport(int64_t ticket);
+  Status PollReport(int64_t ticket);
   Status FetchCounters();
-  Status RaiseRejection(const char* when);
+  Status RaiseRejection(const char* prefix);
   Status RecordRoots(int64_t ticket);
 
   StepInputs inputs_;
@@ -134,7 +135,7 @@ class DeviceStep final : public StepStrategy {
   AsyncRoots async_roots_;
   PendingStep pending_;
   NextStep next_;
-  int64_t last_ticket_ = 0;  // of the last step that was not captured
+  int64_t last_ticket_ = 0;  // the ticket of the last step that was not captured
   cuda::StepReport report_{};
   int64_t raised_rejections_ = 0;
 };

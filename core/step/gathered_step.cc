@@ -20,7 +20,8 @@ std::vector<BlockTarget> TargetsInWholeBlocks(const StepInputs& inputs, const Bl
 
 }  // namespace
 
-// Other ranks cannot see whether a block's state fits its gradient: its owner reports a skipped update.
+// State errors are deferred: only the owner of a block sees that its state does not fit the gradient, and reports a
+// skipped update.
 GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                            std::unique_ptr<ShardRounds> shards, std::unique_ptr<BlockGather> gather,
                            std::unique_ptr<ReplicaSharing> replicas)
@@ -29,37 +30,37 @@ GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend>
       gather_(std::move(gather)),
       replicas_(std::move(replicas)) {
   size_t slices = 0;
-  for (size_t i = 0; i < gather_->round_count(); ++i) slices += gather_->RoundAt(i).held.size();
+  for (size_t i = 0; i < gather_->pass_count(); ++i) slices += gather_->PassAt(i).held.size();
   slice_items_.reserve(slices);
-  round_items_.reserve(inputs.plan.blocks.size());
+  pass_items_.reserve(inputs.plan.blocks.size());
 }
 
 Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
-  StepVerdict verdict{.status = std::move(caller_status)};
-  CheckShards(&verdict);
-  shards_->AgreeOnCode(&verdict, &context_);
-  if (verdict.status.ok()) {
+  StepDecision decision{.status = std::move(caller_status)};
+  CheckShards(&decision);
+  shards_->AgreeOnCode(&decision, &context_);
+  if (decision.status.ok()) {
     TakeAgreedGradients();
-    verdict.status = context_.List();
+    decision.status = context_.List();
   }
-  if (verdict.status.ok() && verdict.needs_exact_check) CheckWholeBlocks(&verdict);
-  if (!verdict.go()) return StepNothing(std::move(verdict));
+  if (decision.status.ok() && decision.needs_exact_check) CheckWholeBlocks(&decision);
+  if (!decision.makes_step()) return EndWithoutStep(std::move(decision));
   context_.BeginWithExcluded();
   for (int64_t bucket = 0; bucket < bucket_count(); ++bucket) {
-    SHAMPOO_RETURN_IF_ERROR(StepBucket(bucket, verdict));
+    SHAMPOO_RETURN_IF_ERROR(StepBucket(bucket, decision));
   }
   context_.Finish(false);
-  replicas_->DeferOverdueRoots();
+  replicas_->DeferRootFailures();
   return {};
 }
 
-// The checks that this rank can make of its own shards. What only an owner's state rejects is found when the blocks are
-// whole.
-void GatheredStep::CheckShards(StepVerdict* verdict) {
-  verdict->status = CatchExceptions([&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
-    // A parameter of which this rank holds nothing may have a gradient on others.
+// The checks that this rank can make with its own shards. Whether the state of a block fits its gradient is checked by
+// the owner when it has the whole block.
+void GatheredStep::CheckShards(StepDecision* decision) {
+  decision->status = CatchExceptions([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
+    // A parameter that has no elements on this rank may have a gradient on other ranks.
     for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
       const Param& param = inputs_.plan.params[p];
       const bool may_have_gradient = param.elements == 0 || inputs_.buffers.HasGradient(param);
@@ -67,7 +68,7 @@ void GatheredStep::CheckShards(StepVerdict* verdict) {
     }
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
-    verdict->needs_exact_check = checker_.MayReject(&context_);
+    decision->needs_exact_check = checker_.MayReject(&context_);
     return {};
   });
 }
@@ -76,121 +77,127 @@ void GatheredStep::TakeAgreedGradients() {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     context_.takes_part()[p] = static_cast<char>(shards_->HasGradient(p));
-    // An owner may hold nothing of a parameter, and must know whether a copy of it is written.
+    // The owner of a block may hold nothing of the parameter. It needs to know whether a copy of it is written.
     for (int64_t i = param.first_block; i < param.first_block + param.block_count; ++i) {
       gather_->SetCopied(static_cast<size_t>(i), shards_->HasCopy(p));
     }
   }
 }
 
-// Every copy of the parameters checks all of its blocks, also those of other replicas' owners, so that all copies come
-// to the same verdict.
-void GatheredStep::CheckWholeBlocks(StepVerdict* verdict) {
-  const size_t rounds = gather_->round_count();
+// The ranks of every copy of the parameters check all blocks, including those that other replicas own, so that all
+// copies make the same decision.
+void GatheredStep::CheckWholeBlocks(StepDecision* decision) {
+  const size_t passes = gather_->pass_count();
   CheckResult result;
   Status checked;
-  for (size_t i = 0; i < rounds; ++i) {
-    // Begin with the round in which a step starts: a rank that lost the agreement reports its failure there.
-    const size_t round = (OwnRound(0) + i) % rounds;
-    Status lost = gather_->Collect(round, inputs_.buffers.all(), context_.takes_part());
-    if (!lost.ok()) {
-      if (i + 1 < rounds) {
-        gather_->ReportInCollect((round + 1) % rounds, lost);
+  for (size_t i = 0; i < passes; ++i) {
+    // Begin with the pass that a step begins with: a rank on which the agreement failed reports that in its collect.
+    const size_t pass = (OwnPass(0) + i) % passes;
+    Status failure = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
+    if (!failure.ok()) {
+      if (i + 1 < passes) {
+        gather_->ReportInCollect((pass + 1) % passes, failure);
       } else {
-        shards_->Report(lost);
+        shards_->Report(failure);
       }
-      verdict->status = std::move(lost);
+      decision->status = std::move(failure);
       return;
     }
-    if (checked.ok()) checked = CheckRound(round, &result);
+    if (checked.ok()) checked = CheckPass(pass, &result);
   }
-  StepVerdict of_all{.status = std::move(checked), .skip_step = result.skip_step};
-  shards_->AgreeOnCode(&of_all, nullptr);
-  verdict->status = std::move(of_all.status);
-  verdict->skip_step = verdict->skip_step || of_all.skip_step;
-  if (verdict->status.ok()) result.LogMessages();
+  StepDecision agreed{.status = std::move(checked), .skip_step = result.skip_step};
+  shards_->AgreeOnCode(&agreed, nullptr);
+  decision->status = std::move(agreed.status);
+  decision->skip_step = decision->skip_step || agreed.skip_step;
+  if (decision->status.ok()) result.LogMessages();
 }
 
-Status GatheredStep::CheckRound(size_t round, CheckResult* result) {
-  ListRound(round);
-  for (size_t k = 0; k < round_items_.size(); ++k) {
-    SHAMPOO_RETURN_IF_ERROR(checker_.CheckGradient(k, round_items_[k], &context_, result));
+Status GatheredStep::CheckPass(size_t pass, CheckResult* result) {
+  ListPass(pass);
+  for (size_t k = 0; k < pass_items_.size(); ++k) {
+    SHAMPOO_RETURN_IF_ERROR(checker_.CheckGradient(k, pass_items_[k], &context_, result));
   }
   return {};
 }
 
-// Lists and scans the blocks of a round that came to this rank.
-void GatheredStep::ListRound(size_t round) {
-  round_items_.clear();
-  for (const WholeBlock& whole : gather_->RoundAt(round).whole) {
+// Lists and scans the blocks of a pass that this rank collected.
+void GatheredStep::ListPass(size_t pass) {
+  pass_items_.clear();
+  for (const WholeBlock& whole : gather_->PassAt(pass).whole) {
     const Block& block = inputs_.plan.block(whole.block);
     if (!context_.TakesPart(inputs_.plan.param(block))) continue;
     StepItem& item = context_.ItemOf(whole.block);
-    if (!item.skip_update) round_items_.push_back(&item);
+    if (!item.skip_update) pass_items_.push_back(&item);
   }
-  checker_.Scan(round_items_);
+  checker_.Scan(pass_items_);
 }
 
-// The other ranks may be at the first round of the step.
-Status GatheredStep::StepNothing(StepVerdict verdict) {
+// Ends a step that was rejected or skipped before anything was written. A rank on which the agreement failed does not
+// know the decision, and reports its failure in the first collect. The other ranks therefore join that collect:
+//
+//   rank A (step rejected)      rank B
+//   agreement ----------------- agreement    fails on B alone
+//   JoinCollect() ------------- ReportInCollect()
+//   texts --------------------- texts        both return B's error
+Status GatheredStep::EndWithoutStep(StepDecision decision) {
   if (shards_->comm()->failed()) {
-    gather_->ReportInCollect(OwnRound(0), verdict.status);
+    gather_->ReportInCollect(OwnPass(0), decision.status);
   } else {
-    // A rank whose agreement failed does not know the verdict, and reports its failure here.
-    Status lost = gather_->JoinCollect(OwnRound(0));
-    // Texts follow. Even a rank that lost the exchange fetches them, as all others do.
+    Status failure = gather_->JoinCollect(OwnPass(0));
+    // The text of a rejected step is fetched by all ranks, also by one whose collect failed.
     if (shards_->text_is_due()) {
-      Status of_all = shards_->FetchText();
-      if (lost.ok()) lost = std::move(of_all);
+      Status rejection = shards_->FetchText();
+      if (failure.ok()) failure = std::move(rejection);
     }
-    if (!lost.ok()) verdict.status = std::move(lost);
+    if (!failure.ok()) decision.status = std::move(failure);
   }
-  SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, verdict, context_, shards_.get()));
+  SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, decision, context_, shards_.get()));
   context_.FinishSkipped();
   return {};
 }
 
-Status GatheredStep::StepBucket(int64_t bucket, const StepVerdict& verdict) {
-  const size_t round = OwnRound(bucket);
-  Status status = gather_->Collect(round, inputs_.buffers.all(), context_.takes_part());
+Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
+  const size_t pass = OwnPass(bucket);
+  Status status = gather_->Collect(pass, inputs_.buffers.all(), context_.takes_part());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kCollect);
-  CheckOwnedStates(round);
+  CheckOwnedStates(pass);
   context_.Compute(context_.ItemsOfBucket(bucket, true));
   if (bucket + 1 == bucket_count()) context_.RecordRoots();
-  status = gather_->Deliver(round, context_.takes_part(), context_.update_skipped(), ArrivedFromOwn(bucket));
+  status = gather_->Deliver(pass, context_.takes_part(), context_.update_skipped(), ArrivedFromOwn(bucket));
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kDeliver);
-  status = replicas_->Share(bucket, verdict, context_, shards_.get());
+  status = replicas_->Share(bucket, decision, context_, shards_.get());
   if (!status.ok()) return Fail(std::move(status), bucket, Phase::kShare);
   ApplyDelivered(bucket);
   return {};
 }
 
-// Whether its state fits the gradient is known only to the owner of a block. If not, the block's update is skipped,
-// which the holders see.
-void GatheredStep::CheckOwnedStates(size_t round) {
-  ListRound(round);
-  for (size_t k = 0; k < round_items_.size(); ++k) {
-    if (!checker_.FitsState(k, *round_items_[k])) round_items_[k]->skip_update = true;
+// Skips the updates of blocks whose state does not fit the gradient. The ranks that hold the parameters see that in
+// what is delivered.
+void GatheredStep::CheckOwnedStates(size_t pass) {
+  ListPass(pass);
+  for (size_t k = 0; k < pass_items_.size(); ++k) {
+    if (!checker_.FitsState(k, *pass_items_[k])) pass_items_[k]->skip_update = true;
   }
 }
 
-// Each communicator reports a failure at most once: of several rounds in which it would, the first one counts. What is
-// not reported when the step ends is reported by the next step.
+// Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective a communicator reports at most
+// once, so only the first Report...() call on it has an effect. A failure that was not reported in this step is
+// reported by the next one.
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
-  if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnRound(bucket), failure, ArrivedFromOwn(bucket));
+  if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwn(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
-  // After the first bucket was shared, the shard ranks know the verdict unless their agreement failed.
+  // The shard ranks agree after the first bucket was shared. They know the failure unless that agreement failed.
   const bool shards_know = phase == Phase::kShare && bucket == 0 && !shards_->comm()->failed();
-  if (!shards_know && bucket + 1 < bucket_count()) gather_->ReportInCollect(OwnRound(bucket + 1), failure);
+  if (!shards_know && bucket + 1 < bucket_count()) gather_->ReportInCollect(OwnPass(bucket + 1), failure);
   return failure;
 }
 
 void GatheredStep::ApplyDelivered(int64_t bucket) {
   slice_items_.clear();
   for (int replica = 0; replica < inputs_.plan.placement.replica_world; ++replica) {
-    const GatherRound& round = gather_->RoundAt(gather_->RoundIndex(bucket, replica));
+    const GatherPass& pass = gather_->PassAt(gather_->PassIndex(bucket, replica));
     char* const arrived = replicas_->ArrivedFrom(bucket, replica);
-    for (const ShardSlice& part : round.held) {
+    for (const ShardSlice& part : pass.held) {
       const Block& block = inputs_.plan.block(part.block);
       const auto param = static_cast<size_t>(block.param);
       if (!context_.TakesPart(inputs_.plan.params[param])) continue;

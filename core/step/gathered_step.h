@@ -11,8 +11,12 @@
 namespace shampoo {
 
 // The step of an optimizer whose blocks are gathered from the shards of several ranks (shard_mode gather). For each
-// bucket: collect gradients and parameters of whole blocks at their owners, compute, deliver the updates to the holders
-// of the parameters, share them with the other copies, and apply them.
+// bucket:
+//   1. collect gradients and parameters of whole blocks at their owners;
+//   2. compute the updates;
+//   3. deliver the updates to the ranks that hold the parameters;
+//   4. share them with the other copies of the parameters;
+//   5. apply them.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
@@ -20,22 +24,22 @@ class GatheredStep final : public HostStep {
   Status Step(Status caller_status, void* stream) override;
 
  private:
-  // The rounds of a bucket, in their order. With several copies of the parameters the first bucket has an agreement of
-  // the shard ranks after it was shared.
+  // The rounds of a bucket, in order. If there are several copies of the parameters, the shard ranks also agree after
+  // the first bucket was shared.
   enum class Phase { kCollect, kDeliver, kShare };
 
-  void CheckShards(StepVerdict* verdict);
+  void CheckShards(StepDecision* decision);
   void TakeAgreedGradients();
-  void CheckWholeBlocks(StepVerdict* verdict);
-  Status CheckRound(size_t round, CheckResult* result);
-  Status StepNothing(StepVerdict verdict);
-  Status StepBucket(int64_t bucket, const StepVerdict& verdict);
-  void CheckOwnedStates(size_t round);
+  void CheckWholeBlocks(StepDecision* decision);
+  Status CheckPass(size_t pass, CheckResult* result);
+  Status EndWithoutStep(StepDecision decision);
+  Status StepBucket(int64_t bucket, const StepDecision& decision);
+  void CheckOwnedStates(size_t pass);
   void ApplyDelivered(int64_t bucket);
-  // Reports a failure in the rounds that ranks which do not know of it still join, and returns it.
+  // Reports a failure in the next rounds of ranks that do not know of it, and returns it.
   Status Fail(Status failure, int64_t bucket, Phase phase);
-  void ListRound(size_t round);
-  size_t OwnRound(int64_t bucket) const { return gather_->RoundIndex(bucket, inputs_.plan.placement.replica_rank); }
+  void ListPass(size_t pass);
+  size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }
   char* ArrivedFromOwn(int64_t bucket) const {
     return replicas_->ArrivedFrom(bucket, inputs_.plan.placement.replica_rank);
   }
@@ -44,7 +48,7 @@ class GatheredStep final : public HostStep {
   std::unique_ptr<ShardRounds> shards_;
   std::unique_ptr<BlockGather> gather_;
   std::unique_ptr<ReplicaSharing> replicas_;
-  std::vector<StepItem*> round_items_;  // the blocks of a round that take part here
+  std::vector<StepItem*> pass_items_;  // the blocks of a pass that this rank owns and that take part in the step
   std::vector<SliceItem> slice_items_;
 };
 

@@ -21,7 +21,7 @@ namespace {
 // Returns the larger of two magnitudes; NaN if either is.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
-// Reads the largest magnitudes in the states of a block. They are not here if another rank owns it (state: nullptr).
+// Reads the largest magnitudes in the states of a block. state: nullptr if another rank owns the block.
 struct LargestOfStates {
   CpuBackend* backend;
   const Block* block;
@@ -45,13 +45,13 @@ BlockGrowth GrowthOf(CpuBackend* backend, const StepItem& item, const char* stat
   return {*item.program, *item.block, {backend, item.block, state}, state != nullptr};
 }
 
-// Returns what was found, without the advice that follows it in an error.
+// Returns the text of an error up to the advice.
 std::string WithoutAdvice(const Status& status) {
   const std::string& text = status.message();
   return text.substr(0, text.find(kNothingChanged));
 }
 
-// The exact check of one block. by_state: the gradient alone, which all ranks see, would pass.
+// The exact check of one block. by_state: whether only the state rejects the gradient.
 Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
@@ -105,7 +105,7 @@ GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, 
   int64_t of_whole_blocks = 0;
   for (const Block& block : plan.blocks) {
     of_factors += block.factor_count();
-    // Blocks that another replica owns at this shard rank may have to be checked, too.
+    // Blocks that other replicas own at this shard rank may also have to be checked.
     const bool comes_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
     if (comes_here) of_whole_blocks += 2 * ScanSpans(block.elements);
   }
@@ -136,7 +136,7 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
     k = i > 0 && span_owner_[i] == span_owner_[i - 1] ? k + 1 : 0;
     if (std::isfinite(span_largest_[i])) continue;
     const StepItem& item = items[static_cast<size_t>(span_owner_[i])];
-    // The same memory may hold the inverse root, which is about to be written anew.
+    // The span may include elements of the inverse root, which are about to be overwritten.
     const double largest =
         LargestOfFactor(backend_, item.block->factor[k], item.block->shape[static_cast<int>(k)], state);
     if (std::isfinite(largest)) continue;
@@ -228,7 +228,8 @@ Status GradientChecker::CheckExactly(StepItem* item, const char* state, StepCont
     context->Exclude(*item);
   }
   const bool whole_step = choice == OnNonFinite::kSkipStep && !deferred;
-  // Of a step that is skipped only the first block is logged, and without advice: what to do has been chosen already.
+  // Only the first block of a skipped step is logged. The advice is omitted, because on_nonfinite has chosen what to
+  // do.
   if (LogEnabled(LogLevel::kWarning) && !(whole_step && result->skip_step)) {
     const char* const what = whole_step ? "a step is skipped: " : "a block is skipped: ";
     result->messages.push_back(Cat(what, WithoutAdvice(status)));
@@ -260,7 +261,7 @@ bool GradientChecker::FitsState(size_t k, const StepItem& item) {
   bool by_state = false;
   const Status status = InspectBlock(backend_, item, state, &by_state);
   if (status.ok()) return true;
-  LogText(LogLevel::kWarning, [&] { return Cat("a block is left where it is: ", WithoutAdvice(status)); });
+  LogText(LogLevel::kWarning, [&] { return Cat("a block is skipped: ", WithoutAdvice(status)); });
   return false;
 }
 

@@ -16,39 +16,40 @@ namespace shampoo {
 // The outcome of a check that found no error.
 struct CheckResult {
   bool skip_step = false;             // the step succeeds and changes nothing
-  std::vector<std::string> messages;  // about what is skipped
+  std::vector<std::string> messages;  // log messages about skipped blocks and steps
 
   // Call when it is certain that the step does not fail.
   void LogMessages();
 };
 
-// Checks before a step writes anything that no state can overflow or become NaN. A first scan bounds the largest |G|;
-// only blocks for which that bound is not enough get an exact check. All scratch is allocated by the constructor.
+// Checks, before a step writes anything, that no state can overflow or become NaN. A first scan bounds the largest |G|.
+// Only blocks for which that bound is too large get an exact check. The constructor allocates all scratch memory.
 class GradientChecker {
  public:
-  // defers_state_errors: other ranks cannot see that the state of a block does not fit its gradient. Unless the group
-  // asks for an error, such a block reports a skipped update in the exchange, and is not excluded.
+  // defers_state_errors: only the owner of a block sees that its state does not fit the gradient. Such a block then
+  // reports a skipped update in the exchange instead of being excluded, unless on_nonfinite of the group is error.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
-  // Fails if a factor matrix from which an inverse root is about to be computed is not finite. The gradients keep
-  // factor matrices finite; the caller may have written others.
+  // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller
+  // may have written others.
   Status CheckFactors(std::span<const StepItem> items);
 
-  // Checks the gradients of this rank's parameters. Excludes blocks, or asks to skip the step, as the groups'
-  // on_nonfinite says.
+  // Checks the gradients of this rank's parameters. Depending on on_nonfinite of the group, returns an error, excludes
+  // blocks, or sets skip_step.
   Status CheckGradients(StepContext* context, CheckResult* result);
 
-  // Whether a gradient of this rank's shards may have to be rejected, whatever the states.
+  // Whether a gradient of this rank's shards may have to be rejected regardless of the states.
   bool MayReject(StepContext* context);
-  // Bounds the gradients of some items, to check them one by one with what follows; k: the position of the item.
+  // Scans the gradients of some items for CheckGradient() and FitsState(). There, k is the position of the item in
+  // `items`.
   void Scan(std::span<StepItem* const> items);
   // Checks the gradient alone, without the states.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
-  // Whether the states of the item take its gradient. Logs a warning if they do not.
+  // Whether the states of the item can take its gradient without overflow. Logs a warning if not.
   bool FitsState(size_t k, const StepItem& item);
 
  private:
-  // A gradient to scan, with the parameter if that is a part of G.
+  // A gradient to scan, and the parameter, which is scanned with coupled weight decay.
   struct Scanned {
     const ParamDesc* desc;
     const Buffers* buffers;
@@ -67,7 +68,7 @@ class GradientChecker {
   CpuBackend* backend_;
   bool defers_state_errors_;
   std::vector<MemorySpan> spans_;
-  std::vector<int> span_owner_;  // by span: the position of what it belongs to
+  std::vector<int> span_owner_;  // by span: the position of its item or scanned gradient
   std::vector<double> span_largest_;
   std::vector<Scanned> scanned_;
   std::vector<size_t> scanned_param_;  // by parameter: its position in scanned_

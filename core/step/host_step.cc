@@ -48,17 +48,17 @@ Status HostStep::ReportSteps(bool /*wait*/, int64_t* failed_call) {
 
 Status HostStep::CheckBeforeListing(Status caller_status, bool* is_forwarded) const {
   SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseSkippedUpdate(inputs_.state.hyper_parameters()));
-  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseOverdueRoots(is_forwarded));
+  SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseRootFailure(is_forwarded));
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
   SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
   return inputs_.state.hyper_parameters().CheckBoundScalars();
 }
 
-void HostStep::CheckOwnGradients(StepVerdict* verdict) {
+void HostStep::CheckOwnGradients(StepDecision* decision) {
   CheckResult result;
-  verdict->status = CatchExceptions([&]() -> Status {
-    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(verdict->status), &verdict->is_forwarded));
+  decision->status = CatchExceptions([&]() -> Status {
+    SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
     context_.TakeOwnGradients();
     SHAMPOO_RETURN_IF_ERROR(context_.List());
     SHAMPOO_RETURN_IF_ERROR(checker_.CheckFactors(context_.items()));
@@ -66,7 +66,7 @@ void HostStep::CheckOwnGradients(StepVerdict* verdict) {
     result.LogMessages();
     return {};
   });
-  verdict->skip_step = result.skip_step;
+  decision->skip_step = result.skip_step;
 }
 
 LocalStep::LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
@@ -75,11 +75,11 @@ LocalStep::LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backe
 
 Status LocalStep::Step(Status caller_status, void* /*stream*/) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), &replicas_));
-  StepVerdict verdict{.status = std::move(caller_status)};
-  CheckOwnGradients(&verdict);
-  shards_->Agree(&verdict, &context_);
-  SHAMPOO_RETURN_IF_ERROR(std::move(verdict.status));
-  if (verdict.skip_step) {
+  StepDecision decision{.status = std::move(caller_status)};
+  CheckOwnGradients(&decision);
+  shards_->Agree(&decision, &context_);
+  SHAMPOO_RETURN_IF_ERROR(std::move(decision.status));
+  if (decision.skip_step) {
     context_.FinishSkipped();
     return {};
   }
@@ -98,12 +98,12 @@ ReplicatedStep::ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBack
 
 Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
-  StepVerdict verdict{.status = std::move(caller_status)};
-  CheckOwnGradients(&verdict);
-  shards_->Agree(&verdict, &context_);
-  // Also without anything to write: the other ranks take part in the first exchange, and learn of it there.
-  if (!verdict.go()) {
-    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, verdict, context_, shards_.get()));
+  StepDecision decision{.status = std::move(caller_status)};
+  CheckOwnGradients(&decision);
+  shards_->Agree(&decision, &context_);
+  // A rank that makes no step joins the first exchange nevertheless, so that the other ranks see its decision.
+  if (!decision.makes_step()) {
+    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(0, decision, context_, shards_.get()));
     context_.FinishSkipped();
     return {};
   }
@@ -111,11 +111,11 @@ Status ReplicatedStep::Step(Status caller_status, void* /*stream*/) {
   for (int64_t bucket = 0; bucket < replicas_->buckets(); ++bucket) {
     context_.Compute(context_.ItemsOfBucket(bucket, true));
     if (bucket + 1 == replicas_->buckets()) context_.RecordRoots();
-    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(bucket, verdict, context_, shards_.get()));
+    SHAMPOO_RETURN_IF_ERROR(replicas_->Share(bucket, decision, context_, shards_.get()));
     backend_->ApplyExchanged(context_.ItemsOfBucket(bucket, false));
   }
   context_.Finish(true);
-  replicas_->DeferOverdueRoots();
+  replicas_->DeferRootFailures();
   return {};
 }
 

@@ -14,13 +14,13 @@
 
 namespace shampoo {
 
-// What steps on the CPU have in common. Everything that can reject a step comes first, then everything that writes.
+// The common parts of steps on the CPU. All checks that can reject a step come before the first write.
 class HostStep : public StepStrategy {
  public:
   Status ReportSteps(bool wait, int64_t* failed_call) final;
   double Seconds(StepPhase phase) const final { return backend_->Seconds(phase); }
 
-  // A step is complete when its call returns, and the next one reads everything anew.
+  // A step is complete when its call returns, and caches nothing about the state.
   Status FinishSteps() final { return {}; }
   void OnInitialize() final {}
   void OnWrite(bool /*step_counters*/) final {}
@@ -35,11 +35,11 @@ class HostStep : public StepStrategy {
            bool defers_state_errors);
 
   // The checks that need no gradient: errors that earlier steps deferred, then the caller's arguments, the state, the
-  // buffers and the scalars. Deferred errors come first: several ranks have the same ones and must return them from the
-  // same call, also if one of them fails for a reason of its own.
+  // buffers and the scalars. Deferred errors come first, because all ranks must return them from the same call, even if
+  // a rank also has an error of its own.
   Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
   // The checks of a step whose blocks are whole on this rank.
-  void CheckOwnGradients(StepVerdict* verdict);
+  void CheckOwnGradients(StepDecision* decision);
 
   StepInputs inputs_;
   std::shared_ptr<CpuBackend> backend_;
@@ -47,14 +47,14 @@ class HostStep : public StepStrategy {
   GradientChecker checker_;
 };
 
-// After a collective failed in an earlier step: reports the failure to ranks that may not know of it, and returns the
-// error. Every step begins with this.
+// Returns an error if a collective failed in an earlier step, and reports the failure to ranks that may not know of it.
+// Every step begins with this call.
 Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
 
 // Returns targets for steps that read the caller's buffers.
 std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs);
 
-// The step of one copy of the parameters: this rank's blocks are its own.
+// The step of an optimizer with one copy of the parameters: this rank owns all of its blocks.
 class LocalStep final : public HostStep {
  public:
   LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);
@@ -65,8 +65,9 @@ class LocalStep final : public HostStep {
   SingleReplica replicas_{nullptr};
 };
 
-// The step of several copies of the parameters, whose blocks are divided over their ranks: each computes the updates of
-// its own blocks, an exchange for each bucket brings them together, and every rank applies them all.
+// The step of an optimizer with several copies of the parameters, whose blocks are distributed over the ranks. Each
+// rank computes the updates of its own blocks, the ranks exchange them bucket by bucket, and every rank applies all of
+// them.
 class ReplicatedStep final : public HostStep {
  public:
   ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards,

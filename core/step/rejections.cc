@@ -35,25 +35,25 @@ Status RejectElement(const RejectedAt& at) { return RejectTooLarge(at, "it", Ele
 
 Status RejectMoment(const RejectedAt& at) {
   return RejectTooLarge(at, "the grafting state", at.block.grafting.dtype,
-                        ", or keep that state in a wider grafting_dtype");
+                        ", or use a wider grafting_dtype for that state");
 }
 
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits) {
   const Dtype dtype = at.block.factor[static_cast<size_t>(k)].dtype;
   const bool narrow = product_fits && LargestFinite(dtype) < LargestFinite(at.block.computation);
   return RejectTooLarge(at, Cat("factor.", k), narrow ? dtype : at.block.computation,
-                        narrow ? ", or keep factors in a wider factor_dtype" : "");
+                        narrow ? ", or use a wider factor_dtype" : "");
 }
 
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest) {
   return Numeric("the factor matrix ", BlockName(param, block), "/factor.", k, " has ",
-                 std::isnan(largest) ? "NaN" : "an infinity", ", which no step of this optimizer put there",
-                 kNothingChanged, ". Write or bind a sound state");
+                 std::isnan(largest) ? "NaN" : "an infinity", ", which no step of this optimizer wrote",
+                 kNothingChanged, ". Write or bind a valid state");
 }
 
 Status RejectCounter(size_t group, int64_t counter) {
   return WrongState("the state \"group.", group, "/step\" is ", counter,
-                    ", which no step of this optimizer put there: expected 0 to 2^53; write or bind a sound state");
+                    ", which no step of this optimizer wrote: expected 0 to 2^53; write or bind a valid state");
 }
 
 }  // namespace shampoo

@@ -10,9 +10,9 @@
 
 namespace shampoo {
 
-// The errors of a step that rejects its inputs, the same on every backend.
+// The errors of a step that rejects its inputs. They are the same on every backend.
 
-// An element of a parameter, and G there.
+// An element of a parameter, and the value of G there.
 struct RejectedAt {
   const Param& param;
   const Block& block;
@@ -22,7 +22,7 @@ struct RejectedAt {
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault);
 Status RejectElement(const RejectedAt& at);
 Status RejectMoment(const RejectedAt& at);
-// product_fits: C_k alone fits, and the factor matrix in its dtype would overflow.
+// product_fits: C_k itself fits, but the factor matrix would overflow its dtype.
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
 
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);

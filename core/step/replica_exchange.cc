@@ -11,30 +11,6 @@
 
 namespace shampoo {
 
-Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
-  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first,
-                    ": parameters are as they were. Give all ranks the state of the same step, and step them alike");
-}
-
-Status HyperParametersDiffer(int rank) {
-  return Invalid("rank ", rank,
-                 " has another learning rate, gradient_scale or other changed hyper-parameter than rank 0: parameters "
-                 "are as they were. Set them alike on all ranks");
-}
-
-Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text) {
-  const RoundFailure failure = rounds->FindFailure();
-  Status error = rounds->FetchError(failure, own_text);
-  if (failure.code == Code::kComm || failure.on_all_ranks || error.code() == Code::kComm) return error;
-  std::string text = error.message();
-  const size_t promise = text.find(kNothingChanged);
-  if (promise != std::string::npos) text.erase(promise, std::char_traits<char>::length(kNothingChanged));
-  return Status(error.code(),
-                Cat(text,
-                    ". Other ranks could not see this and had begun the step: parameters are as they were, and the "
-                    "state of the blocks that those ranks own has taken this step's gradient in"));
-}
-
 ReplicaExchange::ReplicaExchange(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer)
     : inputs_(inputs),
       rounds_(std::move(comm), optimizer),
@@ -50,47 +26,47 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
   std::unique_ptr<ReplicaExchange> made(new ReplicaExchange(inputs, std::move(comm), optimizer));
   const int64_t bytes = inputs.plan.ReplicaBufferBytes();
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
-  std::fill_n(made->buffer_.data(), bytes, char{0});  // no page fault in a step, and no padding of unknown content
+  std::fill_n(made->buffer_.data(), bytes, char{0});  // avoids page faults in a step and uninitialized padding
   if (inputs.plan.groups[0].verify_replicas > 0) made->parameter_hashes_.emplace(inputs.plan, backend);
   *out = std::move(made);
   return {};
 }
 
-Status ReplicaExchange::Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
+Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                               ShardAgreement* shards) {
-  Status shared = ShareUpdates(bucket, verdict, context);
+  Status shared = ShareUpdates(bucket, decision, context);
   if (bucket > 0) return shared;
-  // What the copies of one shard find must stop the other shards, too, before they apply anything.
+  // An error between the copies of one shard must also stop the other shards before they apply anything.
   shared = shards->AgreeAgain(std::move(shared));
-  return verdict.go() && shared.ok() ? Status() : EndEarly(std::move(shared));
+  return decision.makes_step() && shared.ok() ? Status() : EndEarly(std::move(shared));
 }
 
-Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepVerdict& verdict, const StepContext& context) {
-  Status status = Gather(bucket, HeaderFor(bucket, verdict, context));
-  // The other ranks may be at the next exchange of this step already.
+Status ReplicaExchange::ShareUpdates(int64_t bucket, const StepDecision& decision, const StepContext& context) {
+  Status status = Gather(bucket, HeaderFor(bucket, decision, context));
+  // After a failed exchange the other ranks may already be at the next one.
   if (!status.ok() && bucket + 1 < buckets()) Report(bucket + 1, status);
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
-  SHAMPOO_RETURN_IF_ERROR(CheckFailures(verdict.status));
+  SHAMPOO_RETURN_IF_ERROR(CheckFailures(decision.status));
   return bucket > 0 ? Status() : CompareSteps();
 }
 
-// The header of a rank that takes part only to report.
+// Returns the header of a rank that joins an exchange only to report.
 SegmentHeader ReplicaExchange::EmptyHeader(int64_t bucket, const Status& own) const {
   SegmentHeader header{};
   header.round = rounds_.HeaderFor(bucket, own, 0);
-  header.overdue_root = -1;
+  header.failing_root = -1;
   return header;
 }
 
-SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context) {
+SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& decision, const StepContext& context) {
   SegmentHeader header{};
-  header.round = rounds_.HeaderFor(bucket, verdict.status, verdict.is_forwarded ? kFailureIsForwarded : 0);
-  header.overdue_root = inputs_.history.roots().overdue();
-  if (bucket > 0 || !verdict.status.ok()) return header;
+  header.round = rounds_.HeaderFor(bucket, decision.status, decision.is_forwarded ? kFailureIsForwarded : 0);
+  header.failing_root = inputs_.history.roots().failing_root();
+  if (bucket > 0 || !decision.status.ok()) return header;
 
   const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
   compared_inputs_.Set([&](const Param& param) { return context.TakesPart(param); }, context.excluded(), counters,
-                       verdict.skip_step);
+                       decision.skip_step);
   header.step = *std::max_element(counters, counters + inputs_.plan.groups.size());
   header.inputs = compared_inputs_.Hash();
   header.hyper_parameters = inputs_.state.hyper_parameters().Hash(true);
@@ -110,7 +86,7 @@ Status ReplicaExchange::Gather(int64_t bucket, const SegmentHeader& own) {
     SegmentHeader& header = headers_[static_cast<size_t>(rank)];
     std::memcpy(&header, SegmentOf(bucket, rank), sizeof header);
     SHAMPOO_RETURN_IF_ERROR(
-        RequireReceived(comm, {"number of a factor matrix", rank, header.overdue_root}, -1, factor_count_ - 1));
+        CheckReceivedOrAbort(comm, {"number of a factor matrix", rank, header.failing_root}, -1, factor_count_ - 1));
   }
   return {};
 }
@@ -119,20 +95,20 @@ Status ReplicaExchange::CheckFailures(const Status& own) {
   return rounds_.FindFailure().found() ? FetchErrorOfReplicas(&rounds_, own.message()) : Status();
 }
 
-// A rank whose first exchange failed reports that in the second one. A step that ends after the first one therefore
-// takes part in the second one, too.
-Status ReplicaExchange::EndEarly(Status verdict) {
+// Ends a step after the first exchange. A rank whose first exchange failed reports that in the second one, which this
+// rank therefore joins (docs/adr/0022-one-round-protocol.md).
+Status ReplicaExchange::EndEarly(Status status) {
   constexpr int64_t kNext = 1;
-  if (buckets() <= kNext || rounds_.comm()->failed()) return verdict;
-  const bool lost_collective = verdict.code() == Code::kComm;
-  SHAMPOO_RETURN_IF_ERROR(Gather(kNext, EmptyHeader(kNext, lost_collective ? verdict.Copy() : Status())));
-  SHAMPOO_RETURN_IF_ERROR(CheckFailures(verdict));
-  return verdict;
+  if (buckets() <= kNext || rounds_.comm()->failed()) return status;
+  const bool collective_failed = status.code() == Code::kComm;
+  SHAMPOO_RETURN_IF_ERROR(Gather(kNext, EmptyHeader(kNext, collective_failed ? status.Copy() : Status())));
+  SHAMPOO_RETURN_IF_ERROR(CheckFailures(status));
+  return status;
 }
 
 void ReplicaExchange::Report(int64_t bucket, const Status& failure) {
   rounds_.Report([&] {
-    // This rank returns its own failure, whatever becomes of the exchange.
+    // This rank returns its own failure, so the result of the exchange is ignored.
     if (Gather(bucket, EmptyHeader(bucket, failure)).ok()) (void)CheckFailures(failure).ok();
   });
 }
@@ -164,10 +140,10 @@ Status ReplicaExchange::CompareSteps() {
   return parameter_hashes_->FindDifference(rounds_.comm());
 }
 
-void ReplicaExchange::DeferOverdueRoots() {
+void ReplicaExchange::DeferRootFailures() {
   for (int rank = 0; rank < rounds_.comm()->world(); ++rank) {
-    const int64_t root = headers_[static_cast<size_t>(rank)].overdue_root;
-    if (root >= 0 && rank != inputs_.plan.placement.replica_rank) inputs_.history.DeferRootOfOtherRank(root);
+    const int64_t root = headers_[static_cast<size_t>(rank)].failing_root;
+    if (root >= 0 && rank != inputs_.plan.placement.replica_rank) inputs_.history.DeferRootFailureOfOtherRank(root);
   }
 }
 

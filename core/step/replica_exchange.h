@@ -17,23 +17,23 @@
 
 namespace shampoo {
 
-// Brings the updates of a bucket of blocks to all copies of the parameters.
+// Exchanges the updates of blocks between all copies of the parameters, bucket by bucket.
 class ReplicaSharing {
  public:
   virtual ~ReplicaSharing() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Exchanges the updates of a bucket. With the first bucket the ranks compare their steps and agree on their verdicts,
-  // together with the ranks that hold the other shards: if one rank fails, all return its error.
-  virtual Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context,
+  // Exchanges the updates of a bucket. With the first bucket the ranks also compare their inputs and agree on the
+  // decision, together with the ranks that hold the other shards: if one rank fails, all ranks return its error.
+  virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
-  // Takes part in the exchange of a bucket only to report a failure.
+  // Joins the exchange of a bucket only to report a failure.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
-  // The same, and with the first bucket in the agreement with the other shards that follows it.
+  // The same; with the first bucket also joins the agreement with the other shards that follows it.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
-  // After a step: lets the next one return an error for inverse roots that other ranks could not compute.
-  virtual void DeferOverdueRoots() = 0;
-  // Where the updates of a copy's blocks arrive for this rank's shards, with gathered blocks.
+  // Call after a step. If another rank's inverse root failed too often, the next step returns an error.
+  virtual void DeferRootFailures() = 0;
+  // Returns the buffer in which the updates for this rank's shards arrive from a replica, with gathered blocks.
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 
@@ -43,36 +43,37 @@ class SingleReplica final : public ReplicaSharing {
   // arrived: where updates arrive.
   explicit SingleReplica(char* arrived) : arrived_(arrived) {}
   Status PriorFailure() const override { return {}; }
-  Status Share(int64_t /*bucket*/, const StepVerdict& verdict, const StepContext& /*context*/,
+  Status Share(int64_t /*bucket*/, const StepDecision& decision, const StepContext& /*context*/,
                ShardAgreement* /*shards*/) override {
-    return verdict.status.Copy();
+    return decision.status.Copy();
   }
   void Report(int64_t /*bucket*/, const Status& /*failure*/) override {}
   void ReportWithShards(int64_t /*bucket*/, const Status& /*failure*/, ShardAgreement* /*shards*/) override {}
-  void DeferOverdueRoots() override {}
+  void DeferRootFailures() override {}
   char* ArrivedFrom(int64_t /*bucket*/, int /*replica*/) const override { return arrived_; }
 
  private:
   char* arrived_;
 };
 
-// Several copies: each rank sends the updates of its own blocks, an all-gather for each bucket in a buffer that the
-// plan has laid out. Every rank makes the same calls.
+// Several copies: each rank sends the updates of its own blocks. The exchange of a bucket is one all-gather, in a
+// buffer with the layout of the plan. Every rank makes the same calls.
 class ReplicaExchange final : public ReplicaSharing {
  public:
-  // optimizer: its number among those of the communicator.
+  // optimizer: from Communicator::TakeOptimizerId().
   static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                        const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<ReplicaExchange>* out);
 
   int64_t buckets() const { return static_cast<int64_t>(segment_bytes_.size()); }
-  // Where the update of a block lies, in its bucket.
+  // Returns the address of the update of a block in the buffer.
   char* UpdateOf(const Block& block) const { return SegmentOf(block.bucket, block.owner) + block.exchange_offset; }
 
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
-  Status Share(int64_t bucket, const StepVerdict& verdict, const StepContext& context, ShardAgreement* shards) override;
+  Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
+               ShardAgreement* shards) override;
   void Report(int64_t bucket, const Status& failure) override;
   void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) override;
-  void DeferOverdueRoots() override;
+  void DeferRootFailures() override;
   char* ArrivedFrom(int64_t bucket, int replica) const override {
     return SegmentOf(bucket, replica) + kSegmentHeaderBytes;
   }
@@ -83,10 +84,10 @@ class ReplicaExchange final : public ReplicaSharing {
     return buffer_.data() + rank * segment_bytes_[static_cast<size_t>(bucket)];
   }
   SegmentHeader EmptyHeader(int64_t bucket, const Status& own) const;
-  SegmentHeader HeaderFor(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
-  Status ShareUpdates(int64_t bucket, const StepVerdict& verdict, const StepContext& context);
+  SegmentHeader HeaderFor(int64_t bucket, const StepDecision& decision, const StepContext& context);
+  Status ShareUpdates(int64_t bucket, const StepDecision& decision, const StepContext& context);
   Status Gather(int64_t bucket, const SegmentHeader& own);
-  Status EndEarly(Status verdict);
+  Status EndEarly(Status status);
   Status CheckFailures(const Status& own);
   Status CompareSteps();
   template <typename Field>
@@ -101,11 +102,5 @@ class ReplicaExchange final : public ReplicaSharing {
   ReplicaInputs compared_inputs_;
   std::optional<ParameterHashes> parameter_hashes_;  // with verify_replicas
 };
-
-// The error of replicas that are at different steps, and of those with different hyper-parameters.
-Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
-Status HyperParametersDiffer(int rank);
-// The error of a step that some replicas have begun and others rejected. own_text: of this rank. Collective.
-Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

@@ -32,7 +32,7 @@ uint64_t ReplicaInputs::Hash() const { return HashOf(values_); }
 
 Status ReplicaInputs::FindDifference(Communicator* comm) const {
   std::vector<int64_t> all;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, values_, &all));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, values_, &all));
   const Difference difference = FirstDifference(all, comm->world());
   if (!difference.found) return {};
   const size_t params = plan_.params.size();
@@ -43,8 +43,8 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
   }
   if (difference.index >= params) {
     return WrongState("rank ", difference.rank, " has made ", CountText(difference.value, "step"), " of group ",
-                      difference.index - params, " and rank ", difference.usual_rank, " ", difference.usual,
-                      kParametersUnchanged, "Give all ranks the state of the same step, and step them alike");
+                      difference.index - params, " and rank ", difference.usual_rank, " has made ", difference.usual,
+                      kParametersUnchanged, "Give all ranks the state of the same step, and step them together");
   }
   const std::string& name = plan_.params[difference.index].desc.name;
   const auto has = [](int64_t input) { return (input & 1) != 0 ? " has a gradient" : " has no gradient"; };
@@ -92,13 +92,38 @@ uint64_t ParameterHashes::Hash() const { return HashOf(hashes_); }
 
 Status ParameterHashes::FindDifference(Communicator* comm) const {
   std::vector<int64_t> all;
-  SHAMPOO_RETURN_IF_ERROR(GatherNumbers(comm, hashes_, &all));
+  SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, hashes_, &all));
   const Difference difference = FirstDifference(all, comm->world());
   if (!difference.found) return NoDifferenceFound(comm, "the parameters");
   return WrongState("verify_replicas: parameter \"", plan_.params[difference.index].desc.name,
-                    "\" has other bits on rank ", difference.rank, " than on rank ", difference.usual_rank,
+                    "\" differs between rank ", difference.rank, " and rank ", difference.usual_rank,
                     kParametersUnchanged,
-                    "Copy the parameters of one rank to all, or load a checkpoint, and look for what wrote them");
+                    "Copy the parameters of one rank to all ranks or load a checkpoint, and find out what wrote them");
+}
+
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
+  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first, kParametersUnchanged,
+                    "Give all ranks the state of the same step, and step them together");
+}
+
+Status HyperParametersDiffer(int rank) {
+  return Invalid("rank ", rank,
+                 " has a different learning rate, gradient_scale or other changeable hyper-parameter than rank 0",
+                 kParametersUnchanged, "Set the same values on all ranks");
+}
+
+Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text) {
+  const RoundFailure failure = rounds->FindFailure();
+  Status error = rounds->FetchError(failure, own_text);
+  if (failure.code == Code::kComm || failure.on_all_ranks || error.code() == Code::kComm) return error;
+  std::string text = error.message();
+  const size_t at = text.find(kNothingChanged);
+  if (at != std::string::npos) text.erase(at, std::char_traits<char>::length(kNothingChanged));
+  return Status(
+      error.code(),
+      Cat(text,
+          ". Other ranks could not detect this and had begun the step: parameters are unchanged, but the states "
+          "of the blocks that those ranks own include this step's gradient"));
 }
 
 }  // namespace shampoo

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/backend/cpu/step_item.h"
 #include "core/comm/communicator.h"
+#include "core/comm/round.h"
 #include "core/plan/plan.h"
 #include "core/step/bound_buffers.h"
 
@@ -15,9 +17,9 @@ namespace shampoo {
 
 class CpuBackend;
 
-// What must be the same on all replicas besides hyper-parameters: which parameters take part, which blocks are
-// excluded, the groups' step counters, and whether the step is skipped. Ranks compare a hash; only when it differs do
-// they exchange the values to find the difference.
+// The inputs of a step that must be the same on all replicas, besides hyper-parameters: which parameters take part,
+// which blocks are excluded, the step counters of groups, and whether the step is skipped. Ranks compare a hash. Only
+// if it differs they exchange the values to find the difference.
 class ReplicaInputs {
  public:
   // The plan must outlive this object.
@@ -39,7 +41,8 @@ class ReplicaInputs {
   void SetSteps(const int64_t* counters, bool skip_step);
 
   const PlanData& plan_;
-  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its counter; then the skipped step.
+  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its step counter; then 1 if the
+  // step is skipped.
   std::vector<int64_t> values_;
 };
 
@@ -63,7 +66,14 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// The end of the error texts about ranks that are not alike, as they are found before parameters are written.
-inline constexpr char kParametersUnchanged[] = ": parameters are as they were. ";
+// The end of errors about differences between ranks. They are found before parameters are written.
+inline constexpr char kParametersUnchanged[] = ": parameters are unchanged. ";
+
+// Return the error of replicas that are at different steps, or have different hyper-parameters.
+Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
+Status HyperParametersDiffer(int rank);
+// Returns the error of a step that some replicas rejected. If others had begun it, the text says so. own_text: the
+// error text of this rank. Collective.
+Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

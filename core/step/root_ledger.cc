@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal", "root_eigen", "root_newton",
                                                     "root_higher_order"};
-// By rung; nullptr: has no counter, as it is no recovery.
+// By rung; nullptr: no counter, because it is not a recovery.
 constexpr const char* kRungNames[kRungCount] = {nullptr, "root_retried_float64", "root_retried_eigen",
                                                 "root_retried_dsyevr", "root_retried_dsyev"};
 
@@ -37,8 +37,8 @@ void RootLedger::Prepare(const PlanData& plan) {
   tracked_.resize(names_.size());
 }
 
-void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
-  const auto first = static_cast<size_t>(FirstOf(&block - plan.blocks.data()));
+void RootLedger::Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept {
+  const auto first = static_cast<size_t>(FirstFactorOf(&block - plan.blocks.data()));
   const size_t end = first + static_cast<size_t>(block.factor_count());
   bool needs_warning = false;
   for (size_t i = first; i < end; ++i) {
@@ -55,16 +55,16 @@ void RootLedger::Enter(const PlanData& plan, const Block& block, const Settings&
       continue;
     }
     ++reused_;
-    if (++failures_in_row_[i] > settings.root_failure_tolerance && overdue_ < 0) {
-      overdue_ = static_cast<int64_t>(i);
-      overdue_tolerance_ = settings.root_failure_tolerance;
-      overdue_epsilon_key_ = settings.EpsilonKey();
+    if (++failures_in_row_[i] > settings.root_failure_tolerance && failing_root_ < 0) {
+      failing_root_ = static_cast<int64_t>(i);
+      failing_root_tolerance_ = settings.root_failure_tolerance;
+      failing_root_epsilon_key_ = settings.EpsilonKey();
     }
   }
   if (needs_warning) LogText(LogLevel::kWarning, [&] { return Describe(first, end); });
 }
 
-// One line for all factor matrices of a block that did not go as asked.
+// Returns one line about all factor matrices of a block whose root failed or was recovered.
 std::string RootLedger::Describe(size_t first, size_t end) const {
   std::string text;
   for (size_t i = first; i < end; ++i) {
@@ -72,13 +72,13 @@ std::string RootLedger::Describe(size_t first, size_t end) const {
     if (outcome.ok() && outcome.rung == Rung::kRequested) continue;
     text += Cat(text.empty() ? "" : "; ", "the inverse root of ", names_[i], " could not be computed");
     text += outcome.ok()
-                ? Cat(" at first: ", FailureText(outcome.first_failure), "; it was then, by ", RungText(outcome.rung))
-                : Cat(": ", FailureText(outcome.failure), "; the block goes on with its previous inverse");
+                ? Cat(" at first: ", FailureText(outcome.first_failure), "; recovered by ", RungText(outcome.rung))
+                : Cat(": ", FailureText(outcome.failure), "; the block keeps its previous inverse root");
   }
   return text;
 }
 
-void RootLedger::EndRefresh(bool tracked) noexcept {
+void RootLedger::FinishRefresh(bool tracked) noexcept {
   if (!tracked) return;
   LogText(LogLevel::kInfo, [this] {
     std::string text = "inverse roots against float64:";
@@ -93,19 +93,19 @@ void RootLedger::EndRefresh(bool tracked) noexcept {
   });
 }
 
-Status RootLedger::RaiseOverdue() {
-  if (overdue_ < 0) return {};
-  const auto i = static_cast<size_t>(std::exchange(overdue_, -1));
+Status RootLedger::RaiseFailure() {
+  if (failing_root_ < 0) return {};
+  const auto i = static_cast<size_t>(std::exchange(failing_root_, -1));
   return Numeric("the inverse root of ", names_[i], " could not be computed at ", failures_in_row_[i],
-                 " refreshes in a row, which is more than root_failure_tolerance (", overdue_tolerance_,
+                 " refreshes in a row, which is more than root_failure_tolerance (", failing_root_tolerance_,
                  "): ", FailureText(reports_[i].outcome.failure),
-                 ". This was met in the step before this one, which is done with the previous inverse; this step has "
-                 "changed nothing, and the caller may go on. Try a larger ",
-                 overdue_epsilon_key_, ", a root_dtype of f64, a lower learning rate or gradient clipping");
+                 ". The previous step used the old inverse root; this step has changed nothing, and training can "
+                 "continue. Try a larger ",
+                 failing_root_epsilon_key_, ", a root_dtype of f64, a lower learning rate or gradient clipping");
 }
 
 void RootLedger::ForgetFailures() {
-  overdue_ = -1;
+  failing_root_ = -1;
   std::fill(failures_in_row_.begin(), failures_in_row_.end(), 0);
 }
 
@@ -130,7 +130,7 @@ double RootLedger::Mean(double RootResiduals::*measure) const {
   return count > 0 ? sum / count : 0;
 }
 
-// Of the nearest rank: the smallest value that at least this share of all does not exceed.
+// Returns the quantile by nearest rank: the smallest value that at least this share of all values does not exceed.
 double RootLedger::Quantile(double RootResiduals::*measure, double share) const {
   std::vector<double> values;
   for (size_t i = 0; i < reports_.size(); ++i) {
@@ -143,20 +143,20 @@ double RootLedger::Quantile(double RootResiduals::*measure, double share) const 
 }
 
 bool RootLedger::Stat(std::string_view name, double* value) const {
-  const auto give = [&](std::string_view own, double number) {
+  const auto matches = [&](std::string_view own, double number) {
     if (name != own) return false;
     *value = number;
     return true;
   };
-  if (give("root_computed", static_cast<double>(computed_)) || give("root_reused", static_cast<double>(reused_)) ||
-      give("root_retried", static_cast<double>(retried_))) {
+  if (matches("root_computed", static_cast<double>(computed_)) ||
+      matches("root_reused", static_cast<double>(reused_)) || matches("root_retried", static_cast<double>(retried_))) {
     return true;
   }
   for (size_t i = 0; i < kRootKindCount; ++i) {
-    if (give(kKindNames[i], static_cast<double>(by_kind_[i]))) return true;
+    if (matches(kKindNames[i], static_cast<double>(by_kind_[i]))) return true;
   }
   for (size_t i = 0; i < kRungCount; ++i) {
-    if (kRungNames[i] != nullptr && give(kRungNames[i], static_cast<double>(by_rung_[i]))) return true;
+    if (kRungNames[i] != nullptr && matches(kRungNames[i], static_cast<double>(by_rung_[i]))) return true;
   }
   for (const Measure& measure : kMeasures) {
     if (name.substr(0, name.find('.')) != measure.name) continue;

@@ -14,25 +14,26 @@
 
 namespace shampoo {
 
-// Records the inverse roots: the report of the last refresh of each, and counts since create.
+// Records the inverse roots: the report of the last refresh of each one, and counts since create.
 class RootLedger {
  public:
-  // Allocates a report for each factor matrix of the plan, so that steps allocate nothing.
+  // Allocates the reports of all factor matrices of the plan, so that steps allocate nothing.
   void Prepare(const PlanData& plan);
 
-  int64_t FirstOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
-  RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstOf(block); }
+  int64_t FirstFactorOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
+  RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstFactorOf(block); }
 
-  // Call after a step for every block whose roots were refreshed: counts and logs them. It cannot fail.
-  void Enter(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
-  void EndRefresh(bool tracked) noexcept;
+  // Counts and logs the roots of a block. Call after a step for every block whose roots were refreshed. Cannot fail.
+  void Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
+  // Call after Record() of all blocks of a step. tracked: logs the residuals of the roots.
+  void FinishRefresh(bool tracked) noexcept;
 
-  // The factor matrix for which the next RaiseOverdue returns an error; -1: none.
-  int64_t overdue() const { return overdue_; }
+  // The factor matrix for which the next RaiseFailure() returns an error; -1: none.
+  int64_t failing_root() const { return failing_root_; }
   const std::string& NameOf(int64_t factor) const { return names_[static_cast<size_t>(factor)]; }
   // Returns an error for the first factor matrix of the plan whose root failed too often in a row, once per refresh.
-  Status RaiseOverdue();
-  // Forgets that roots have failed.
+  Status RaiseFailure();
+  // Discards the failures in a row and the error that is due.
   void ForgetFailures();
 
   // Returns false if no statistic of the roots has this name.
@@ -47,12 +48,12 @@ class RootLedger {
 
   std::vector<int64_t> first_of_block_;
   std::vector<RootReport> reports_;
-  std::vector<std::string> names_;        // of the factor matrices
+  std::vector<std::string> names_;        // by factor matrix
   std::vector<int64_t> failures_in_row_;  // by factor matrix
-  std::vector<char> tracked_;             // whether its residuals are those of its last refresh
-  int64_t overdue_ = -1;                  // a factor matrix whose failures are to be raised
-  int64_t overdue_tolerance_ = 0;
-  const char* overdue_epsilon_key_ = "";
+  std::vector<char> tracked_;             // whether its residuals belong to its last refresh
+  int64_t failing_root_ = -1;             // its error is due
+  int64_t failing_root_tolerance_ = 0;
+  const char* failing_root_epsilon_key_ = "";
 
   int64_t computed_ = 0;
   int64_t reused_ = 0;

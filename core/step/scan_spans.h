@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// Gradients and parameters are read in spans of at most this many elements, so that one large parameter keeps all
+// Gradients and parameters are scanned in spans of at most this many elements, so that one large parameter keeps all
 // threads busy.
 inline constexpr int64_t kScanElements = int64_t{1} << 16;
 

@@ -33,13 +33,13 @@ void ShardRounds::Report(const Status& failure) {
   rounds_.Report([&] {
     std::fill(steps_.begin(), steps_.end(), 0);
     std::fill(gradients_.begin(), gradients_.end(), kNoElements);
-    StepVerdict verdict;
-    verdict.status = failure.Copy();
-    (void)RunRound(&verdict).ok();  // this rank returns its own failure, whatever becomes of the round
+    StepDecision decision;
+    decision.status = failure.Copy();
+    (void)RunRound(&decision).ok();  // this rank returns its own failure
   });
 }
 
-void ShardRounds::TakeInputs(const StepVerdict& verdict, const StepContext& context) {
+void ShardRounds::TakeInputs(const StepDecision& decision, const StepContext& context) {
   for (size_t p = 0; p < gradients_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     gradients_[p] = param.elements == 0                        ? kNoElements
@@ -49,43 +49,43 @@ void ShardRounds::TakeInputs(const StepVerdict& verdict, const StepContext& cont
   }
   for (size_t g = 0; g < steps_.size(); ++g) {
     const GroupStep& group = context.group(g);
-    steps_[g] = verdict.status.ok() && group.active ? group.program.t : 0;
+    steps_[g] = decision.status.ok() && group.active ? group.program.t : 0;
   }
 }
 
-void ShardRounds::Agree(StepVerdict* verdict, StepContext* context) {
-  AgreeWithText(verdict, context);
-  if (!verdict->status.ok()) return;
+void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
+  AgreeWithText(decision, context);
+  if (!decision->status.ok()) return;
   for (size_t g = 0; g < steps_.size(); ++g) {
     if (steps_[g] != 0 && !context->group(g).active) context->Activate(g, steps_[g]);
   }
 }
 
 Status ShardRounds::AgreeAgain(Status own) {
-  if (comm()->failed()) return own;  // and known to be
-  StepVerdict verdict;
-  verdict.status = own.Copy();
-  AgreeWithText(&verdict, nullptr);
-  return own.ok() ? std::move(verdict.status) : std::move(own);
+  if (comm()->failed()) return own;  // all shard ranks know of the failure
+  StepDecision decision;
+  decision.status = own.Copy();
+  AgreeWithText(&decision, nullptr);
+  return own.ok() ? std::move(decision.status) : std::move(own);
 }
 
-void ShardRounds::AgreeWithText(StepVerdict* verdict, const StepContext* context) {
-  AgreeOnCode(verdict, context);
-  if (text_is_due()) verdict->status = FetchText();
+void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* context) {
+  AgreeOnCode(decision, context);
+  if (text_is_due()) decision->status = FetchText();
 }
 
-void ShardRounds::AgreeOnCode(StepVerdict* verdict, const StepContext* context) {
-  if (context != nullptr) TakeInputs(*verdict, *context);
-  Status status = RunRound(verdict);
-  verdict->status = std::move(status);
+void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context) {
+  if (context != nullptr) TakeInputs(*decision, *context);
+  Status status = RunRound(decision);
+  decision->status = std::move(status);
 }
 
-Status ShardRounds::RunRound(StepVerdict* verdict) {
-  const uint32_t flags = (verdict->is_forwarded ? kFailureIsForwarded : 0) | (verdict->skip_step ? kSkipsStep : 0) |
-                         (verdict->needs_exact_check ? kNeedsExactCheck : 0);
-  const Header own{rounds_.HeaderFor(kRound, verdict->status, flags), inputs_.state.hyper_parameters().Hash(true)};
+Status ShardRounds::RunRound(StepDecision* decision) {
+  const uint32_t flags = (decision->is_forwarded ? kFailureIsForwarded : 0) | (decision->skip_step ? kSkipsStep : 0) |
+                         (decision->needs_exact_check ? kNeedsExactCheck : 0);
+  const Header own{rounds_.HeaderFor(kRound, decision->status, flags), inputs_.state.hyper_parameters().Hash(true)};
   failure_ = {};
-  own_text_ = verdict->status.message();
+  own_text_ = decision->status.message();
   char* to = SegmentOf(comm()->rank());
   std::memcpy(to, &own, sizeof own);
   to += sizeof own;
@@ -93,12 +93,12 @@ Status ShardRounds::RunRound(StepVerdict* verdict) {
   std::copy(gradients_.begin(), gradients_.end(), to + steps_.size() * sizeof steps_[0]);
   SHAMPOO_RETURN_IF_ERROR(comm()->GatherInPlace(buffer_.data(), segment_bytes_));
   SHAMPOO_RETURN_IF_ERROR(rounds_.Receive(own.round, [this](int rank) { return SegmentOf(rank); }));
-  verdict->skip_step = (rounds_.AnyFlags() & kSkipsStep) != 0;
-  verdict->needs_exact_check = (rounds_.AnyFlags() & kNeedsExactCheck) != 0;
+  decision->skip_step = (rounds_.AnyFlags() & kSkipsStep) != 0;
+  decision->needs_exact_check = (rounds_.AnyFlags() & kNeedsExactCheck) != 0;
   failure_ = rounds_.FindFailure();
   if (failure_.found()) {
-    verdict->is_forwarded = failure_.is_forwarded;
-    // A rank that lost a collective makes no other exchange: its text is fetched now.
+    decision->is_forwarded = failure_.is_forwarded;
+    // A rank whose collective failed makes no other exchange, so its text is fetched now.
     return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
   }
   SHAMPOO_RETURN_IF_ERROR(CompareHyperParameters());
@@ -111,9 +111,10 @@ Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failur
 Status ShardRounds::CompareHyperParameters() {
   for (int rank = 1; rank < comm()->world(); ++rank) {
     if (HeaderOf(rank).hyper_parameters == HeaderOf(0).hyper_parameters) continue;
-    return Invalid("shard rank ", rank,
-                   " has another learning rate, gradient_scale or other changed hyper-parameter than shard rank 0",
-                   kNothingChanged, ". Set them alike on all ranks");
+    return Invalid(
+        "shard rank ", rank,
+        " has a different learning rate, gradient_scale or other changeable hyper-parameter than shard rank 0",
+        kNothingChanged, ". Set the same values on all ranks");
   }
   return {};
 }
@@ -125,7 +126,7 @@ Status ShardRounds::CompareGradients() {
     int without = -1;
     for (int rank = 0; rank < comm()->world(); ++rank) {
       const char gradient = SegmentOf(rank)[before + p];
-      SHAMPOO_RETURN_IF_ERROR(RequireReceived(
+      SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(
           comm(), {"state of a gradient", rank, static_cast<unsigned char>(gradient)}, kNoElements, kGradientAndCopy));
       if (gradient >= kGradient) with = rank;
       if (gradient == kNoGradient) without = rank;
@@ -145,7 +146,7 @@ Status ShardRounds::CompareSteps() {
     for (int rank = 0; rank < comm()->world(); ++rank) {
       int64_t step = 0;
       std::memcpy(&step, SegmentOf(rank) + sizeof(Header) + g * sizeof step, sizeof step);
-      SHAMPOO_RETURN_IF_ERROR(RequireReceived(comm(), {"step of a group", rank, step}, 0, kStepLimit));
+      SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm(), {"step of a group", rank, step}, 0, kStepLimit));
       if (step == 0) continue;
       if (first < 0) {
         first = rank;
@@ -153,7 +154,7 @@ Status ShardRounds::CompareSteps() {
       } else if (step != steps_[g]) {
         return WrongState("shard rank ", rank, " is at step ", step, " of group ", g, " and shard rank ", first,
                           " at step ", steps_[g], kNothingChanged,
-                          ". Give all ranks the state of the same step, and step them alike");
+                          ". Give all ranks the state of the same step, and step them together");
       }
     }
   }

@@ -13,37 +13,37 @@
 
 namespace shampoo {
 
-// What a rank knows after its checks, and then what all ranks agreed on.
-struct StepVerdict {
+// What a rank decides after its checks; after an agreement, the decision of all ranks.
+struct StepDecision {
   Status status;
-  bool is_forwarded = false;       // the error is that of another rank, which has more detail
-  bool skip_step = false;          // the step succeeds and changes nothing
+  bool is_forwarded = false;       // another rank failed, and has more detail
+  bool skip_step = false;          // the step succeeds without changing anything
   bool needs_exact_check = false;  // owners must check gradients before anything is written
 
-  bool go() const { return status.ok() && !skip_step; }
+  bool makes_step() const { return status.ok() && !skip_step; }
 };
 
-// The agreement of the ranks that hold the shards of one copy of the parameters: before anything is written they come
-// to the same verdict, and count steps alike.
+// The agreement of the ranks that hold the shards of one copy of the parameters. Before anything is written they make
+// the same decision and activate the same groups.
 class ShardAgreement {
  public:
   virtual ~ShardAgreement() = default;
   // Returns an error if a collective of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Replaces this rank's verdict by that of all, and makes the groups active that other ranks step.
-  virtual void Agree(StepVerdict* verdict, StepContext* context) = 0;
-  // Agrees once more, on the result of the first exchange between replicas. Returns this rank's own error if it has
-  // one, otherwise that of another rank.
+  // Replaces this rank's decision by that of all ranks, and activates the groups that other ranks step.
+  virtual void Agree(StepDecision* decision, StepContext* context) = 0;
+  // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
+  // that of another rank.
   virtual Status AgreeAgain(Status own) = 0;
-  // Takes part in an agreement only to report a failure.
+  // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
 };
 
-// One rank holds the parameters whole.
+// One rank holds all elements of the parameters.
 class NoShards final : public ShardAgreement {
  public:
   Status PriorFailure() const override { return {}; }
-  void Agree(StepVerdict* /*verdict*/, StepContext* /*context*/) override {}
+  void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override {}
   Status AgreeAgain(Status own) override { return own; }
   void Report(const Status& /*failure*/) override {}
 };
@@ -54,36 +54,37 @@ class ShardRounds final : public ShardAgreement {
   // The round number of every agreement. Other rounds over the communicator have numbers above it.
   static constexpr int64_t kRound = 0;
 
-  // optimizer: its number among those of the communicator.
+  // optimizer: from Communicator::TakeOptimizerId().
   ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer);
 
   Communicator* comm() const { return rounds_.comm(); }
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
-  void Agree(StepVerdict* verdict, StepContext* context) override;
+  void Agree(StepDecision* decision, StepContext* context) override;
   Status AgreeAgain(Status own) override;
   void Report(const Status& failure) override;
 
-  // With gathered blocks the text of an error is fetched only after a further exchange, in which ranks that lost this
-  // agreement take part: an error has only its code until then. context: nullptr: inputs as in the last agreement.
-  void AgreeOnCode(StepVerdict* verdict, const StepContext* context);
+  // Agrees without exchanging the text of an error, so that an error has only its code. With gathered blocks, the text
+  // is fetched after one more exchange, in which ranks report that this agreement failed on them. context: nullptr: the
+  // inputs of the last agreement.
+  void AgreeOnCode(StepDecision* decision, const StepContext* context);
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
   Status FetchText();
 
-  // By parameter, after an agreement: whether some rank has a gradient of it, and a copy of the parameter to write.
+  // After an agreement: whether any rank has a gradient of a parameter, or a copy of the parameter to write.
   bool HasGradient(size_t param) const { return gradients_[param] >= kGradient; }
   bool HasCopy(size_t param) const { return gradients_[param] == kGradientAndCopy; }
 
  private:
-  // What a rank has of a parameter.
+  // What a rank has of the gradient of a parameter.
   enum Gradient : char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
   struct Header {
     RoundHeader round;
     uint64_t hyper_parameters;  // hash
   };
 
-  void AgreeWithText(StepVerdict* verdict, const StepContext* context);
-  void TakeInputs(const StepVerdict& verdict, const StepContext& context);
-  Status RunRound(StepVerdict* verdict);
+  void AgreeWithText(StepDecision* decision, const StepContext* context);
+  void TakeInputs(const StepDecision& decision, const StepContext& context);
+  Status RunRound(StepDecision* decision);
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   Header HeaderOf(int rank);
   Status CompareHyperParameters();
@@ -92,9 +93,9 @@ class ShardRounds final : public ShardAgreement {
 
   StepInputs inputs_;
   Rounds rounds_;
-  RoundFailure failure_;  // of the last agreement, while its text is due
+  RoundFailure failure_;  // the failure of the last agreement, while its text is due
   std::string own_text_;
-  std::vector<int64_t> steps_;   // by group: the step that some rank is about to make; 0: none is
+  std::vector<int64_t> steps_;   // by group: the step that the ranks are about to make; 0: none
   std::vector<char> gradients_;  // by parameter: Gradient, the largest of any rank
   int64_t segment_bytes_;
   std::vector<char> buffer_;

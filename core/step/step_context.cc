@@ -20,8 +20,8 @@ StepContext::StepContext(const StepInputs& inputs, CpuBackend* backend, std::vec
   groups_.resize(inputs_.plan.groups.size());
   blocks_by_cost_.resize(blocks.size());
   std::iota(blocks_by_cost_.begin(), blocks_by_cost_.end(), 0);
-  // Small blocks stay in the order of the plan, in which they lie in memory: with very many of them most of a step
-  // would be spent on cache misses.
+  // Small blocks stay in plan order, which is their order in memory. If there are very many of them, another order
+  // would make a step slow by cache misses.
   const auto cost = [&](int64_t i) { return std::max(StepCost(blocks[static_cast<size_t>(i)]), kCostOfSmallBlock); };
   std::stable_sort(blocks_by_cost_.begin(), blocks_by_cost_.end(),
                    [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
@@ -69,7 +69,7 @@ Status StepContext::List() {
                       .program = &groups_[static_cast<size_t>(block.group)].program,
                       .schedule = ScheduleOf(block),
                       .roots = inputs_.history.roots().ReportsOf(i),
-                      .first_root = inputs_.history.roots().FirstOf(i),
+                      .first_root = inputs_.history.roots().FirstFactorOf(i),
                       .update_skipped = &update_skipped_[at],
                       .exchange = targets_[at].exchange,
                       .exchange_params = exchange_params});
@@ -146,20 +146,20 @@ void StepContext::RecordRoots() {
   RootLedger& roots = inputs_.history.roots();
   bool refreshed = false;
   bool tracked = false;
-  // In the order of the plan: items are in that of their cost.
+  // In plan order; the items are ordered by cost.
   for (const Block& block : inputs_.plan.blocks) {
     if (refreshed_[static_cast<size_t>(&block - inputs_.plan.blocks.data())] == 0) continue;
     const Settings& settings = inputs_.state.hyper_parameters().settings(static_cast<size_t>(block.group));
-    roots.Enter(inputs_.plan, block, settings);
+    roots.Record(inputs_.plan, block, settings);
     refreshed = true;
     tracked = tracked || settings.track_root_residuals;
   }
-  if (refreshed) roots.EndRefresh(tracked);
+  if (refreshed) roots.FinishRefresh(tracked);
 }
 
 void StepContext::Finish(bool logs_all) {
   StepHistory::Counts& counts = inputs_.history.counts();
-  // A group in which no parameter takes part keeps its counter.
+  // A group in which no parameter takes part does not count the step.
   auto* const counters = reinterpret_cast<int64_t*>(inputs_.state.out());
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].active) counters[g] = groups_[g].program.t;
@@ -175,8 +175,8 @@ void StepContext::Finish(bool logs_all) {
   RecordSkippedUpdates(logs_all);
 }
 
-// Outputs are complete after every step: those of parameters that took no part, or of all parameters if the step is
-// skipped, hold the parameter as it was.
+// Outputs are complete after every step: parameters that took no part, or all parameters if the step is skipped, are
+// copied to their outputs.
 void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < takes_part_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
@@ -187,8 +187,8 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
   }
 }
 
-// The direction of a block is known only when its states have been written. If it is not finite, the block's parameter
-// is left as it was, and unless the group wants such blocks skipped, the next step returns an error.
+// The direction of a block is known only after its states were written. If it is not finite, the update of the block is
+// skipped. If on_nonfinite of the group is error, the next step returns an error.
 void StepContext::RecordSkippedUpdates(bool logs_all) {
   for (const StepItem& item : items_) {
     const int64_t at = BlockOf(item);
@@ -196,8 +196,8 @@ void StepContext::RecordSkippedUpdates(bool logs_all) {
     ++inputs_.history.counts().nonfinite_blocks;
     const auto group = static_cast<size_t>(item.block->group);
     inputs_.history.DeferSkippedUpdate(at, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
-    if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // its owner logs it
-    if (item.skip_update) continue;                              // logged by the check of its gradient
+    if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs it
+    if (item.skip_update) continue;                              // the gradient check has logged it
     LogText(LogLevel::kWarning, [&] { return SkippedUpdateText(*item.param, *item.block); });
   }
 }

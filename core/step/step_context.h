@@ -15,22 +15,22 @@ namespace shampoo {
 
 // The step of one group.
 struct GroupStep {
-  bool active = false;  // a parameter of the group takes part
+  bool active = false;  // a parameter of the group takes part in the step
   StepProgram program;
   GroupSchedule schedule;
 };
 
-// Where the step of a block finds its buffers, and where it puts an update for other ranks (nullptr: nowhere).
+// The buffers of a block in a step.
 struct BlockTarget {
   const Buffers* buffers;
-  char* exchange;
+  char* exchange;  // where the update for other ranks is written; nullptr: there is none
 };
 
-// One step on the CPU: the blocks that take part, what becomes of each, and the outputs of the others. All memory is
-// allocated by the constructor, so that a step allocates nothing.
+// One step on the CPU: the blocks that take part, which of them are excluded or skipped, and the outputs of the other
+// parameters. The constructor allocates all memory, so that a step allocates nothing.
 //
-// A step calls List(), then Exclude() for blocks with unusable gradients, then either FinishSkipped(), or Begin(),
-// Compute() and Finish(). Nothing is written before Begin().
+// A step calls List() and Exclude(), the latter for blocks with unusable gradients. Then it calls either
+// FinishSkipped(), or Begin(), Compute() and Finish(). Nothing is written before Begin() and FinishSkipped().
 class StepContext {
  public:
   // targets: by block.
@@ -39,39 +39,40 @@ class StepContext {
   // By parameter: whether it takes part in the step. Set before List().
   std::span<char> takes_part() { return takes_part_; }
   bool TakesPart(const Param& param) const;
-  // Lets the parameters take part that have a gradient on this rank.
+  // Makes those parameters take part that have a gradient on this rank.
   void TakeOwnGradients();
 
-  // Works out the programs of the active groups and lists the blocks, largest cost first.
+  // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
-  // Makes a group active without a parameter here that takes part, because other ranks have one.
+  // Activates a group in which no parameter of this rank takes part, because other ranks step it.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }
   std::span<StepItem> items() { return items_; }
   StepItem& ItemOf(int64_t block) { return items_[item_of_block_[static_cast<size_t>(block)]]; }
   int64_t BlockOf(const StepItem& item) const { return item.block - inputs_.plan.blocks.data(); }
-  // The items of one bucket: all, or those of this rank's blocks. Valid until the next call.
+  // Returns the items of one bucket: all, or only those of this rank's blocks. Valid until the next call.
   std::span<const StepItem> ItemsOfBucket(int64_t bucket, bool only_owned);
   // By block: whether its update was skipped in this step.
   std::span<const char> update_skipped() const { return update_skipped_; }
 
-  // Blocks whose gradient is not usable.
+  // The blocks whose gradient is not usable.
   void Exclude(const StepItem& item) { excluded_.push_back(item); }
   void ClearExcluded() { excluded_.clear(); }
   std::span<const StepItem> excluded() const { return excluded_; }
 
-  // Begins to write. Excluded blocks are removed from the items, and their outputs are completed by Finish().
+  // Begins to write. Removes excluded blocks from the items; Finish() completes their outputs.
   void Begin();
-  // The same, except that excluded blocks stay among the items and report a skipped update to the other ranks.
+  // The same, but excluded blocks stay among the items and report a skipped update to the other ranks.
   void BeginWithExcluded();
-  // Makes the step of some of the items. After those of all buckets: records what became of the inverse roots.
+  // Makes the step of some of the items.
   void Compute(std::span<const StepItem> items);
+  // Records the outcomes of the inverse roots. Call after Compute() for all buckets.
   void RecordRoots();
-  // Completes a step: step counters, the outputs of parameters that took no part, skipped updates. logs_all: whether
-  // this rank logs the skipped updates of other ranks' blocks, too.
+  // Completes a step: step counters, the outputs of parameters that took no part, skipped updates. logs_all: also logs
+  // the skipped updates of other ranks' blocks.
   void Finish(bool logs_all);
-  // Completes a step that changes nothing: outputs hold the parameters as they were.
+  // Completes a step that changes nothing: outputs hold the unchanged parameters.
   void FinishSkipped();
 
  private:
@@ -91,9 +92,9 @@ class StepContext {
   std::vector<size_t> item_of_block_;
   std::vector<StepItem> bucket_items_;
   std::vector<StepItem> excluded_;
-  bool excluded_are_removed_ = false;  // from the items
+  bool excluded_are_removed_ = false;  // whether they were removed from the items
   std::vector<char> is_excluded_;      // by block
-  std::vector<char> refreshed_;        // by block: its roots, in this step
+  std::vector<char> refreshed_;        // by block: whether this step refreshed its roots
   std::vector<char> update_skipped_;   // by block
 };
 

@@ -19,15 +19,15 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   return Numeric(
       "the direction of block ", BlockName(plan_.param(block), block),
-      " was not finite, or would have overflowed its parameter or states, in the step before this one, which "
-      "left the block where it was; this step has changed nothing, and the caller may go on. Try a larger ",
+      " was not finite, or would have overflowed its parameter or states, in the previous step, which skipped the "
+      "update of the block; this step has changed nothing, and training can continue. Try a larger ",
       hyper_parameters.settings(static_cast<size_t>(block.group)).EpsilonKey(),
       ", a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
-Status StepHistory::RaiseOverdueRoots(bool* is_forwarded) {
+Status StepHistory::RaiseRootFailure(bool* is_forwarded) {
   const int64_t of_other_rank = std::exchange(root_of_other_rank_, -1);
-  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseOverdue());
+  SHAMPOO_RETURN_IF_ERROR(roots_.RaiseFailure());
   if (of_other_rank < 0) return {};
   *is_forwarded = true;
   return Numeric("the inverse root of ", roots_.NameOf(of_other_rank),
@@ -57,7 +57,7 @@ std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_ste
 
 std::string SkippedUpdateText(const Param& param, const Block& block) {
   return Cat("the direction of block ", BlockName(param, block),
-             " is not finite, or would overflow a dtype: the block is left where it is");
+             " is not finite, or would overflow a dtype: the update of the block is skipped");
 }
 
 }  // namespace shampoo

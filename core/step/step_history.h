@@ -14,13 +14,13 @@
 
 namespace shampoo {
 
-// What the steps so far have left: counts, the reports of inverse roots, and the errors that the next step returns.
+// The results of all steps so far: counts, the reports of inverse roots, and the errors that the next step returns.
 class StepHistory {
  public:
   struct Counts {
-    int64_t steps = 0;             // made
-    int64_t skipped_steps = 0;     // succeeded and changed nothing
-    int64_t nonfinite_blocks = 0;  // not stepped, because a gradient or a direction was not usable
+    int64_t steps = 0;             // steps that changed the state
+    int64_t skipped_steps = 0;     // steps that succeeded without changing anything
+    int64_t nonfinite_blocks = 0;  // skipped updates of blocks: the gradient or the direction was not usable
   };
 
   // The plan must outlive this object.
@@ -29,16 +29,17 @@ class StepHistory {
   Counts& counts() { return counts_; }
   RootLedger& roots() { return roots_; }
 
-  // A block whose update was skipped in this step. If its group asks for an error, the next step returns one for the
-  // first such block of the plan.
+  // Call for a block whose update was skipped in this step. choice: on_nonfinite of its group. If it is error, the next
+  // RaiseSkippedUpdate() returns an error about the first such block of the plan.
   void DeferSkippedUpdate(int64_t block, OnNonFinite choice);
   Status RaiseSkippedUpdate(const HyperParameters& hyper_parameters);
 
-  // An inverse root that another rank could not compute too often; factor: its number in the plan.
-  void DeferRootOfOtherRank(int64_t factor) { root_of_other_rank_ = factor; }
-  // The error for an inverse root that could not be computed too often. is_forwarded: set to true if it is that of
-  // another rank, which returns a text with more detail.
-  Status RaiseOverdueRoots(bool* is_forwarded);
+  // Call if the inverse root of a factor matrix failed too often on another rank. factor: number of the factor matrix
+  // in the plan.
+  void DeferRootFailureOfOtherRank(int64_t factor) { root_of_other_rank_ = factor; }
+  // Returns an error if an inverse root failed more often in a row than root_failure_tolerance allows. *is_forwarded is
+  // set to true if it failed on another rank, whose error has more detail.
+  Status RaiseRootFailure(bool* is_forwarded);
 
   // Discards the errors of earlier steps.
   void DiscardErrors();
@@ -55,7 +56,7 @@ class StepHistory {
   int64_t root_of_other_rank_ = -1;  // -1: none
 };
 
-// Text for a block whose update was skipped.
+// Returns the log message about a block whose update was skipped.
 std::string SkippedUpdateText(const Param& param, const Block& block);
 
 }  // namespace shampoo

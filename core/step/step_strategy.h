@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// The parts of an optimizer that its steps read and write. The optimizer owns all of them.
+// The objects of an optimizer that its steps use. The optimizer owns them.
 struct StepInputs {
   const PlanData& plan;
   OptimizerState& state;
@@ -20,23 +20,27 @@ struct StepInputs {
   StepHistory& history;
 };
 
-// How an optimizer makes its steps: alone (LocalStep), with ranks that share the work (ReplicatedStep), with ranks that
-// hold shards of the parameters (GatheredStep), or on a device (DeviceStep). Chosen once, by create.
+// How an optimizer makes its steps. Create chooses the class:
+//   LocalStep       one copy of the parameters on the CPU
+//   ReplicatedStep  several copies on the CPU, whose ranks share the work
+//   GatheredStep    shards on the CPU whose blocks are gathered (shard_mode gather)
+//   DeviceStep      parameters on a device
 class StepStrategy : public StateObserver {
  public:
-  // caller_status: an error in the arguments of this rank's caller, which the other ranks must know; otherwise success.
+  // caller_status: an error in the arguments of this rank's caller, which is reported to the other ranks; otherwise
+  // success.
   virtual Status Step(Status caller_status, void* stream) = 0;
 
-  // Reports the first error of the steps enqueued on a device since the last report. wait: for steps under way.
-  // failed_call: the number of the call whose step failed; 0: none.
+  // Reports the first error of the steps enqueued on a device since the last report. wait: waits for pending steps.
+  // *failed_call: the number of the call whose step failed; 0: none.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
-  // Thread time of a phase in all steps so far, with track_times.
+  // Returns the thread time of a phase in all steps so far (track_times).
   virtual double Seconds(StepPhase phase) const = 0;
 
   // Call after other buffers were bound.
   virtual void OnBindBuffers() = 0;
-  // Call after a hyper-parameter on which inverse roots depend was changed.
+  // Call after a change of a hyper-parameter that inverse roots depend on.
   virtual void OnChangeRootSettings() = 0;
 };
 

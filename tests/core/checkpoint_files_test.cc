@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of a checkpoint: reading and writing them, and their names.
+#include "core/checkpoint/checkpoint_files.h"
+
 #include <sys/stat.h>
 
 #include <algorithm>
 
 #include "core/checkpoint/file.h"
-#include "core/checkpoint/names.h"
 #include "tests/core/status_check.h"
 #include "tests/core/temporary_directory.h"
 
@@ -42,7 +43,7 @@ TEST_CASE("a read beyond the end of a file is an error that says where it ends")
   File file;
   CheckOk(File::Open(directory / "file", &file));
   char text[20];
-  CheckError(file.ReadAt(4, text, 8), Code::kIo, "ends at byte 10: expected 12 bytes and more; it was cut off");
+  CheckError(file.ReadAt(4, text, 8), Code::kIo, "ends at byte 10: expected 12 bytes or more; it was truncated");
 }
 
 TEST_CASE("what is not a regular file is not opened, and its kind is in the error") {
@@ -103,12 +104,12 @@ TEST_CASE("the names of a checkpoint's files have its number, and those of stran
   CHECK(IndexName(12345678) == "checkpoint-12345678.json");
   bool is_index = false;
   for (const std::string& name : {IndexName(7), IndexName(kLargestNumber)}) {
-    CHECK(NumberOf(name, &is_index) > 0);
+    CHECK(CheckpointNumber(name, &is_index) > 0);
     CHECK(is_index);
   }
   for (const std::string& name :
        {IndexName(7) + kTemporary, StatesName(7, 0, 1, 1), StatesName(7, 0, 1, 2) + kTemporary}) {
-    CHECK(NumberOf(name, &is_index) == 7);
+    CHECK(CheckpointNumber(name, &is_index) == 7);
     CHECK(!is_index);
   }
   for (const std::string& name :
@@ -116,7 +117,7 @@ TEST_CASE("the names of a checkpoint's files have its number, and those of stran
         std::string("checkpoint--00007.json"), std::string("checkpoint-000007.txt"),
         std::string("checkpoint-000007.json2"), std::string("checkpoint-000007.rank-1"),
         std::string("other-000007.json"), IndexName(kLargestNumber + 1)}) {
-    CHECK_MESSAGE(NumberOf(name, &is_index) == -1, name);
+    CHECK_MESSAGE(CheckpointNumber(name, &is_index) == -1, name);
     CHECK(!is_index);
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/checkpoint/description.h"
-#include "core/checkpoint/own_part.h"
+#include "core/checkpoint/local_share.h"
 #include "core/checkpoint/states_writer.h"
 #include "tests/core/step_fixture.h"
 #include "tests/core/temporary_directory.h"
@@ -21,8 +21,8 @@ class SavedStates {
     OptimizerState* const states[] = {&saved->state()};
     CheckpointCall call;
     call.optimizers = states;
-    OwnPart part;
-    StepFixture::Ok(FindOwnPart(call, Ranks(nullptr), &part));
+    LocalShare part;
+    StepFixture::Ok(FindLocalShare(call, Ranks(nullptr), &part));
     writer = std::make_unique<StatesWriter>(directory.path(), 1, 0, 1, limits);
     Progress progress("saving", part.bytes());
     StepFixture::Ok(writer->Write(&part.blocks, &progress));

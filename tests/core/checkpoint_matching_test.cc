@@ -44,19 +44,19 @@ TEST_CASE("blocks that were saved as they are here are matched, in the order of 
   for (size_t i = 0; i < matched.index.blocks.size(); ++i) {
     CHECK(matched.matching.direct()[i].stored == &matched.index.blocks[i]);
   }
-  CHECK(matched.matching.recut().empty());
+  CHECK(matched.matching.resharded().empty());
   CHECK(matched.matching.reset_blocks() == 0);
   CHECK(matched.matching.warnings().empty());
   REQUIRE(matched.matching.steps().size() == 1);
   CHECK(matched.matching.steps()[0].steps == 9);
-  CHECK(matched.matching.Knows("p1"));
-  CHECK(!matched.matching.Knows("p2"));
+  CHECK(matched.matching.HasParam("p1"));
+  CHECK(!matched.matching.HasParam("p2"));
 }
 
 TEST_CASE("the blocks of parameters that this rank keeps are wanted") {
   const Matched matched({}, StepFixture::Describe({{4, 6}}));
   for (const StoredBlock& block : matched.index.blocks) {
-    CHECK(matched.matching.Wants(matched.index, block) ==
+    CHECK(matched.matching.Needs(matched.index, block) ==
           (matched.index.params[static_cast<size_t>(block.param)].name == "p0"));
   }
 }
@@ -73,7 +73,7 @@ TEST_CASE("a checkpoint that is not of this optimizer is an error with the rule 
       {{},
        [](CheckpointIndex* index) { index->params[0].name = "old"; },
        Code::kInvalid,
-       "does not have 1 of the parameters: \"p0\"; of the same shape it has \"old\", which are not here"},
+       "does not have 1 of the parameters: \"p0\"; it has \"old\" of the same shape, not used by any parameter here"},
       {{},
        [](CheckpointIndex* index) {
          index->params[0].shape = Shape::Of({6, 4});
@@ -109,7 +109,7 @@ TEST_CASE("a checkpoint that is not of this optimizer is an error with the rule 
        [](CheckpointIndex* index) { index->blocks.push_back(index->blocks[0]); },
        Code::kIo,
        "two blocks of parameter \"p0\" begin at the same element"},
-      {{{"max_preconditioner_dim", "3"}}, nothing, Code::kInvalid, "blocks as they are cut here"},
+      {{{"max_preconditioner_dim", "3"}}, nothing, Code::kInvalid, "blocks of this rank"},
       {{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}},
        [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); },
        Code::kInvalid,
@@ -128,22 +128,22 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
   CheckOk(matched.Match());
   std::string all;
   for (const std::string& warning : matched.matching.warnings()) all += warning + "\n";
-  for (const char* const says : {"group 0 goes on with its own hyper-parameters", "lr 0.125 (0.001)",
-                                 "momentum 0 (0.5)", "parameter \"p1\" is f32 here and was f64 when it was saved",
+  for (const char* const says : {"group 0 keeps its own hyper-parameters", "lr 0.125 (0.001)", "momentum 0 (0.5)",
+                                 "parameter \"p1\" is f32 here and was f64 when it was saved",
                                  "the momentum of 4 blocks of the checkpoint is left out"}) {
     CHECK_MESSAGE(all.find(says) != std::string::npos, std::string(says), " in ", all);
   }
 }
 
-TEST_CASE("with on_block_mismatch reset other blocks are recut from the saved ones that have their elements") {
+TEST_CASE("with on_block_mismatch reset other blocks are resharded from the saved ones that have their elements") {
   Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);
-  CHECK(!matched.matching.recut().empty());
-  for (const Matching::Recut& recut : matched.matching.recut()) {
-    CHECK(!recut.sources.empty());
-    for (const StoredBlock* source : recut.sources) CHECK(source->param == recut.stored_param);
-    for (const StateEntry* state : recut.states) CHECK(state->elementwise());
+  CHECK(!matched.matching.resharded().empty());
+  for (const Matching::ReshardedParam& resharded : matched.matching.resharded()) {
+    CHECK(!resharded.sources.empty());
+    for (const StoredBlock* source : resharded.sources) CHECK(source->param == resharded.stored_param);
+    for (const StateEntry* state : resharded.states) CHECK(state->elementwise());
   }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("descriptions of several ranks become one, unless a parameter differs"
   CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
   for (const std::string& text : texts) differ.Add(1, text);
   CheckError(differ.status(), Code::kInvalid,
-             "parameter \"p0\" is not the same on all ranks: rank 1 has another shape");
+             "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
 }
 
 TEST_CASE("a rank without elements of a parameter says nothing of its steps") {
@@ -254,7 +254,7 @@ TEST_CASE("a world that has failed, or takes memory of a device that no optimize
   const MirrorComm comm;
   call.world = comm.get();
   CheckOk(WorldStaging().Create(call));
-  comm.get()->GiveUp();
+  comm.get()->Abort();
   CheckError(WorldStaging().Create(call), Code::kComm, "a collective failed before");
   const auto on_device = MakeDeviceComm();
   call.world = on_device.get();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that no rank sends, where ranks collect texts and look for what they have in common.
+// AllGatherInts that no rank sends, where ranks collect texts and look for what they have in common.
 #include <random>
 
 #include "core/checkpoint/description.h"
@@ -180,7 +180,7 @@ TEST_CASE("a description of another rank that cannot be read is a failed communi
     descriptions.Add(3, group);
     descriptions.Add(3, text);
     descriptions.Add(3, param);
-    CheckCommError(descriptions.status(), "rank 3 has sent a description that cannot be read");
+    CheckCommError(descriptions.status(), "rank 3 sent a description that cannot be read");
   }
 }
 

@@ -4,10 +4,10 @@
 // States of an optimizer on their way into files and back, block by block or cut in another way.
 #include <fstream>
 
+#include "core/checkpoint/checkpoint_files.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/matching.h"
-#include "core/checkpoint/names.h"
-#include "core/checkpoint/recut.h"
+#include "core/checkpoint/resharder.h"
 #include "core/checkpoint/save.h"
 #include "core/checkpoint/states_reader.h"
 #include "tests/core/checkpoint_fixture.h"
@@ -78,7 +78,7 @@ TEST_CASE("a file that was changed, cut off or exchanged is an error with its na
   const SavedStates changed(&from);
   CheckOk(StatesReader(changed.index).CheckFile(0));
   Spoil(changed.directory / name, 1);
-  CheckError(LoadDirect(changed, &from), Code::kIo, "its checksum does not fit: the file was changed");
+  CheckError(LoadDirect(changed, &from), Code::kIo, "its checksum does not match: the file was changed");
   const StoredBlock& last = changed.index.blocks.back();
   CheckError(StatesReader(changed.index).CheckElementwise(last, last.entries.back()), Code::kIo, "its checksum");
   const StateEntry& state = from.EntryOf(last.key + "/" + last.entries.back().state);
@@ -92,7 +92,7 @@ TEST_CASE("a file that was changed, cut off or exchanged is an error with its na
 
   const SavedStates cut(&from);
   std::filesystem::resize_file(cut.directory / name, static_cast<uintmax_t>(cut.index.files[0].bytes) - 1);
-  CheckError(StatesReader(cut.index).CheckFile(0), Code::kIo, "it was changed or cut off");
+  CheckError(StatesReader(cut.index).CheckFile(0), Code::kIo, "it was changed or truncated");
 
   const SavedStates missing(&from);
   missing.writer->Undo();
@@ -107,17 +107,17 @@ TEST_CASE("an entry that the index describes otherwise than its file is an error
   const StoredEntry& momentum = *block.Find("momentum");
   CheckOk(reader.CheckElementwise(block, momentum));
   CheckError(reader.Check(block, momentum, 4), Code::kIo,
-             Cat("entry \"", TensorName(block, "momentum"), "\": its size is not that of its block"));
+             Cat("entry \"", TensorName(block, "momentum"), "\": its size does not match its block"));
   StoredEntry other = momentum;
   other.dtype = Dtype::kF64;
-  CheckError(reader.CheckElementwise(block, other), Code::kIo, "its dtype is not that of the index");
+  CheckError(reader.CheckElementwise(block, other), Code::kIo, "its dtype differs from that in the index");
   other = momentum;
   other.state = "no_state";
   CheckError(reader.CheckElementwise(block, other), Code::kIo, "no_state");
   float elements[2];
   const int64_t last = block.place.elements() - 1;
   CheckOk(reader.ReadRange(block, momentum, last, 1, elements));
-  CheckError(reader.ReadRange(block, momentum, last, 2, elements), Code::kIo, "its size is not that of its block");
+  CheckError(reader.ReadRange(block, momentum, last, 2, elements), Code::kIo, "its size does not match its block");
 }
 
 TEST_CASE("a window is put together from the blocks that have its elements") {
@@ -140,25 +140,25 @@ TEST_CASE("a window is put together from the blocks that have its elements") {
   for (size_t i = 0; i < window.size(); ++i) CHECK(window[i] == static_cast<float>(i + 3));
 }
 
-TEST_CASE("elementwise states are recut for other blocks") {
+TEST_CASE("elementwise states are resharded for other blocks") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const SavedStates saved(&from);
   StepFixture to(BlocksOf("3") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
-  const auto recut = [](const SavedStates& source, StepFixture* target) {
+  const auto resharded = [](const SavedStates& source, StepFixture* target) {
     OptimizerState* const states[] = {&target->state()};
     Matching matching(states);
     CheckOk(matching.Match(source.index));
     StatesReader reader(source.index);
-    Recutter recutter(&reader);
-    for (const Matching::Recut& one : matching.recut()) CheckOk(recutter.Load(source.index, one));
+    Resharder resharder(&reader);
+    for (const Matching::ReshardedParam& one : matching.resharded()) CheckOk(resharder.Load(source.index, one));
     return matching.reset_blocks();
   };
-  CHECK(recut(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
+  CHECK(resharded(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
   // And back: every elementwise state has its value again.
   const SavedStates again(&to);
   StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
-  recut(again, &back);
+  resharded(again, &back);
   for (const StateEntry& entry : from.state().entries()) {
     if (!entry.elementwise()) continue;
     for (int64_t i = 0; i < entry.elements(); ++i) CHECK(back.StateOf(entry.key)[i] == from.StateOf(entry.key)[i]);
@@ -204,7 +204,7 @@ TEST_CASE("a load that fails leaves the state as it was") {
     const auto before = to.States();
     OptimizerState* const loaded[] = {&to.state()};
     call.optimizers = loaded;
-    CheckError(LoadCheckpoint(call), Code::kIo, "its checksum does not fit");
+    CheckError(LoadCheckpoint(call), Code::kIo, "its checksum does not match");
     CHECK(to.States() == before);
     CHECK(to.state().is_initial() == initial);
   }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that no rank sends, where ranks agree on a status and compare their plans.
+// AllGatherInts that no rank sends, where ranks agree on a status and compare their plans.
 #include <random>
 
 #include "core/comm/agreement.h"

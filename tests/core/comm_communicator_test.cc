@@ -53,7 +53,7 @@ TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
   std::shared_ptr<Communicator> comm;
   for (const Case& one :
        {Case{0, 0, "ops.world is 0: expected at least 1"}, Case{0, 1 << 21, "ops.world is 2097152"},
-        Case{2, 2, "ops.rank is 2: expected 0 to 1 as ops.world is 2"}, Case{-1, 2, "ops.rank is -1"}}) {
+        Case{2, 2, "ops.rank is 2: expected 0 to 1 because ops.world is 2"}, Case{-1, 2, "ops.rank is -1"}}) {
     CallerFunctions functions;
     functions.ops.rank = one.rank;
     functions.ops.world = one.world;
@@ -79,9 +79,9 @@ TEST_CASE("the caller's release is called when the last user lets go") {
 TEST_CASE("optimizers are numbered in the order in which they are made") {
   const CallerFunctions functions;
   const auto comm = functions.Create();
-  CHECK(comm->TakeNumber() == 0);
-  CHECK(comm->TakeNumber() == 1);
-  CHECK(comm->numbers_taken() == 2);
+  CHECK(comm->TakeOptimizerId() == 0);
+  CHECK(comm->TakeOptimizerId() == 1);
+  CHECK(comm->optimizer_ids_taken() == 2);
 }
 
 TEST_CASE("a gather brings the segments of all ranks, and the numbers of all") {
@@ -90,16 +90,16 @@ TEST_CASE("a gather brings the segments of all ranks, and the numbers of all") {
   int32_t segments[2] = {0, 7};
   CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
   CHECK(segments[0] == 7);
-  CheckOk(comm->GatherNumber(5));
-  CHECK(comm->NumberOf(0) == 5);
-  CHECK(comm->NumberOf(1) == 5);
+  CheckOk(comm->AllGatherInt(5));
+  CHECK(comm->GatheredInt(0) == 5);
+  CHECK(comm->GatheredInt(1) == 5);
   CHECK(!comm->failed());
 }
 
 TEST_CASE("a collective that failed makes the others fail once, and is remembered") {
   CallerFunctions functions;
   const auto comm = functions.Create();
-  comm->Call("shard rank");
+  comm->SetRankName("shard rank");
   functions.error = 42;
   int32_t segments[2] = {};
   CheckError(comm->GatherInPlace(segments, 4), Code::kComm,
@@ -109,7 +109,7 @@ TEST_CASE("a collective that failed makes the others fail once, and is remembere
   CHECK(comm->failure_is_known());
   CHECK(functions.aborts == 1);
   CHECK(!comm->TakeFailureToReport());
-  CheckError(comm->FailedBefore(), Code::kComm, "shard rank 1: a collective failed before");
+  CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective failed before");
 }
 
 TEST_CASE("without an abort a failure is to be reported to the other ranks, once") {
@@ -117,7 +117,7 @@ TEST_CASE("without an abort a failure is to be reported to the other ranks, once
   const auto comm = functions.Create();
   CHECK(!comm->TakeFailureToReport());
   functions.error = 1;
-  CHECK(!comm->GatherNumber(0).ok());
+  CHECK(!comm->AllGatherInt(0).ok());
   CHECK(comm->failed());
   CHECK(!comm->failure_is_known());
   CHECK(comm->TakeFailureToReport());

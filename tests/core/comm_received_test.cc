@@ -19,22 +19,22 @@ TEST_CASE("a number that another rank sent must be in its range") {
 
 TEST_CASE("where no agreement follows, an impossible number ends the communicator") {
   const MirrorComm comm;
-  CheckOk(RequireReceived(comm.get(), {"count", 1, 0}, 0, 0));
+  CheckOk(CheckReceivedOrAbort(comm.get(), {"count", 1, 0}, 0, 0));
   CHECK(!comm.get()->failed());
-  CHECK(!RequireReceived(comm.get(), {"count", 1, 1}, 0, 0).ok());
+  CHECK(!CheckReceivedOrAbort(comm.get(), {"count", 1, 1}, 0, 0).ok());
   CHECK(comm.get()->failed());
   CHECK(comm.aborts == 1);
 }
 
 TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
-  for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(RequireCode(MirrorComm().get(), 1, code));
+  for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(CheckCodeOrAbort(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
-    CheckCommError(RequireCode(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));
+    CheckCommError(CheckCodeOrAbort(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));
   }
   const MirrorComm comm;
-  (void)comm.get()->TakeNumber();
-  CheckOk(RequireOptimizer(comm.get(), 1, 0));
-  CheckCommError(RequireOptimizer(comm.get(), 1, 1), "an impossible number of an optimizer from rank 1: 1");
+  (void)comm.get()->TakeOptimizerId();
+  CheckOk(CheckOptimizerIdOrAbort(comm.get(), 1, 0));
+  CheckCommError(CheckOptimizerIdOrAbort(comm.get(), 1, 1), "an impossible number of an optimizer from rank 1: 1");
 }
 
 }  // namespace

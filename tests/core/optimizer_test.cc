@@ -54,7 +54,7 @@ TEST_CASE("statistics are found by their names, and the step of a group by its n
   }
   CheckError(optimizer->Stat("no_such", &value), Code::kInvalid,
              "there is no statistic \"no_such\": expected steps, step.<group>, seconds.check");
-  optimizer->state().MarkLost("the load failed");
+  optimizer->state().MarkUnusable("the load failed");
   CheckError(optimizer->Stat("step.0", &value), Code::kState, "the load failed");
 }
 
@@ -96,7 +96,10 @@ TEST_CASE("create rejects what does not fit the plan") {
   const OptimizerDesc plain;
   for (const Case& one :
        {Case{{}, device_desc, Code::kInvalid, "desc.device_type is SHAMPOO_CUDA (2), and that of the plan SHAMPOO_CPU"},
-        Case{{}, small_desc, Code::kInvalid, "state_bytes is 1: the plan's \"state\" bytes are"},
+        Case{{},
+             small_desc,
+             Code::kInvalid,
+             "state_bytes is 1: expected at least the plan's \"state\" bytes, which are"},
         Case{{}, odd_desc, Code::kInvalid, "state is not aligned: expected a multiple of 64 bytes"},
         Case{first_of_two, plain, Code::kInvalid, "desc.replica_comm is NULL and the plan's replica_world is 2"},
         Case{first_of_two, three_desc, Code::kInvalid,
@@ -132,9 +135,9 @@ TEST_CASE("the mistake of a caller is the error of all ranks, even without a pla
   desc.replica_comm = comm.shared();
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
-  CHECK(comm.calls > 0);                    // the other ranks learned of it
-  CHECK(comm.get()->numbers_taken() == 1);  // as on them
-  comm.get()->GiveUp();
+  CHECK(comm.calls > 0);                          // the other ranks learned of it
+  CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on them
+  comm.get()->Abort();
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm, "a collective failed before");
 }
 

@@ -167,7 +167,7 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
 };
 
-// The update of one element. Numbers are exact in both dtypes.
+// The update of one element. AllGatherInts are exact in both dtypes.
 struct ElementCase {
   enum class Part { kMoved, kUpdate, kValue };
   Part part;

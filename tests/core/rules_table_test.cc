@@ -36,7 +36,7 @@ TEST_CASE("the sign of an element is that of the sequence") {
   CHECK(positive < 2700);
 }
 
-// Numbers at which formulas that are equal on paper differ.
+// AllGatherInts at which formulas that are equal on paper differ.
 template <typename Real>
 std::vector<Real> HardNumbers() {
   using Limits = std::numeric_limits<Real>;

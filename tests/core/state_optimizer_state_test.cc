@@ -183,7 +183,7 @@ TEST_CASE("a lost state cannot be used until it is replaced, or a step writes al
   OptimizerState& state = matrix.state();
   CallerArena other(matrix.bytes());
   const char* const lost = state.out();
-  state.MarkLost("the load failed");
+  state.MarkUnusable("the load failed");
   CheckError(state.CheckUsable(lost), Code::kState, "the load failed");
   CheckOk(state.CheckUsable(other.data()));
   state.MarkStepped(lost, lost);  // a step in place reads what is lost
@@ -193,7 +193,7 @@ TEST_CASE("a lost state cannot be used until it is replaced, or a step writes al
   state.MarkStepped(other.data(), lost);
   CheckOk(state.CheckUsable(lost));
 
-  state.MarkLost("the load failed");
+  state.MarkUnusable("the load failed");
   state.MarkReplaced();
   CheckOk(state.CheckUsable(lost));
   CHECK(matrix.observer.calls == CallNames{"replace"});

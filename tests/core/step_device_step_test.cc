@@ -43,7 +43,7 @@ struct OnDevice {
     StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
     std::unique_ptr<DeviceReplicas> replicas = std::make_unique<SingleDevice>();
     if (comm != nullptr) {
-      const int32_t number = comm->TakeNumber();
+      const int32_t number = comm->TakeOptimizerId();
       StepFixture::Ok(SeveralDevices::Create(inputs(), std::move(comm), number, engine, memory, &replicas));
     }
     step = std::make_unique<DeviceStep>(inputs(), engine, memory, std::move(replicas));
@@ -68,14 +68,14 @@ struct OnDevice {
   float param[6] = {}, gradient[6] = {};
 };
 
-using Numbers = std::vector<int64_t>;
+using AllGatherInts = std::vector<int64_t>;
 
 TEST_CASE("steps on a device are enqueued with their numbers and the tasks that are due") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
     const FakeDevice::Step& step = one.device.steps.back();
-    CHECK(step.expected_step == Numbers{number});
+    CHECK(step.expected_step == AllGatherInts{number});
     CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
     CHECK(step.buffers_changed == (number == 1));
   }
@@ -93,12 +93,12 @@ TEST_CASE("counters that were written outside of steps are read before the next 
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 41));
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Numbers{42});
+  CHECK(one.device.steps.back().expected_step == AllGatherInts{42});
   CallerArena other(one.plan->state_bytes());
   reinterpret_cast<int64_t*>(other.data())[0] = 6;
   CheckOk(one.state->Bind(other.data(), other.data()));
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Numbers{7});
+  CHECK(one.device.steps.back().expected_step == AllGatherInts{7});
 }
 
 TEST_CASE("the error of a rejected step is returned by the next call, or with status_lag 0 by its own") {
@@ -109,12 +109,12 @@ TEST_CASE("the error of a rejected step is returned by the next call, or with st
     if (std::string(lag) == "1") {
       CheckOk(status);
       status = one.Step();
-      CheckError(status, Code::kNumeric, "the step before this one was refused, and this one has changed nothing");
+      CheckError(status, Code::kNumeric, "the previous step was rejected, and this one has changed nothing");
       CHECK(one.device.steps.size() == 1);
     }
     CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has an infinity");
     CheckOk(one.Step());
-    CHECK(one.device.steps.back().expected_step == Numbers{1});  // the rejected one was not made
+    CHECK(one.device.steps.back().expected_step == AllGatherInts{1});  // the rejected one was not made
   }
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a report returns the error of a rejected step with the number of its 
   one.RejectNextGradient();
   CheckOk(one.Step());
   int64_t failed_call = -1;
-  CheckError(one.step->ReportSteps(true, &failed_call), Code::kNumeric, "a step was refused: the gradient");
+  CheckError(one.step->ReportSteps(true, &failed_call), Code::kNumeric, "a step was rejected: the gradient");
   CHECK(failed_call == 2);
   CheckOk(one.step->ReportSteps(true, &failed_call));
   CHECK(failed_call == 0);
@@ -142,7 +142,7 @@ TEST_CASE("a state that is replaced discards the error of a rejected step") {
 TEST_CASE("a step that cannot be made is not enqueued") {
   OnDevice one;
   CheckError(one.step->Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
-  one.state->MarkLost("the load failed");
+  one.state->MarkUnusable("the load failed");
   CheckError(one.Step(), Code::kState, "the load failed");
   one.state->MarkReplaced();
   CheckOk(one.state->WriteSteps(0, -2));
@@ -153,7 +153,7 @@ TEST_CASE("a step that cannot be made is not enqueued") {
   CheckError(one.Step(), Code::kDevice, "no memory on the device");
   one.device.fails.clear();
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Numbers{4});
+  CHECK(one.device.steps.back().expected_step == AllGatherInts{4});
 }
 
 TEST_CASE("a step is captured unless roots are due, or its number is not known") {
@@ -162,11 +162,11 @@ TEST_CASE("a step is captured unless roots are due, or its number is not known")
   one.device.captures = true;
   CheckOk(one.Step());
   CHECK(one.device.steps.back().captured);
-  CHECK(one.device.steps.back().expected_step == Numbers{2});
+  CHECK(one.device.steps.back().expected_step == AllGatherInts{2});
   one.device.captures = false;
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Numbers{8});
+  CHECK(one.device.steps.back().expected_step == AllGatherInts{8});
   one.device.captures = true;
   CheckError(one.Step(), Code::kState, "at step 9 of group 0 inverse roots are due");
   CheckOk(one.state->FinishSteps(nullptr));
@@ -249,7 +249,7 @@ TEST_CASE("a rank that cannot make a step on a device enqueues its failure for t
   CheckOk(rank.one.step->Step(Invalid("a caller's mistake"), nullptr));
   REQUIRE(rank.one.device.steps.size() == 1);
   CHECK(rank.one.device.steps[0].failure == Code::kInvalid);
-  CHECK(rank.one.device.steps[0].expected_step == Numbers{0});
+  CHECK(rank.one.device.steps[0].expected_step == AllGatherInts{0});
 }
 
 TEST_CASE("what differs between ranks on devices is an error that names a rank") {
@@ -261,9 +261,9 @@ TEST_CASE("what differs between ranks on devices is an error that names a rank")
   for (const Case& one :
        {Case{cuda::RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
         Case{cuda::RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
-        Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has another learning rate"},
-        Case{cuda::RankDifference::kInputs, Code::kNumeric, "rank 1 finds other blocks than rank 0"},
-        Case{cuda::RankDifference::kFailed, Code::kComm, "that it refused a step, and then no reason"}}) {
+        Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
+        Case{cuda::RankDifference::kInputs, Code::kNumeric, "rank 1 finds different blocks than rank 0"},
+        Case{cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then no error"}}) {
     DeviceReplica rank;
     rank.comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1 && one.difference == cuda::RankDifference::kStep) Put(segment, 0, int64_t{7});

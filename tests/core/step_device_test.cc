@@ -25,22 +25,22 @@ TEST_CASE("counters are known of one arena until something else may have written
   const StepFixture fixture({}, {{2, 3}});
   DeviceCounters counters(fixture.plan());
   const char arena[2] = {};
-  CHECK(!counters.Know(arena));
+  CHECK(!counters.AreKnown(arena));
   counters.steps[0] = 7;
   counters.SetInitial(arena);
   CHECK(counters.steps[0] == 0);
-  CHECK(counters.Know(arena));
-  CHECK(!counters.Know(arena + 1));
+  CHECK(counters.AreKnown(arena));
+  CHECK(!counters.AreKnown(arena + 1));
   counters.Forget();
-  CHECK(!counters.Know(arena));
+  CHECK(!counters.AreKnown(arena));
   counters.SetKnown(arena);
-  CHECK(counters.Know(arena));
+  CHECK(counters.AreKnown(arena));
   counters.MarkCaptured();
-  CHECK(!counters.Know(arena));
-  CHECK(counters.KnowUnlessReplayed(arena));
+  CHECK(!counters.AreKnown(arena));
+  CHECK(counters.AreKnownUnlessReplayed(arena));
   counters.MarkUnseenWrite();
   CHECK(counters.has_unseen_write());
-  CHECK(!counters.KnowUnlessReplayed(arena));
+  CHECK(!counters.AreKnownUnlessReplayed(arena));
 }
 
 TEST_CASE("counters include snapshots if a block of this rank has them") {
@@ -57,22 +57,22 @@ TEST_CASE("counters include snapshots if a block of this rank has them") {
 TEST_CASE("roots under way are those of the snapshot from which they were started") {
   AsyncRoots roots(2);
   const char arena[2] = {};
-  CHECK(!roots.Have(0, 3));
+  CHECK(!roots.AreReady(0, 3));
   roots.SetArena(arena);
   roots.SetStarted(0, 3);
-  CHECK(roots.Have(0, 3));
-  CHECK(!roots.Have(0, 4));
-  CHECK(!roots.Have(1, 3));
-  roots.ForgetUnlessOf(arena);
-  CHECK(roots.Have(0, 3));
-  roots.ForgetUnlessOf(arena + 1);
-  CHECK(!roots.Have(0, 3));
+  CHECK(roots.AreReady(0, 3));
+  CHECK(!roots.AreReady(0, 4));
+  CHECK(!roots.AreReady(1, 3));
+  roots.ForgetUnlessFrom(arena);
+  CHECK(roots.AreReady(0, 3));
+  roots.ForgetUnlessFrom(arena + 1);
+  CHECK(!roots.AreReady(0, 3));
   roots.SetStarted(1, 5);
   roots.Forget();
-  CHECK(!roots.Have(1, 5));
+  CHECK(!roots.AreReady(1, 5));
   roots.SetStarted(1, 5);
   roots.DisableAfterCapture();
-  CHECK(!roots.Have(1, 5));
+  CHECK(!roots.AreReady(1, 5));
 }
 
 // A report of a step that was rejected, but not at a block.
@@ -153,7 +153,7 @@ TEST_CASE("what a device skipped between two reports is logged, and the last blo
   CHECK(LogSkipped(fixture.inputs(), before, now) == -1);
   REQUIRE(log.messages().size() == 1);
   CHECK(log.messages()[0] ==
-        "a block is skipped: the gradient of block p1/0 (the last of 2) is not finite, or too large");
+        "a block is skipped: the gradient of block p1/0 (the last of 2) is not finite or too large");
 
   before = now;
   now.nonfinite_blocks = 4;
@@ -188,8 +188,8 @@ TEST_CASE("a single device has no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());
-  CHECK(!single.AreSeveral());
-  CheckError(single.ErrorOf({}, Numeric("its own"), 0, false), Code::kNumeric, "its own");
+  CHECK(!single.HasPeers());
+  CheckError(single.RejectionError({}, Numeric("its own"), 0, false), Code::kNumeric, "its own");
 }
 
 }  // namespace

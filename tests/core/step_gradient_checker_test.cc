@@ -242,7 +242,7 @@ TEST_CASE("scanned items are checked one by one, without their states and then w
   const LogCapture log;
   CHECK(!checked.checker.FitsState(0, *items[0]));
   REQUIRE(log.messages().size() == 1);
-  CHECK(log.messages()[0].find("a block is left where it is: the gradient of parameter \"p1\"") == 0);
+  CHECK(log.messages()[0].find("a block is skipped: the gradient of parameter \"p1\"") == 0);
 
   checked.StateOf("p1/0/factor.0")[0] = 0;
   CHECK(checked.checker.FitsState(0, *items[0]));

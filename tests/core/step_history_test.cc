@@ -20,7 +20,7 @@ struct TwoMatrices : StepFixture {
   RootLedger& roots() { return history().roots(); }
   RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
   void Fail(int64_t block, int dim) { Report(block, dim).outcome.failure = RootFailure::kNanInput; }
-  void Enter(int64_t block) { roots().Enter(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
+  void Record(int64_t block) { roots().Record(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
   double Stat(const std::string& name) {
     double value = -1;
     CHECK_MESSAGE(history().Stat(name, &value), name);
@@ -51,15 +51,15 @@ TEST_CASE("a root that failed more often in a row than root_failure_tolerance al
   bool is_forwarded = false;
   const LogCapture log;
   two.Fail(0, 1);
-  two.Enter(0);
-  CHECK(two.roots().overdue() == -1);
-  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
-  two.Enter(0);
-  CHECK(two.roots().overdue() == 1);
-  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric,
+  two.Record(0);
+  CHECK(two.roots().failing_root() == -1);
+  CheckOk(two.history().RaiseRootFailure(&is_forwarded));
+  two.Record(0);
+  CHECK(two.roots().failing_root() == 1);
+  CheckError(two.history().RaiseRootFailure(&is_forwarded), Code::kNumeric,
              "the inverse root of p0/0/factor.1 could not be computed at 2 refreshes in a row");
   CHECK(!is_forwarded);
-  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
+  CheckOk(two.history().RaiseRootFailure(&is_forwarded));
   CHECK(log.messages().size() == 2);
 }
 
@@ -67,26 +67,26 @@ TEST_CASE("a root that was computed starts the count of failures anew") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
   const LogCapture log;
   two.Fail(0, 0);
-  two.Enter(0);
+  two.Record(0);
   two.Report(0, 0).outcome.failure = RootFailure::kNone;
-  two.Enter(0);
+  two.Record(0);
   two.Fail(0, 0);
-  two.Enter(0);
-  CHECK(two.roots().overdue() == -1);
+  two.Record(0);
+  CHECK(two.roots().failing_root() == -1);
 }
 
 TEST_CASE("a root of another rank is reported as a forwarded error, after this rank's own") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "0"}});
   const LogCapture log;
   bool is_forwarded = false;
-  two.history().DeferRootOfOtherRank(2);
-  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric, "the inverse root of p1/0/factor.0");
+  two.history().DeferRootFailureOfOtherRank(2);
+  CheckError(two.history().RaiseRootFailure(&is_forwarded), Code::kNumeric, "the inverse root of p1/0/factor.0");
   CHECK(is_forwarded);
   is_forwarded = false;
-  two.history().DeferRootOfOtherRank(2);
+  two.history().DeferRootFailureOfOtherRank(2);
   two.Fail(0, 0);
-  two.Enter(0);
-  CheckError(two.history().RaiseOverdueRoots(&is_forwarded), Code::kNumeric, "p0/0/factor.0");
+  two.Record(0);
+  CheckError(two.history().RaiseRootFailure(&is_forwarded), Code::kNumeric, "p0/0/factor.0");
   CHECK(!is_forwarded);
 }
 
@@ -95,21 +95,21 @@ TEST_CASE("a state that was replaced takes the deferred errors with it") {
   const LogCapture log;
   bool is_forwarded = false;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kError);
-  two.history().DeferRootOfOtherRank(2);
+  two.history().DeferRootFailureOfOtherRank(2);
   two.Fail(0, 0);
-  two.Enter(0);
-  two.Enter(0);
+  two.Record(0);
+  two.Record(0);
   two.history().DiscardErrors();
   CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
-  CheckOk(two.history().RaiseOverdueRoots(&is_forwarded));
-  two.Enter(0);
-  CHECK(two.roots().overdue() == -1);  // the failures in a row count from 0 again
+  CheckOk(two.history().RaiseRootFailure(&is_forwarded));
+  two.Record(0);
+  CHECK(two.roots().failing_root() == -1);  // the failures in a row count from 0 again
 }
 
 TEST_CASE("factor matrices are numbered through the plan") {
   TwoMatrices two;
-  CHECK(two.roots().FirstOf(0) == 0);
-  CHECK(two.roots().FirstOf(1) == 2);
+  CHECK(two.roots().FirstFactorOf(0) == 0);
+  CHECK(two.roots().FirstFactorOf(1) == 2);
   CHECK(two.roots().NameOf(3) == "p1/0/factor.1");
 }
 
@@ -119,10 +119,10 @@ TEST_CASE("roots are counted by what became of them") {
   two.Report(0, 0).outcome.kind = RootKind::kDiagonal;
   two.Report(0, 1).outcome.rung = Rung::kEigenQr;
   two.Report(0, 1).outcome.first_failure = RootFailure::kSolver;
-  two.Enter(0);
+  two.Record(0);
   two.Fail(1, 0);
   two.Report(1, 1).outcome.kind = RootKind::kScalar;
-  two.Enter(1);
+  two.Record(1);
   CHECK(two.Stat("root_computed") == 3);
   CHECK(two.Stat("root_reused") == 1);
   CHECK(two.Stat("root_retried") == 1);
@@ -142,8 +142,8 @@ TEST_CASE("residuals are summed up over the factor matrices whose last refresh w
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
   const LogCapture warnings;
   two.Fail(1, 1);  // was not measured
-  two.Enter(0);
-  two.Enter(1);
+  two.Record(0);
+  two.Record(1);
   CHECK(two.Stat("root_error.mean") == 3);
   CHECK(two.Stat("root_error.median") == 3);
   CHECK(two.Stat("root_error.p90") == 5);
@@ -151,9 +151,9 @@ TEST_CASE("residuals are summed up over the factor matrices whose last refresh w
   CHECK(two.Stat("root_error.worst") == 1);
   CHECK(two.Stat("root_residual.max") == 0);
   const LogCapture log(LogLevel::kInfo);
-  two.roots().EndRefresh(false);
+  two.roots().FinishRefresh(false);
   CHECK(log.messages().empty());
-  two.roots().EndRefresh(true);
+  two.roots().FinishRefresh(true);
   REQUIRE(log.messages().size() == 1);
   CHECK(log.messages()[0].find("root_error mean 3, median 3, 90 % 5, largest 5 (p0/0/factor.1)") != std::string::npos);
 }

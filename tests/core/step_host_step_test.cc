@@ -125,7 +125,7 @@ TEST_CASE("a step reads state_in, writes state_out, and has the bits of a step i
 
 TEST_CASE("a step needs a usable state, all buffers, and bound scalars that are possible") {
   Alone alone;
-  alone.state().MarkLost("the load failed");
+  alone.state().MarkUnusable("the load failed");
   CheckError(alone.Step(), Code::kState, "the load failed");
   alone.state().MarkReplaced();
   float lr = -1;
@@ -146,7 +146,7 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
     alone.history().DeferSkippedUpdate(0, OnNonFinite::kError);
     if (replaced) alone.state().MarkReplaced();
     CHECK(alone.Step().ok() == replaced);
-    alone.history().DeferRootOfOtherRank(0);
+    alone.history().DeferRootFailureOfOtherRank(0);
     if (replaced) alone.state().MarkReplaced();
     CHECK(alone.Step().ok() == replaced);
     CheckOk(alone.Step());
@@ -183,7 +183,7 @@ struct Copy : StepFixture {
   Copy(const std::shared_ptr<Communicator>& comm, const Keys& keys)
       : StepFixture(kAllStates + keys, kShapes, ReplicaPlacement(comm->rank(), comm->world())) {
     std::unique_ptr<ReplicaExchange> exchange;
-    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeNumber(), {}, backend().get(), &exchange));
+    Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
     step = std::make_unique<ReplicatedStep>(inputs(), backend(), std::make_unique<NoShards>(), std::move(exchange));
     state().Observe(step.get());
   }
@@ -244,7 +244,7 @@ TEST_CASE("parameters that drifted apart are found with verify_replicas") {
   copies[1].params[1][0] += 1;
   copies.StepOk();  // is not compared
   for (const Status& status : copies.Step()) {
-    CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" has other bits on rank 1 than on rank 0");
+    CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
   }
 }
 
@@ -266,8 +266,8 @@ struct ShardRank : StepFixture {
                      .params = ShardsOf(comm->rank(), comm->world(), copy),
                      .more_groups = {},
                      .placement = PlaceOf(*comm)}) {
-    comm->Call("shard rank");
-    const int32_t number = comm->TakeNumber();
+    comm->SetRankName("shard rank");
+    const int32_t number = comm->TakeOptimizerId();
     auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number);
     if (plan().gathers) {
       std::unique_ptr<BlockGather> gather;
@@ -299,15 +299,15 @@ struct ShardRank : StepFixture {
     }
     return params;
   }
-  int64_t FirstOf(size_t param) const { return plan().params[param].desc.flat_offset; }
+  int64_t FirstFactorOf(size_t param) const { return plan().params[param].desc.flat_offset; }
   void Fill(int number) {
-    FillGradient(number, FirstOf(0), &gradients[0]);
-    FillGradient(number, 24 + FirstOf(1), &gradients[1]);
+    FillGradient(number, FirstFactorOf(0), &gradients[0]);
+    FillGradient(number, 24 + FirstFactorOf(1), &gradients[1]);
   }
   // The part of whole parameters that this rank holds.
   bool Holds(const std::vector<Floats>& whole) const {
     for (size_t p = 0; p < whole.size(); ++p) {
-      const auto first = whole[p].begin() + FirstOf(p);
+      const auto first = whole[p].begin() + FirstFactorOf(p);
       if (!std::equal(params[p].begin(), params[p].end(), first)) return false;
     }
     return true;

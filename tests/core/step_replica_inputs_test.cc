@@ -56,8 +56,8 @@ TEST_CASE("the first input that differs is an error with the rank, its value and
   for (const Case& one :
        {Case{1, 0, Code::kInvalid, "rank 2 has no gradient for parameter \"p1\" and rank 0 has a gradient"},
         Case{0, 3, Code::kNumeric, "rank 2 finds 1 block of parameter \"p0\" with a gradient that is not finite"},
-        Case{2, 9, Code::kState, "rank 2 has made 9 steps of group 0 and rank 0 3"},
-        Case{3, 1, Code::kState, "rank 2 has made 1 step of group 1 and rank 0 5"},
+        Case{2, 9, Code::kState, "rank 2 has made 9 steps of group 0 and rank 0 has made 3"},
+        Case{3, 1, Code::kState, "rank 2 has made 1 step of group 1 and rank 0 has made 5"},
         Case{4, 1, Code::kInvalid, "rank 2 skips this step"}}) {
     const Inputs inputs;
     MirrorComm comm(3, 0);
@@ -89,8 +89,7 @@ TEST_CASE("the hash of parameters depends on each element, and names the paramet
   comm.change = [&](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, sizeof(int64_t), int64_t{1});
   };
-  CheckError(hashes.FindDifference(comm.get()), Code::kState,
-             "parameter \"p1\" has other bits on rank 1 than on rank 0");
+  CheckError(hashes.FindDifference(comm.get()), Code::kState, "parameter \"p1\" differs between rank 1 and rank 0");
   const MirrorComm same;
   CheckCommError(hashes.FindDifference(same.get()), "received different hashes of the parameters");
 }

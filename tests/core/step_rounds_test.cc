@@ -43,7 +43,7 @@ Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& o
 TEST_CASE("impossible numbers in the header of a round are a failed communicator") {
   const auto check = [](const char* what, const std::function<void(char*)>& change) {
     MirrorComm comm;
-    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
     comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1) change(segment);
     };
@@ -61,8 +61,8 @@ TEST_CASE("impossible numbers in the header of a round are a failed communicator
 TEST_CASE("a rank at another round, or with another optimizer, fails the round on this rank, whatever else it sent") {
   for (const int64_t place : {PlaceOfRound(0, 0), PlaceOfRound(1, 1)}) {
     MirrorComm comm;
-    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
-    (void)comm.get()->TakeNumber();
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
+    (void)comm.get()->TakeOptimizerId();
     comm.change = [&](int64_t, int from, char* segment, size_t) {
       if (from == 1) Put(segment, offsetof(RoundHeader, place), place);
       if (from == 1) Put(segment, offsetof(RoundHeader, code), 50);
@@ -91,7 +91,7 @@ TEST_CASE("of several failures a lost collective counts first, then the lowest r
                         {{invalid, invalid, comm_failed}, {0, 0, kFailureIsForwarded}, 2, true, true}};
   for (const Case& one : cases) {
     MirrorComm comm(3, 0);
-    Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
     comm.change = [&](int64_t, int from, char* segment, size_t) {
       Put(segment, offsetof(RoundHeader, code), one.codes[static_cast<size_t>(from)]);
       Put(segment, offsetof(RoundHeader, flags), one.flags[static_cast<size_t>(from)]);
@@ -108,7 +108,7 @@ TEST_CASE("of several failures a lost collective counts first, then the lowest r
 
 TEST_CASE("the flags of a round are those of any rank") {
   MirrorComm comm(3, 0);
-  Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+  Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
   comm.change = [&](int64_t, int from, char* segment, size_t) {
     Put(segment, offsetof(RoundHeader, flags), from == 1 ? kSkipsStep : from == 2 ? kNeedsExactCheck : 0);
   };
@@ -123,7 +123,7 @@ TEST_CASE("a failure is reported at most once after a failed collective, and eac
     ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{1}; };
     std::shared_ptr<Communicator> lost;
     REQUIRE(Communicator::Create(ops, &lost).ok());
-    if (failed) CHECK(!lost->GatherNumber(0).ok());
+    if (failed) CHECK(!lost->AllGatherInt(0).ok());
     Rounds rounds(lost, 0);
     int joined = 0;
     for (int i = 0; i < 3; ++i) rounds.Report([&] { ++joined; });
@@ -133,7 +133,7 @@ TEST_CASE("a failure is reported at most once after a failed collective, and eac
 
 TEST_CASE("the codes that ranks gather after a device's step are checked") {
   MirrorComm comm;
-  Rounds rounds(comm.shared(), comm.get()->TakeNumber());
+  Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
   comm.change = [&](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, 0, int64_t{77});
   };
@@ -143,7 +143,7 @@ TEST_CASE("the codes that ranks gather after a device's step are checked") {
 // A replica with a matrix and a vector, in two buckets.
 struct Replica {
   Replica() : fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}, ReplicaPlacement(0, 2)) {
-    StepFixture::Ok(ReplicaExchange::Create(fixture.inputs(), comm.shared(), comm.get()->TakeNumber(), {},
+    StepFixture::Ok(ReplicaExchange::Create(fixture.inputs(), comm.shared(), comm.get()->TakeOptimizerId(), {},
                                             fixture.backend().get(), &exchange));
     std::vector<BlockTarget> targets;
     for (const Block& block : fixture.plan().blocks) {
@@ -154,7 +154,7 @@ struct Replica {
     context->TakeOwnGradients();
     StepFixture::Ok(context->List());
   }
-  Status Share(StepVerdict verdict = {}) { return exchange->Share(0, verdict, *context, &shards); }
+  Status Share(StepDecision decision = {}) { return exchange->Share(0, decision, *context, &shards); }
 
   MirrorComm comm;
   StepFixture fixture;
@@ -172,7 +172,7 @@ TEST_CASE("an impossible number of a factor matrix is a failed communicator") {
   for (const int64_t number : {int64_t{-2}, int64_t{3}, int64_t{1000}, INT64_MIN, INT64_MAX}) {
     Replica replica;
     replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
-      if (from == 1) Put(segment, offsetof(SegmentHeader, overdue_root), number);
+      if (from == 1) Put(segment, offsetof(SegmentHeader, failing_root), number);
     };
     CheckCommError(replica.Share(), "rank 0 received an impossible number of a factor matrix from rank 1");
   }
@@ -182,12 +182,12 @@ TEST_CASE("a root that another replica could not compute too often is left for t
   for (const int from_rank : {0, 1}) {
     Replica replica;
     replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
-      if (from == from_rank) Put(segment, offsetof(SegmentHeader, overdue_root), int64_t{1});
+      if (from == from_rank) Put(segment, offsetof(SegmentHeader, failing_root), int64_t{1});
     };
     REQUIRE(replica.Share().ok());
-    replica.exchange->DeferOverdueRoots();
+    replica.exchange->DeferRootFailures();
     bool is_forwarded = false;
-    const Status status = replica.fixture.history().RaiseOverdueRoots(&is_forwarded);
+    const Status status = replica.fixture.history().RaiseRootFailure(&is_forwarded);
     CHECK(status.ok() == (from_rank == 0));  // this rank has a text of its own
     CHECK(is_forwarded == (from_rank == 1));
     if (!status.ok()) CheckError(status, Code::kNumeric, "p0/0/factor.1");
@@ -230,8 +230,8 @@ constexpr size_t kStepsAt = 24, kGradientsAt = 32;
 struct Shard {
   explicit Shard(int world = 2, int rank = 0)
       : comm(world, rank), fixture({{"max_preconditioner_dim", "4"}}, {{2, 3}, {4}}) {
-    comm.get()->Call("shard rank");
-    rounds = std::make_unique<ShardRounds>(fixture.inputs(), comm.shared(), comm.get()->TakeNumber());
+    comm.get()->SetRankName("shard rank");
+    rounds = std::make_unique<ShardRounds>(fixture.inputs(), comm.shared(), comm.get()->TakeOptimizerId());
     std::vector<BlockTarget> targets;
     for (const Block& block : fixture.plan().blocks) {
       targets.push_back({&fixture.inputs().buffers.all()[static_cast<size_t>(block.param)], nullptr});
@@ -241,9 +241,9 @@ struct Shard {
     StepFixture::Ok(context->List());
   }
   Status Agree() {
-    StepVerdict verdict;
-    rounds->Agree(&verdict, context.get());
-    return std::move(verdict.status);
+    StepDecision decision;
+    rounds->Agree(&decision, context.get());
+    return std::move(decision.status);
   }
 
   MirrorComm comm;
@@ -282,7 +282,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
     CHECK(!shard.comm.get()->failed());
   };
   check([](char* to) { Put(to, sizeof(RoundHeader), int64_t{1}); }, Code::kInvalid,
-        "shard rank 1 has another learning rate");
+        "shard rank 1 has a different learning rate");
   check([](char* to) { to[kGradientsAt] = 1; }, Code::kInvalid,
         "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none");
   check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,

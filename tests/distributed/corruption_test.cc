@@ -283,7 +283,7 @@ class GarbledJob {
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
       // Out of memory only if the garbled code of another rank says so.
-      const bool own_memory = !Has(grid_[rank].error, "has failed, and sent no text");
+      const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error text");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());
     }

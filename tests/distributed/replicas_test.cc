@@ -230,7 +230,7 @@ TEST_CASE("a flipped bit in a replica is found within verify_replicas steps") {
     int steps = 0;
     for (; job.All(SHAMPOO_OK) && steps < every; ++steps) job.Step();
     CHECK(job.All(SHAMPOO_E_STATE));
-    CHECK(job[0].error.find("parameter \"tensor\" has other bits on rank 1 than on rank 0") != std::string::npos);
+    CHECK(job[0].error.find("parameter \"tensor\" differs between rank 1 and rank 0") != std::string::npos);
     if (steps == 1) CHECK(SameBits(before, job[0].w));
   }
 }

@@ -115,7 +115,7 @@ TEST_CASE("one rank is at another step") {
   }
 }
 
-TEST_CASE("one rank has another learning rate, or another scale") {
+TEST_CASE("one rank has a different learning rate, or another scale") {
   for (const char* const key : {"lr", "gradient_scale", "beta2"}) {
     CAPTURE(key);
     ForEveryRank(kKinds, [&](Grid* grid, int odd) {

@@ -52,7 +52,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
 }
 
 // As a save writes it.
-std::string TextOf(const CheckpointIndex& index) {
+std::string ToJson(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);
   const auto add = [&text](const char* array, size_t count, auto&& text_of) {
@@ -60,12 +60,12 @@ std::string TextOf(const CheckpointIndex& index) {
     for (size_t i = 0; i < count; ++i) text += Cat(i > 0 ? "," : "", text_of(i));
     text += "]";
   };
-  add("groups", index.groups.size(), [&](size_t i) { return TextOf(index.groups[i]); });
-  add("parameters", index.params.size(), [&](size_t i) { return TextOf(index.params[i]); });
-  add("files", index.files.size(), [&](size_t i) { return TextOf(index.files[i]); });
+  add("groups", index.groups.size(), [&](size_t i) { return ToJson(index.groups[i]); });
+  add("parameters", index.params.size(), [&](size_t i) { return ToJson(index.params[i]); });
+  add("files", index.files.size(), [&](size_t i) { return ToJson(index.files[i]); });
   add("blocks", index.blocks.size(), [&](size_t i) {
     const StoredBlock& block = index.blocks[i];
-    return TextOf(block, index.params[static_cast<size_t>(block.param)].name,
+    return ToJson(block, index.params[static_cast<size_t>(block.param)].name,
                   index.files[static_cast<size_t>(block.file)].name);
   });
   return text + "}" + kIndexEnd;
@@ -89,9 +89,9 @@ void ReadAsIndex(std::string_view text) {
     before = &block;
   }
   // What is written of it reads as the same.
-  const std::string written = TextOf(index);
+  const std::string written = ToJson(index);
   CheckpointIndex again;
-  Require(ReadAll(written, &again) && TextOf(again) == written);
+  Require(ReadAll(written, &again) && ToJson(again) == written);
   Require(again.blocks.size() == index.blocks.size());
   for (size_t i = 0; i < index.blocks.size(); ++i) {
     if (index.blocks[i].place.elements() > kFew) continue;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/checkpoint/names.h"
+#include "core/checkpoint/checkpoint_files.h"
 
 namespace shampoo::ckpt {
 namespace {
@@ -27,7 +27,7 @@ Status Locate(const std::string& path, Source* source) {
   }
   if (kind == PathKind::kFile) {
     bool is_index = false;
-    const int64_t number = NumberOf(FileNameOf(path), &is_index);
+    const int64_t number = CheckpointNumber(FileNameOf(path), &is_index);
     source->path = path;
     source->number = is_index ? number : 0;
     return {};
@@ -61,7 +61,7 @@ Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int
   return {};
 }
 
-Status ReadBlocks(const Source& source, const CheckpointIndex& params, const WantsBlock& wants,
+Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
                   CheckpointIndex* index) {
   SHAMPOO_RETURN_IF_ERROR(ReadIndex(source.path, wants, index));
   if (index->checksum == params.checksum) return {};

@@ -27,9 +27,9 @@ Status Locate(const std::string& path, Source* source);
 
 // Reads the index without its blocks. Sets *counts to the number of blocks of each parameter.
 Status ReadParams(const Source& source, CheckpointIndex* params, std::vector<int64_t>* counts);
-// Reads the index with the blocks that `wants` selects. Returns an error if the index has changed since ReadParams read
-// `params`.
-Status ReadBlocks(const Source& source, const CheckpointIndex& params, const WantsBlock& wants, CheckpointIndex* index);
+// With the blocks that are wanted. params: what was read before, which it must still be.
+Status ReadBlocks(const Source& source, const CheckpointIndex& params, const BlockFilter& wants,
+                  CheckpointIndex* index);
 
 // Parameters [first, last) of an index that contains only their blocks, in the order of the files.
 struct Batch {

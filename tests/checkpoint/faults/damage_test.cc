@@ -174,11 +174,11 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
   const std::string next_first = BytesOf(damaged.PathOf(next[1]));
   REQUIRE(files.at(first).size() == next_first.size());
   WriteFile(damaged.PathOf(next[1]), files.at(first));
-  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not fit");
+  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not match");
   WriteFile(damaged.PathOf(next[2]), files.at(second));
-  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not fit");
+  damaged.CheckFails(damaged.PathOf(next[1]), "checksum does not match");
   WriteFile(damaged.PathOf(next[1]), next_first);
-  damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not fit");
+  damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not match");
 }
 
 // Puts something else than a file in the place of a path.

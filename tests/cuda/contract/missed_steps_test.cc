@@ -243,7 +243,7 @@ TEST_CASE("a state whose snapshots are others than the host knows of is refused 
   CHECK(model.TryStep() == SHAMPOO_E_STATE);
   const std::string text = shampoo_last_error();
   CAPTURE(text);
-  CHECK(text.find("\"p3/0/snapshot_step\" is not what the step before it left") != std::string::npos);
+  CHECK(text.find("\"p3/0/snapshot_step\" is not what the previous step left") != std::string::npos);
   CHECK(text.find("shampoo_optimizer_bind_state") != std::string::npos);
   CHECK(model.State("group.0/step")[0] == 12);
   // The call after it reads the state, and uses no roots of the one before.

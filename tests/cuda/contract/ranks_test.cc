@@ -95,7 +95,7 @@ const std::vector<Odd> kOdd = {
     {"a block that is skipped",
      {{"on_nonfinite", "skip_block"}},
      SHAMPOO_E_NUMERIC,
-     {"rank 1 finds other blocks than rank 0", "Gradients must be the same on all ranks"},
+     {"rank 1 finds different blocks than rank 0", "Gradients must be the same on all ranks"},
      [](DeviceRanks& ranks) { SetElement(&ranks[1], 3, 17, NAN); }},
     {"a step that is skipped",
      {{"on_nonfinite", "skip_step"}},
@@ -121,7 +121,7 @@ const std::vector<Odd> kOdd = {
     {"a learning rate",
      {{"lr", "0.25"}},
      SHAMPOO_E_INVALID,
-     {"rank 2 has another learning rate"},
+     {"rank 2 has a different learning rate"},
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.5)); },
      [](DeviceRanks& ranks) { Must(shampoo_optimizer_set(ranks[2].optimizer, 0, "lr", 0.25)); }},
     {"a step",
@@ -191,7 +191,7 @@ TEST_CASE("numbers in memory of the device must be the same on all ranks, too") 
     }
     Begin(&ranks);
     put(1, 0.5F);
-    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1 has another learning rate"});
+    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     put(1, NAN);
     CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1: the scalar bound to group 0", "lr"});
     put(1, 0.25F);
@@ -229,7 +229,7 @@ TEST_CASE("a block that its owner cannot move stands still on all ranks, and its
       }
       if (!stands) continue;
       ranks.Step();
-      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "left the block where it was"}) == "");
+      CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "skipped the update of the block"}) == "");
     }
   }
 }

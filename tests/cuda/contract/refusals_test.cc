@@ -24,7 +24,7 @@ void CheckRefused(Pair* pair, const std::string& lag, shampoo_status code) {
   }
   CHECK(status == code);
   const std::string text = shampoo_last_error();
-  const std::string own = lag == "1" ? text.substr(std::string("a step was refused: ").size()) : text;
+  const std::string own = lag == "1" ? text.substr(std::string("a step was rejected: ").size()) : text;
   CHECK(own == expected);
   CHECK(BitsOf(pair->device) == before);
   CHECK(pair->DifferingCounters() == "");

@@ -37,7 +37,7 @@ std::vector<double> InverseOf(Model* model, const char* block) {
   return model->State(std::string(block) + "/inverse.1");
 }
 
-TEST_CASE("the block goes on with its previous inverse, and the next call recovers the root") {
+TEST_CASE("the block keeps its previous inverse root, and the next call recovers the root") {
   for (const int how : kFaults) {
     for (const char* lag : {"0", "1"}) {
       for (const char* packed : {"f32", "bf16"}) {
@@ -159,7 +159,7 @@ TEST_CASE("where no root can be recovered it stays, and too often is an error") 
   CHECK(text.find("root_failure_tolerance (1)") != std::string::npos);
   CHECK(model.Stat("root_reused") == 2);
   CHECK(model.Stat("root_retried") == 0);
-  CHECK(log.text.find("the block goes on with its previous inverse") != std::string::npos);
+  CHECK(log.text.find("the block keeps its previous inverse root") != std::string::npos);
   CHECK(step() == SHAMPOO_OK);
   Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
 }

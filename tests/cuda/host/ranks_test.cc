@@ -117,7 +117,7 @@ class Ranks {
   ThreadComm comm_;
 };
 
-constexpr const char* kBefore = "the step before this one was refused, and this one has changed nothing either: ";
+constexpr const char* kBefore = "the previous step was rejected, and this one has changed nothing either: ";
 
 TEST_CASE("plans are compared by way of the device, and a rank without memory tells the others") {
   {
@@ -215,7 +215,7 @@ TEST_CASE("inputs and numbers that differ are named") {
   ranks.BindAll();
   Must(shampoo_optimizer_set(ranks[1].optimizer, 0, "lr", 0.5));
   ranks.Step();
-  ranks.CheckAll(SHAMPOO_E_INVALID, {"rank 1 has another learning rate"});
+  ranks.CheckAll(SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
   Must(shampoo_optimizer_set(ranks[1].optimizer, 0, "lr", 0.01));
   const int64_t steps = 7;
   Must(shampoo_state_write(ranks[2].optimizer, 0, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));

@@ -52,7 +52,7 @@ TEST_CASE("what a step refuses is told by the next call, which makes no step") {
   FindNan();
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
-  CHECK(Lacking(shampoo_last_error(), {"the step before this one was refused", "changed nothing either",
+  CHECK(Lacking(shampoo_last_error(), {"the previous step was rejected", "changed nothing either",
                                        "the gradient of parameter \"w\" has NaN at element 5 (block w/0)",
                                        "nothing has changed", "on_nonfinite"}) == "");
   CHECK(TheFake().steps_given == 2);

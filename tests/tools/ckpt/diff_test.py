@@ -155,7 +155,7 @@ class Diff(Case):
             for other in others:
                 for pair in ((folder, other), (other, folder)):
                     error = self.run_tool(2, "diff", *pair)
-                    self.assertRegex(error, 'entry "encoder.*/momentum": its checksum does not fit')
+                    self.assertRegex(error, 'entry "encoder.*/momentum": its checksum does not match')
                     self.assertIn(str(folder), error)
             flip(tensor.path, tensor.begin)
         self.diff(0, a, b)

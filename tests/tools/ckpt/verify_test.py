@@ -34,7 +34,7 @@ class Verify(Case):
         lines, last = self.damage()
         named = {}
         for line in lines:
-            path, name = re.match(r'damaged: (.*): entry "(.*)": its checksum does not fit', line).groups()
+            path, name = re.match(r'damaged: (.*): entry "(.*)": its checksum does not match', line).groups()
             named[name] = path
         self.assertEqual(named, {name: str(tensor.path) for name, tensor in damaged.items()})
         self.assertIn(f"{len(damaged)} of {len(tensors)} entries are damaged or lost, 0 of 2 files", last)
@@ -49,7 +49,7 @@ class Verify(Case):
         flip(header, 40)
         lines, last = self.damage()
         self.assertEqual(len(lines), 3)
-        for path, text in ((missing, "No such file"), (short, "it was changed or cut off"),
+        for path, text in ((missing, "No such file"), (short, "it was changed or truncated"),
                            (header, "the checksum of its header")):
             line = next(line for line in lines if str(path) in line)
             self.assertIn(text, line)
@@ -72,7 +72,7 @@ class Verify(Case):
         make(self.folder)
         path = Checkpoint(self.folder).path
         flip(path, path.stat().st_size // 2)
-        self.assertRegex(self.run_tool(1, "verify", self.folder), f"^damaged: {path}: its checksum does not fit")
+        self.assertRegex(self.run_tool(1, "verify", self.folder), f"^damaged: {path}: its checksum does not match")
 
     def test_an_index_that_cannot_be(self):
         def sizes(index):
@@ -80,7 +80,7 @@ class Verify(Case):
                 file["bytes"] = 2**62
 
         for change, text in (
-                (lambda index: index["groups"][0].update(step=2**53), "the step of a group is impossible"),
+                (lambda index: index["groups"][0].update(step=2**53), "the step of a group is out of range"),
                 (sizes, "files have too many bytes")):
             checkpoint = Checkpoint(make(self.folder, "--copies", 3))
             checkpoint.rewrite(change)

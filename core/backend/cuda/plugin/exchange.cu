@@ -44,7 +44,7 @@ struct WriteHeaderBody {
     cta.Once([&] {
       SegmentHeader header{};
       header.round = {static_cast<int32_t>(CodeOf(state)), 0, args.place};
-      header.overdue_root = -1;
+      header.failing_root = -1;
       header.inputs = Mixed(Mixed(args.inputs_hash, state.refused != 0 ? 0 : static_cast<uint64_t>(state.go)),
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;

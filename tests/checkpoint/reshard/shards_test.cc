@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/reshard/trainee.h"
 
 namespace shampoo_test {
 namespace {

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/checkpoint/recut/expected_states.h"
+#include "tests/checkpoint/reshard/expected_states.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/reshard/trainee.h"
 
 #include <doctest/doctest.h>
 

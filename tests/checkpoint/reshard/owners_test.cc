@@ -9,8 +9,8 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/trainee.h"
-#include "tests/checkpoint/recut/world.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/checkpoint/reshard/world.h"
 
 namespace shampoo_test {
 namespace {
@@ -227,15 +227,15 @@ TEST_CASE("ranks that do all the same work write it once") {
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
   CHECK(Lacking(world[0].error, {"parameter \"weight\" is not the same on all ranks", "rank 1", "hyper-parameters",
-                                 "earlier checkpoints are as they were"}) == "");
+                                 "earlier checkpoints are unchanged"}) == "");
   CHECK(NamesIn(directory) == names);
   Trainee part(With({SmallModel().params[0]}));
   part.Train(1, 3);
   world[1].opts = {part.optimizer()};
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-  CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in all, and it has 63",
-                                 "directories of their own"}) == "");
+  CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
+                                 "separate directories"}) == "");
   CHECK(NamesIn(directory) == names);
   // Nor can other parameters of the same names: the states of one would be lost.
   Trainee other(SmallModel());

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/trainee.h"
-#include "tests/checkpoint/recut/world.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/checkpoint/reshard/world.h"
 
 namespace shampoo_test {
 namespace {

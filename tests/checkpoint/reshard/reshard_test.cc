@@ -10,8 +10,8 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/expected_states.h"
-#include "tests/checkpoint/recut/random_model.h"
+#include "tests/checkpoint/reshard/expected_states.h"
+#include "tests/checkpoint/reshard/random_model.h"
 
 namespace shampoo_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/trainee.h"
-#include "tests/checkpoint/recut/world.h"
+#include "tests/checkpoint/reshard/trainee.h"
+#include "tests/checkpoint/reshard/world.h"
 
 namespace shampoo_test {
 namespace {
@@ -52,7 +52,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and th
       {"count is -1: expected at least 0", [](World::Call* call) { call->count = -1; }},
       {"opts is NULL", [](World::Call* call) { call->gives_opts = false; }},
       {"opts[1] is NULL: expected an optimizer", [](World::Call* call) { call->opts.push_back(nullptr); }},
-      {"parameter \"weight\" is in two of the optimizers, or one was given twice",
+      {"parameter \"weight\" is in two of the optimizers, or an optimizer was passed twice",
        [](World::Call* call) { call->opts.push_back(call->opts[0]); }},
       {"stream is not NULL", [](World::Call* call) { call->stream = call; }},
   };

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/trainee.h"
+#include "tests/checkpoint/reshard/trainee.h"
 
 namespace shampoo_test {
 namespace {
@@ -56,10 +56,10 @@ TEST_CASE("parameters are known by name and shape, in any order") {
   RankSpec renamed = SmallModel();
   renamed.params[0].name = "Weight";
   CheckRefusal(saved, renamed,
-               {"does not have 1 of the parameters: \"Weight\"", "of the same shape it has \"weight\"",
-                "give it the name that it had"});
+               {"does not have 1 of the parameters: \"Weight\"", "it has \"weight\" of the same shape",
+                "use the names that they were saved with"});
   renamed.params = {{"Weight", {9, 7}}};  // of another shape is "bias"
-  CheckRefusal(saved, renamed, {"of the same shape it has \"weight\", which are not here"});
+  CheckRefusal(saved, renamed, {"it has \"weight\" of the same shape, not used by any parameter here"});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
   CheckRefusal(saved, more,
@@ -103,22 +103,24 @@ TEST_CASE("a state that was not saved cannot be loaded, and one that is not aske
     const char* state;
     const char* warning;
   };
-  const Rule rules[] = {
-      {{{"momentum", "0.9"}},
-       {{"momentum", "0"}},
-       {"no momentum of parameter \"weight\"", "saved with momentum 0", "momentum is 0.9 here", "set it as it was"},
-       "momentum",
-       "momentum 0 (0.9)"},
-      {{{"beta1", "0.8"}},
-       {{"beta1", "0"}},
-       {"no filtered_grad of parameter \"weight\"", "saved with beta1 0", "beta1 is 0.8 here", "set it as it was"},
-       "filtered_grad",
-       "beta1 0 (0.8)"},
-      {{{"grafting", "adam"}},
-       {{"grafting", "sgd"}},
-       {"no grafting of parameter \"weight\"", "saved with grafting sgd", "grafting is adam here", "set it as it was"},
-       "grafting",
-       "grafting sgd (adam)"}};
+  const Rule rules[] = {{{{"momentum", "0.9"}},
+                         {{"momentum", "0"}},
+                         {"no momentum of parameter \"weight\"", "saved with momentum 0", "momentum is 0.9 here",
+                          "set it to the saved value"},
+                         "momentum",
+                         "momentum 0 (0.9)"},
+                        {{{"beta1", "0.8"}},
+                         {{"beta1", "0"}},
+                         {"no filtered_grad of parameter \"weight\"", "saved with beta1 0", "beta1 is 0.8 here",
+                          "set it to the saved value"},
+                         "filtered_grad",
+                         "beta1 0 (0.8)"},
+                        {{{"grafting", "adam"}},
+                         {{"grafting", "sgd"}},
+                         {"no grafting of parameter \"weight\"", "saved with grafting sgd", "grafting is adam here",
+                          "set it to the saved value"},
+                         "grafting",
+                         "grafting sgd (adam)"}};
   for (const Rule& rule : rules) {
     CAPTURE(std::string(rule.state));
     CheckRefusal(Saved(SmallModel(rule.without)), SmallModel(rule.with), rule.words);
@@ -126,9 +128,9 @@ TEST_CASE("a state that was not saved cannot be loaded, and one that is not aske
     Trainee loader(SmallModel(rule.without));
     const auto warnings = Load(saved, &loader);
     REQUIRE(warnings.size() == 2);
-    CHECK(Lacking(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
-    CHECK(warnings[1] ==
-          "1 the " + std::string(rule.state) + " of 10 blocks of the checkpoint is left out: it is not asked for");
+    CHECK(Lacking(warnings[0], {"1 group 0 keeps its own hyper-parameters", rule.warning}) == "");
+    CHECK(warnings[1] == "1 the " + std::string(rule.state) +
+                             " of 10 blocks of the checkpoint is not loaded: the optimizer does not use it");
     States expected = StatesOf(saved.saver.rank);
     std::erase_if(expected, [&](const auto& entry) { return entry.first.ends_with(std::string("/") + rule.state); });
     CHECK(StatesOf(loader.rank) == expected);
@@ -170,17 +172,16 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
   const Saved saved(SmallModel());
   // Of weight 3 x 2 blocks of 9 x 7 become 2 x 2, of bias 2 stay 2, and of table the only one is 3 x 5 and not 3 x 4.
   const Keys other = {{"max_preconditioner_dim", "5"}};
-  CheckRefusal(
-      saved, SmallModel(other),
-      {"does not have 7 of 7 blocks as they are cut here: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
-       " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
+  CheckRefusal(saved, SmallModel(other),
+               {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
+                " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
   Trainee fresh(SmallModel(other));
   Trainee loader(SmallModel(other + Keys{{"on_block_mismatch", "reset"}}));
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
   CHECK(Lacking(warnings[0],
-                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
+                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank are reset"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);
@@ -193,8 +194,7 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
   RankSpec merged = longer;
   merged.keys.emplace_back("use_merge_dims", "false");
   const Saved without(merged);
-  CheckRefusal(without, longer,
-               {"does not have 1 of 2 blocks as they are cut here: \"table/0 (15) at 0\"", "use_merge_dims"});
+  CheckRefusal(without, longer, {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
 TEST_CASE("vectors saved without factor matrices start with new ones, and saved ones are left out") {

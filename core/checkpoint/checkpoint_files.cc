@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/checkpoint/names.h"
+#include "core/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -28,7 +28,7 @@ std::string StatesName(int64_t number, int rank, int world, int part) {
              part > 1 ? Cat(".part-", part) : std::string(), ".safetensors");
 }
 
-int64_t NumberOf(std::string_view name, bool* is_index) {
+int64_t CheckpointNumber(std::string_view name, bool* is_index) {
   *is_index = false;
   if (!name.starts_with(kPrefix)) return -1;
   const std::string_view rest = name.substr(kPrefix.size());
@@ -38,9 +38,9 @@ int64_t NumberOf(std::string_view name, bool* is_index) {
   const std::string_view digits = rest.substr(0, rest.size() - kind.size());
   if (error != std::errc() || number <= 0 || number > kLargestNumber || digits != Padded(number, 6)) return -1;
   *is_index = kind == ".json";
-  const bool ours = *is_index || kind == ".json.tmp" ||
-                    (kind.starts_with(".rank-") && (kind.ends_with(".safetensors") || kind.ends_with(kTemporary)));
-  return ours ? number : -1;
+  const bool is_known = *is_index || kind == ".json.tmp" ||
+                        (kind.starts_with(".rank-") && (kind.ends_with(".safetensors") || kind.ends_with(kTemporary)));
+  return is_known ? number : -1;
 }
 
 Status FindCheckpoints(const std::string& directory, std::vector<FoundCheckpoint>* found) {
@@ -49,7 +49,7 @@ Status FindCheckpoints(const std::string& directory, std::vector<FoundCheckpoint
   std::map<int64_t, FoundCheckpoint, std::greater<>> by_number;
   for (std::string& name : names) {
     bool is_index = false;
-    const int64_t number = NumberOf(name, &is_index);
+    const int64_t number = CheckpointNumber(name, &is_index);
     if (number < 0) continue;
     FoundCheckpoint& checkpoint = by_number[number];
     checkpoint.number = number;

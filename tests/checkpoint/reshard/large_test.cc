@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/checkpoint/faults/files.h"
-#include "tests/checkpoint/recut/expected_states.h"
+#include "tests/checkpoint/reshard/expected_states.h"
 
 namespace shampoo_test {
 namespace {
@@ -107,7 +107,7 @@ TEST_CASE("shards that end where blocks do keep their factors without shards, an
   Create(&other);
   other.Load(scratch / "checkpoints");
   CHECK_MESSAGE(other.All(SHAMPOO_E_INVALID), other.Errors());
-  CHECK_MESSAGE(Has(other[0].error, "does not have 2 of 4 blocks as they are cut here: \"matrix/2 (1, 160) at 32000\""),
+  CHECK_MESSAGE(Has(other[0].error, "does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""),
                 other[0].error);
 }
 
@@ -130,9 +130,8 @@ TEST_CASE("blocks that part ways after thousands of elements are not the same") 
   WriteAndSave(&saver, scratch / "checkpoints");
   loader.Load(scratch / "checkpoints");
   CHECK_MESSAGE(loader.All(SHAMPOO_E_INVALID), loader.Errors());
-  CHECK_MESSAGE(
-      Has(loader[0].error, "does not have 1 of 1 blocks as they are cut here: \"tensor/0 (2, 130, 130) at 0\""),
-      loader[0].error);
+  CHECK_MESSAGE(Has(loader[0].error, "does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at 0\""),
+                loader[0].error);
 }
 
 TEST_CASE("more entries than one file has are in several") {

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/checkpoint/recut/random_model.h"
+#include "tests/checkpoint/reshard/random_model.h"
 
 #include <algorithm>
 #include <functional>

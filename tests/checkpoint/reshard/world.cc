@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/checkpoint/recut/world.h"
+#include "tests/checkpoint/reshard/world.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/checkpoint/own_part.h"
+#include "core/checkpoint/local_share.h"
 
 #include <algorithm>
 #include <iterator>
@@ -17,32 +17,32 @@
 namespace shampoo {
 namespace {
 
-// Who may have a block beside its owner.
-enum class Others {
-  kCopies,  // if any, ranks with the same blocks altogether
-  kShards,  // shard ranks that say of a piece that it is all of the parameter
+// The ranks that may have the same block as its owner.
+enum class DuplicatesOn {
+  kCopies,  // ranks that have all blocks of the optimizer
+  kShards,  // shard ranks for which this piece is the whole parameter
 };
 
-Others OthersOf(const PlanData& plan, const Block& block) {
+DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
   const bool piece_is_whole = !plan.gathers && plan.placement.shard_world > 1 && !block.piece_of_shard;
-  return piece_is_whole ? Others::kShards : Others::kCopies;
+  return piece_is_whole ? DuplicatesOn::kShards : DuplicatesOn::kCopies;
 }
 
-// A parameter that is told to be whole on every shard rank is the first one's.
-bool IsFirstOnes(const PlanData& plan, const Block& block) {
-  return OthersOf(plan, block) == Others::kShards && plan.param(block).desc.form == ShardForm::kWhole;
+// Whether the plan says that every shard rank has the whole parameter. The first shard rank writes it.
+bool IsWholeOnShards(const PlanData& plan, const Block& block) {
+  return DuplicatesOf(plan, block) == DuplicatesOn::kShards && plan.param(block).desc.form == ShardForm::kWhole;
 }
 
-std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others) {
+std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, DuplicatesOn kind) {
   const PlanData& plan = optimizer.plan();
   std::vector<BlockToSave> blocks;
   int64_t last = -1;
   for (const StateEntry& entry : optimizer.entries()) {
     if (entry.block < 0) continue;
     const Block& block = plan.block(entry.block);
-    if (IsFirstOnes(plan, block)) {
-      if (plan.placement.shard_rank != 0 || others != Others::kCopies) continue;
-    } else if (OthersOf(plan, block) != others) {
+    if (IsWholeOnShards(plan, block)) {
+      if (plan.placement.shard_rank != 0 || kind != DuplicatesOn::kCopies) continue;
+    } else if (DuplicatesOf(plan, block) != kind) {
       continue;
     }
     if (entry.block != last) {
@@ -52,7 +52,7 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others
       made.optimizer = &optimizer;
       made.param = desc.name;
       made.stored.place = BlockPlace::Of(desc, block);
-      // Pieces of shards are numbered on each rank; the first element is nobody else's.
+      // Pieces are numbered on each rank separately, but no other block has the same first element.
       made.stored.key =
           Cat(desc.name, "/", made.stored.place.is_whole() ? Cat(block.index) : Cat("@", made.stored.place.first()));
     }
@@ -61,13 +61,13 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, Others others
   return blocks;
 }
 
-int64_t HashOf(const std::vector<std::string>& texts) {
+int64_t HashTexts(const std::vector<std::string>& texts) {
   StreamHash hash;
   for (const std::string& text : texts) hash.Add(text.data(), text.size() + 1);
   return static_cast<int64_t>(hash.value());
 }
 
-int64_t PlacesOf(std::span<const BlockToSave> blocks) {
+int64_t HashPlaces(std::span<const BlockToSave> blocks) {
   StreamHash hash;
   for (const BlockToSave& block : blocks) {
     const int64_t first = block.stored.place.first();
@@ -78,9 +78,9 @@ int64_t PlacesOf(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// The first and the last elements of each state are enough: two parameters have them in common only where neither has
-// seen a gradient there, and copies have all.
-Status ContentsOf(std::span<const BlockToSave> blocks, int64_t* contents) {
+// Hashes only the first and last elements of each state. Different parameters have the same values there only if
+// neither of them ever had a gradient at these elements.
+Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
   std::vector<char> rows(kSample);
@@ -114,36 +114,36 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
                       " a checksum of blocks for an item that has none; expected 0", kCheckRanks);
   }
   return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
-                 "\", or others of its optimizer, with states that differ, and one checkpoint takes a name for one "
-                 "parameter: give different parameters different names on all ranks, and to copies the same gradients");
+                 "\", but its states, or those of other parameters of its optimizer, differ: give different parameters "
+                 "different names on all ranks, and give copies the same gradients");
 }
 
 }  // namespace
 
-int64_t OwnPart::bytes() const {
+int64_t LocalShare::bytes() const {
   int64_t sum = 0;
   for (const BlockToSave& block : blocks) sum += block.bytes();
   return sum;
 }
 
-Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part) {
-  // Each in turn: an optimizer as a whole, what it is described as and its blocks, then blocks of others' shards.
+Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare* share) {
+  // The items: for each optimizer its descriptions and its blocks, then the blocks that shard ranks may share.
   std::vector<std::vector<std::string>> texts;
   std::vector<std::vector<BlockToSave>> blocks;
   std::vector<BlockToSave> shared;
   std::vector<Item> items;
-  std::vector<const BlockToSave*> first_blocks;  // of items; nullptr: of none
+  std::vector<const BlockToSave*> first_blocks;  // by item; nullptr: the item has no block
   const auto add = [&](std::span<const BlockToSave> saved) -> Status {
-    items.push_back({PlacesOf(saved), 0});
-    return ranks.world() > 1 ? ContentsOf(saved, &items.back().holds) : Status();
+    items.push_back({HashPlaces(saved), 0});
+    return ranks.world() > 1 ? HashContents(saved, &items.back().contents) : Status();
   };
   const auto collect = [&]() -> Status {
     for (const OptimizerState* optimizer : call.optimizers) {
-      part->keep = std::max(part->keep, optimizer->hyper_parameters().settings(0).checkpoint_keep);
+      share->keep = std::max(share->keep, optimizer->hyper_parameters().settings(0).checkpoint_keep);
       SHAMPOO_RETURN_IF_ERROR(DescriptionTexts(*optimizer, 0, &texts.emplace_back()));
-      blocks.push_back(BlocksOf(*optimizer, Others::kCopies));
-      for (BlockToSave& block : BlocksOf(*optimizer, Others::kShards)) shared.push_back(std::move(block));
-      items.push_back({HashOf(texts.back())});
+      blocks.push_back(BlocksOf(*optimizer, DuplicatesOn::kCopies));
+      for (BlockToSave& block : BlocksOf(*optimizer, DuplicatesOn::kShards)) shared.push_back(std::move(block));
+      items.push_back({HashTexts(texts.back())});
       SHAMPOO_RETURN_IF_ERROR(add(blocks.back()));
       first_blocks.push_back(nullptr);
       first_blocks.push_back(blocks.back().empty() ? nullptr : blocks.back().data());
@@ -156,26 +156,26 @@ Status FindOwnPart(const CheckpointCall& call, const Ranks& ranks, OwnPart* part
   };
   SHAMPOO_RETURN_IF_ERROR(ranks.Agree(CatchExceptions(collect)));
   std::vector<int64_t> keeps;
-  SHAMPOO_RETURN_IF_ERROR(ranks.Numbers({&part->keep, 1}, &keeps));
+  SHAMPOO_RETURN_IF_ERROR(ranks.AllGatherInts({&share->keep, 1}, &keeps));
   Duplicates duplicates;
   SHAMPOO_RETURN_IF_ERROR(FindDuplicates(ranks, items, &duplicates));
   return ranks.Agree(CatchExceptions([&] {
     const auto most = static_cast<int64_t>(FindKey("checkpoint_keep")->most);
     SHAMPOO_RETURN_IF_ERROR(ranks.CheckReceived("checkpoint_keep", keeps, 1, most));
-    part->keep = std::max(part->keep, *std::max_element(keeps.begin(), keeps.end()));
+    share->keep = std::max(share->keep, *std::max_element(keeps.begin(), keeps.end()));
     SHAMPOO_RETURN_IF_ERROR(CheckSame(duplicates, first_blocks, ranks.rank()));
     const size_t count = call.optimizers.size();
     for (size_t i = 0; i < count; ++i) {
       if (!duplicates.is_duplicate[2 * i]) {
         std::vector<std::string> own;
         SHAMPOO_RETURN_IF_ERROR(DescriptionTexts(*call.optimizers[i], static_cast<int>(i), &own));
-        std::move(own.begin(), own.end(), std::back_inserter(part->descriptions));
+        std::move(own.begin(), own.end(), std::back_inserter(share->descriptions));
       }
       if (duplicates.is_duplicate[2 * i + 1]) continue;
-      std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(part->blocks));
+      std::move(blocks[i].begin(), blocks[i].end(), std::back_inserter(share->blocks));
     }
     for (size_t i = 0; i < shared.size(); ++i) {
-      if (!duplicates.is_duplicate[2 * count + i]) part->blocks.push_back(std::move(shared[i]));
+      if (!duplicates.is_duplicate[2 * count + i]) share->blocks.push_back(std::move(shared[i]));
     }
     return Status();
   }));

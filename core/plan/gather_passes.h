@@ -8,7 +8,7 @@
 
 #include "core/plan/plan.h"
 
-// How shard ranks exchange slices of blocks with shard_mode gather. Each bucket of each replica is one round of two
+// How shard ranks exchange the parts of blocks with shard_mode gather. Each bucket of each replica is one pass of two
 // exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
@@ -50,16 +50,16 @@ struct PairTraffic {
   std::vector<size_t> recv_at;  // by shard rank: where in its segment the bytes for this rank begin
 };
 
-struct GatherRound {
+struct GatherPass {
   PairTraffic collect, deliver;
   std::vector<ShardSlice> held;   // the slices that this rank holds
   std::vector<ShardSlice> owned;  // all slices of the blocks that this rank owns
   std::vector<WholeBlock> whole;  // the blocks that this rank owns
 };
 
-// Returns the rounds of this shard rank. The round of bucket b and replica q is at b * replica_world + q; for another
-// replica it is the round of the rank with the same shard rank there.
-std::vector<GatherRound> PlanRounds(const PlanData& plan);
+// Returns the passes of this shard rank. The pass of bucket b and replica q is at b * replica_world + q; for another
+// replica it is the pass of the rank with the same shard rank there.
+std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank. If there are several replicas, also sets bucket_segment_bytes.
 void PlanGatherBytes(PlanData* plan);

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/plan/gather_rounds.h"
+#include "core/plan/gather_passes.h"
 
 #include <algorithm>
 #include <numeric>
@@ -44,13 +44,13 @@ void ForEachHolder(const PlanData& plan, const Block& block, Visit&& visit) {
   }
 }
 
-// Returns the indices of the blocks of each round, in plan order.
-std::vector<std::vector<int64_t>> BlocksOfRounds(const PlanData& plan) {
+// Returns the indices of the blocks of each pass, in plan order.
+std::vector<std::vector<int64_t>> BlocksOfPasses(const PlanData& plan) {
   std::vector<std::vector<int64_t>> blocks(plan.bucket_count * static_cast<size_t>(plan.placement.replica_world));
   for (size_t i = 0; i < plan.blocks.size(); ++i) {
     const Block& block = plan.blocks[i];
-    const int round = block.bucket * plan.placement.replica_world + block.owner;
-    At(blocks, round).push_back(static_cast<int64_t>(i));
+    const int pass = block.bucket * plan.placement.replica_world + block.owner;
+    At(blocks, pass).push_back(static_cast<int64_t>(i));
   }
   return blocks;
 }
@@ -77,7 +77,7 @@ std::vector<int64_t> Starts(const std::vector<size_t>& bytes) {
   return starts;
 }
 
-// Adds up the bytes that ranks send and receive in one exchange of a round, headers included.
+// Adds up the bytes that ranks send and receive in one exchange of a pass, headers included.
 class TrafficSums {
  public:
   explicit TrafficSums(int world) : world_(static_cast<size_t>(world)) { Clear(); }
@@ -103,14 +103,14 @@ class TrafficSums {
 
 }  // namespace
 
-std::vector<GatherRound> PlanRounds(const PlanData& plan) {
+std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
   const int own = plan.placement.shard_rank;
   const auto world = static_cast<size_t>(plan.placement.shard_world);
-  std::vector<GatherRound> rounds;
-  for (const std::vector<int64_t>& blocks : BlocksOfRounds(plan)) {
-    GatherRound& round = rounds.emplace_back();
-    PairTraffic& collect = round.collect;
-    PairTraffic& deliver = round.deliver;
+  std::vector<GatherPass> passes;
+  for (const std::vector<int64_t>& blocks : BlocksOfPasses(plan)) {
+    GatherPass& pass = passes.emplace_back();
+    PairTraffic& collect = pass.collect;
+    PairTraffic& deliver = pass.deliver;
     for (PairTraffic* traffic : {&collect, &deliver}) {
       traffic->send.assign(world, kPairHeaderBytes);
       traffic->recv.assign(world, kPairHeaderBytes);
@@ -122,7 +122,7 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
     for (const int64_t index : blocks) {
       const Block& block = plan.block(index);
       const int owner = block.shard_owner;
-      if (owner == own) round.whole.push_back(PlaceWhole(plan, index, &end));
+      if (owner == own) pass.whole.push_back(PlaceWhole(plan, index, &end));
       ForEachHolder(plan, block, [&](int shard, const Region& region, int64_t n) {
         const SliceBytes bytes = BytesOf(DescOf(plan, block), block, n);
         const int64_t to_owner = IsCollected(plan, block, shard) ? bytes.collected() : 0;
@@ -133,16 +133,16 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
         const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
         // Offsets within the pair for now. The start of the pair is added when all sizes are known.
         if (shard == own) {
-          round.held.push_back(slice);
-          round.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
-          round.held.back().update_at = static_cast<int64_t>(At(deliver.recv, owner));
+          pass.held.push_back(slice);
+          pass.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
+          pass.held.back().update_at = static_cast<int64_t>(At(deliver.recv, owner));
           At(collect.send, owner) += static_cast<size_t>(to_owner);
           At(deliver.recv, owner) += static_cast<size_t>(bytes.update);
         }
         if (owner == own) {
-          round.owned.push_back(slice);
-          round.owned.back().gradient_at = static_cast<int64_t>(At(collect.recv, shard));
-          round.owned.back().update_at = static_cast<int64_t>(At(deliver.send, shard));
+          pass.owned.push_back(slice);
+          pass.owned.back().gradient_at = static_cast<int64_t>(At(collect.recv, shard));
+          pass.owned.back().update_at = static_cast<int64_t>(At(deliver.send, shard));
           At(collect.recv, shard) += static_cast<size_t>(to_owner);
           At(deliver.send, shard) += static_cast<size_t>(bytes.update);
         }
@@ -159,16 +159,16 @@ std::vector<GatherRound> PlanRounds(const PlanData& plan) {
     };
     const std::vector<int64_t> collect_send = Starts(collect.send);
     const std::vector<int64_t> deliver_recv = Starts(deliver.recv);
-    for (ShardSlice& slice : round.held) {
+    for (ShardSlice& slice : pass.held) {
       move(&slice, collect_send, deliver_recv, plan.block(slice.block).shard_owner);
     }
     const std::vector<int64_t> collect_recv = Starts(collect.recv);
     const std::vector<int64_t> deliver_send = Starts(deliver.send);
-    for (ShardSlice& slice : round.owned) {
+    for (ShardSlice& slice : pass.owned) {
       move(&slice, collect_recv, deliver_send, slice.shard);
     }
   }
-  return rounds;
+  return passes;
 }
 
 void PlanGatherBytes(PlanData* plan) {
@@ -177,19 +177,19 @@ void PlanGatherBytes(PlanData* plan) {
   std::vector<GatherBytes>& all = plan->gather_bytes_of_rank;
   all.assign(replicas * world, {});
   plan->bucket_segment_bytes.assign(replicas > 1 ? plan->bucket_count : 0, 0);
-  const std::vector<std::vector<int64_t>> blocks_of_round = BlocksOfRounds(*plan);
-  // By shard rank: the most that any round of any replica needs.
+  const std::vector<std::vector<int64_t>> blocks_of_pass = BlocksOfPasses(*plan);
+  // By shard rank: the most that any pass of any replica needs.
   std::vector<GatherBytes> largest(world);
   int64_t largest_segment = 0;
   std::vector<int64_t> arriving(world);
   std::vector<int64_t> gathered(world);
   TrafficSums collect(plan->placement.shard_world);
   TrafficSums deliver(plan->placement.shard_world);
-  for (size_t round = 0; round < blocks_of_round.size(); ++round) {
+  for (size_t pass = 0; pass < blocks_of_pass.size(); ++pass) {
     collect.Clear();
     deliver.Clear();
     std::vector<int64_t> whole(world, 0);
-    for (const int64_t index : blocks_of_round[round]) {
+    for (const int64_t index : blocks_of_pass[pass]) {
       const Block& block = plan->block(index);
       (void)PlaceWhole(*plan, index, &At(whole, block.shard_owner));
       ForEachHolder(*plan, block, [&](int shard, const Region&, int64_t n) {
@@ -199,8 +199,8 @@ void PlanGatherBytes(PlanData* plan) {
       });
     }
     largest_segment = std::max({largest_segment, collect.largest(), deliver.largest()});
-    const size_t bucket = round / replicas;
-    const size_t replica = round % replicas;
+    const size_t bucket = pass / replicas;
+    const size_t replica = pass % replicas;
     for (size_t s = 0; s < world; ++s) {
       GatherBytes& most = largest[s];
       most.held = std::max(most.held, collect.sent(s));

@@ -1,0 +1,30 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/checkpoint/checkpoint_call.h"
+#include "core/checkpoint/ranks.h"
+#include "core/checkpoint/states_writer.h"
+
+namespace shampoo {
+
+// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest
+// rank writes them. That is the case for replicas that do not share the work, and for parameters that every shard rank
+// holds as a whole.
+struct LocalShare {
+  std::vector<std::string> descriptions;  // for Descriptions
+  std::vector<BlockToSave> blocks;
+  int64_t keep = 1;  // number of checkpoints to keep: the largest checkpoint_keep of any optimizer of any rank
+
+  int64_t bytes() const;
+};
+
+// Determines the share of this rank. Collective.
+Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare* share);
+
+}  // namespace shampoo
