@@ -40,7 +40,6 @@ c_maximum_signature_line_length = 60
 autodoc_mock_imports = ["jax", "libshampoo.xla_call", "ml_dtypes", "mpi4py", "numpy", "tinygrad", "torch"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_class_signature = "separated"
 python_maximum_signature_line_length = 60
 napoleon_google_docstring = False
 napoleon_use_ivar = True
@@ -56,7 +55,9 @@ html_theme = "furo"
 html_title = f"libshampoo {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("search_order.js"))
 html_copy_source = False
+html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
 pygments_style = "friendly"
@@ -123,12 +124,32 @@ class LinkNames(SphinxTransform):
             reference += literal
 
 
+class MarkLongText(SphinxTransform):
+    """Marks the cells of tables that have much text, so that the style sheet can give them room."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        for entry in self.document.findall(nodes.entry):
+            if len(entry.astext()) > 60:
+                entry["classes"].append("long-text")
+
+
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
     """Leave a name in a guide as it is if the reference does not have it, such as that of an option of CMake."""
     return content if node.get("link-names") else None
 
 
+def shorten_default(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str | None, result: str | None
+) -> tuple[str, str | None] | None:
+    """Write ... for a default that only marks an argument as absent."""
+    return (signature.replace("<object object>", "..."), result) if signature else None
+
+
 def setup(app: Sphinx) -> None:
     """Register what is above."""
     app.add_transform(LinkNames)
+    app.add_transform(MarkLongText)
     app.connect("missing-reference", keep_unknown_name)
+    app.connect("autodoc-process-signature", shorten_default)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from headers import Section, sections
+from headers import Section, file_page, sections
 
 HEADERS = ("shampoo", "api", "shampoo_mpi", "shampoo_nccl")
 #: Directives of Breathe for the kinds of items of Doxygen.
@@ -47,6 +47,7 @@ class Header:
     def __init__(self, xml: Path, path: Path) -> None:
         self.path = path
         self._xml = xml
+        #: The name by which Doxygen links to the header.
         self.label = path.stem.replace("_", "__") + "_8h"
         root = ElementTree.parse(xml / f"{self.label}.xml").getroot().find("compounddef")
         assert root is not None
@@ -104,16 +105,16 @@ def _describe(items: list[Item]) -> list[str]:
 
 
 def _section_page(section: Section, items: list[Item]) -> list[str]:
-    lines = _heading(section.title, "=")
+    lines = _heading(f"C API: {section.title}", "=")
     if section.has_text:
-        lines += _directive("doxygengroup", section.group, "content-only")
+        lines += _directive("doxygenpage", section.page, "content-only")
     return lines + _describe(items)
 
 
 def write_pages(xml: Path, include: Path, out: Path) -> list[str]:
     """Write the pages of the C reference into a folder, and return what is not documented."""
     gaps = []
-    names = []
+    entries: list[tuple[str, str]] = []
     for stem in HEADERS:
         path = include / f"{stem}.h"
         header = Header(xml, path)
@@ -121,18 +122,17 @@ def write_pages(xml: Path, include: Path, out: Path) -> list[str]:
         found = sections(path)
         items = header.items()
         before = [item for item in items if not found or item.line < found[0].line]
-        # Doxygen links to a file by this label.
         lines = [f".. _{header.label}:", "", *_heading(path.name, "=")]
-        lines += _directive("doxygenfile", path.name, "sections: briefdescription detaileddescription")
+        lines += _directive("doxygenpage", file_page(path), "content-only")
         lines += _describe(before)
         (out / f"{stem}.rst").write_text("\n".join(lines), encoding="utf-8")
-        names.append(stem)
+        entries.append((path.name, stem))
         for number, section in enumerate(found):
             end = found[number + 1].line if number + 1 < len(found) else 1 << 30
             inside = [item for item in items if section.line <= item.line < end]
-            name = section.group.removeprefix("section_")
+            name = section.page.removeprefix("section_")
             (out / f"{name}.rst").write_text("\n".join(_section_page(section, inside)), encoding="utf-8")
-            names.append(name)
-    lines = [*_heading("C API", "="), ".. toctree::", "   :titlesonly:", "", *(f"   {name}" for name in names), ""]
+            entries.append((section.title, name))
+    lines = [*_heading("C API", "="), ".. toctree::", "   :titlesonly:", "", *(f"   {title} <{name}>" for title, name in entries), ""]
     (out / "index.rst").write_text("\n".join(lines), encoding="utf-8")
     return gaps
