@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -35,6 +36,7 @@ breathe_default_project = "libshampoo"
 breathe_projects: dict[str, str] = {}  # build.py sets the folder
 breathe_domain_by_extension = {"h": "c"}
 breathe_show_include = False
+breathe_show_enumvalue_initializer = True
 c_maximum_signature_line_length = 60
 
 autodoc_mock_imports = ["jax", "libshampoo.xla_call", "ml_dtypes", "mpi4py", "numpy", "tinygrad", "torch"]
@@ -135,6 +137,36 @@ class MarkLongText(SphinxTransform):
                 entry["classes"].append("long-text")
 
 
+class UnwrapPages(SphinxTransform):
+    """Moves what Breathe shows of a Doxygen page into the section around it, so that its titles are in the contents."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        for content in list(self.document.findall(addnodes.desc_content)):
+            if isinstance(content.parent, nodes.container):
+                content.parent.replace_self(content.children)
+
+
+class JoinArguments(SphinxTransform):
+    """Makes one list of the arguments of a type of function: Sphinx does so for functions only."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        for fields in self.document.findall(nodes.field_list):
+            arguments = [field for field in fields if field[0].astext().startswith("Param ")]
+            if not arguments:
+                continue
+            items = nodes.bullet_list()
+            for field in arguments:
+                name = nodes.strong("", field[0].astext().removeprefix("Param "))
+                text = nodes.paragraph("", "", name, nodes.Text(" \N{EN DASH} "), *field[1][0].children)
+                items += nodes.list_item("", text, *field[1].children[1:])
+                fields.remove(field)
+            fields.insert(0, nodes.field("", nodes.field_name("", "Parameters"), nodes.field_body("", items)))
+
+
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
     """Leave a name in a guide as it is if the reference does not have it, such as that of an option of CMake."""
     return content if node.get("link-names") else None
@@ -149,7 +181,7 @@ def shorten_default(
 
 def setup(app: Sphinx) -> None:
     """Register what is above."""
-    app.add_transform(LinkNames)
-    app.add_transform(MarkLongText)
+    for transform in (JoinArguments, LinkNames, MarkLongText, UnwrapPages):
+        app.add_transform(transform)
     app.connect("missing-reference", keep_unknown_name)
     app.connect("autodoc-process-signature", shorten_default)

@@ -14,7 +14,7 @@ HEADERS = ("shampoo", "api", "shampoo_mpi", "shampoo_nccl")
 #: Directives of Breathe for the kinds of items of Doxygen.
 _DIRECTIVES = {
     "define": "doxygendefine", "typedef": "doxygentypedef", "function": "doxygenfunction", "struct": "doxygenstruct",
-    "enumvalue": "doxygenenumvalue", "variable": "doxygenvariable",
+    "enum": "doxygenenum", "variable": "doxygenvariable",
 }  # fmt: skip
 
 
@@ -59,14 +59,11 @@ class Header:
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
-        """Return the items in the order of the header. Enumerations without a name count as their values."""
+        """Return the items in the order of the header."""
         found = []
         for member in self.members:
-            kind, name = member.get("kind", ""), _name(member)
-            if kind == "enum":
-                found += [Item("enumvalue", _name(value), _line(member)) for value in member.iter("enumvalue")]
-            elif _is_documented(member):
-                found.append(Item(kind, name, _line(member)))
+            if _is_documented(member):
+                found.append(Item(member.get("kind", ""), _name(member), _line(member)))
         for inner in self._root.iter("innerclass"):
             compound = ElementTree.parse(self._xml / f"{inner.get('refid')}.xml").getroot().find("compounddef")
             assert compound is not None
@@ -87,6 +84,28 @@ class Header:
             has_result |= member.find(".//parameterlist[@kind='retval']") is not None
             if (member.findtext("type") or "").strip() != "void" and not has_result:
                 yield f"{where}: the result has no @return or @retval"
+
+
+def tidy(xml: Path) -> None:
+    """Change the XML so that Breathe shows it well.
+
+    Each line of code becomes one piece, because Breathe drops pieces that are only spaces. The version in which an item
+    first appeared becomes a sentence, which takes less room than a list.
+    """
+    for path in xml.glob("*.xml"):
+        tree = ElementTree.parse(path)
+        for text in tree.iter("detaileddescription"):
+            for paragraph in list(text):
+                for since in paragraph.findall("simplesect[@kind='since']"):
+                    paragraph.remove(since)
+                    ElementTree.SubElement(text, "para").text = f"Since {''.join(since.itertext()).strip()}."
+        for line in tree.iter("codeline"):
+            for space in line.iter("sp"):
+                space.text = " "
+            text = "".join(line.itertext())
+            line[:] = []
+            ElementTree.SubElement(line, "highlight", {"class": "normal"}).text = text
+        tree.write(path, encoding="utf-8", xml_declaration=True)
 
 
 def _directive(name: str, argument: str, *options: str) -> list[str]:
@@ -113,6 +132,7 @@ def _section_page(section: Section, items: list[Item]) -> list[str]:
 
 def write_pages(xml: Path, include: Path, out: Path) -> list[str]:
     """Write the pages of the C reference into a folder, and return what is not documented."""
+    tidy(xml)
     gaps = []
     entries: list[tuple[str, str]] = []
     for stem in HEADERS:
