@@ -37,12 +37,12 @@ breathe_projects: dict[str, str] = {}  # build.py sets the folder
 breathe_domain_by_extension = {"h": "c"}
 breathe_show_include = False
 breathe_show_enumvalue_initializer = True
-c_maximum_signature_line_length = 60
+c_maximum_signature_line_length = 72
 
 autodoc_mock_imports = ["jax", "libshampoo.xla_call", "ml_dtypes", "mpi4py", "numpy", "tinygrad", "torch"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-python_maximum_signature_line_length = 60
+python_maximum_signature_line_length = 72
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -148,6 +148,17 @@ class UnwrapPages(SphinxTransform):
                 content.parent.replace_self(content.children)
 
 
+class LeaveOutAnonymous(SphinxTransform):
+    """Leaves out the word [anonymous] from enumerations without a name."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        for name in list(self.document.findall(addnodes.desc_name)):
+            if name.astext() == "[anonymous]":
+                name.parent.remove(name)
+
+
 class JoinArguments(SphinxTransform):
     """Makes one list of the arguments of a type of function: Sphinx does so for functions only."""
 
@@ -181,7 +192,7 @@ def shorten_default(
 
 def setup(app: Sphinx) -> None:
     """Register what is above."""
-    for transform in (JoinArguments, LinkNames, MarkLongText, UnwrapPages):
+    for transform in (JoinArguments, LeaveOutAnonymous, LinkNames, MarkLongText, UnwrapPages):
         app.add_transform(transform)
     app.connect("missing-reference", keep_unknown_name)
     app.connect("autodoc-process-signature", shorten_default)

@@ -153,6 +153,7 @@ def write_pages(xml: Path, include: Path, out: Path) -> list[str]:
             name = section.page.removeprefix("section_")
             (out / f"{name}.rst").write_text("\n".join(_section_page(section, inside)), encoding="utf-8")
             entries.append((section.title, name))
-    lines = [*_heading("C API", "="), ".. toctree::", "   :titlesonly:", "", *(f"   {title} <{name}>" for title, name in entries), ""]
+    lines = [*_heading("C API", "="), ".. toctree::", "   :titlesonly:", ""]
+    lines += [*(f"   {title} <{name}>" for title, name in entries), ""]
     (out / "index.rst").write_text("\n".join(lines), encoding="utf-8")
     return gaps

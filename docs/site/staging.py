@@ -16,6 +16,8 @@ from anchors import lines_with_code
 
 #: Patterns of the pages, relative to the root of the repository.
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/adr/*.md", "examples/**/*.md")
+#: Pages that only the site has. A folder here is a folder of the site.
+OWN = Path("docs/site/pages")
 IMAGES = (".svg", ".png")
 
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
@@ -44,10 +46,9 @@ class Stage:
 
     def fill(self) -> None:
         """Copy all pages, the files that they show, and the site's own pages."""
-        own = self._root / "docs/site/pages"
-        for path in own.rglob("*"):
-            if path.is_file():
-                self._write(path.relative_to(own), path.read_text(encoding="utf-8"))
+        for path in sorted((self._root / OWN).rglob("*.*")):
+            page, text = path.relative_to(self._root), path.read_text(encoding="utf-8")
+            self._write(self._staged(page), self._rewrite(page, text) if path.suffix == ".md" else text)
         for page in sorted(self._pages):
             text = self._rewrite(page, (self._root / page).read_text(encoding="utf-8"))
             if page == Path("README.md"):
@@ -81,6 +82,8 @@ class Stage:
 
     @staticmethod
     def _staged(page: Path) -> Path:
+        if page.is_relative_to(OWN):
+            return page.relative_to(OWN)
         return Path("index.md") if page == Path("README.md") else page
 
     @staticmethod

@@ -67,7 +67,8 @@ def broken_links(site, pages):
 def missing_pages(root, site, pages):
     home = site / "index.html"
     found = {resolve(home, target.partition("#")[0]) for target in pages[home].navigation}
-    wanted = [path for pattern in ("docs/*.md", "docs/adr/*.md", "examples/**/README.md") for path in root.glob(pattern)]
+    patterns = ("docs/*.md", "docs/adr/*.md", "examples/**/README.md")
+    wanted = [path for pattern in patterns for path in root.glob(pattern)]
     for path in sorted(wanted):
         name = path.relative_to(root)
         if "build" not in name.parts and site / name.with_suffix(".html") not in found:
