@@ -71,8 +71,11 @@ class Header:
         return sorted(found, key=lambda item: item.line)
 
     def gaps(self) -> Iterator[str]:
-        """Give the arguments and results of functions that have no documentation."""
+        """Give the arguments and results of functions, and the values of enumerations, that have no documentation."""
         for member in self.members:
+            for value in member.iter("enumvalue"):
+                if not _is_documented(value):
+                    yield f"{self.path}:{_line(member)}: {_name(value)} has no documentation"
             if member.get("kind") != "function" or not _is_documented(member):
                 continue
             where = f"{self.path}:{_line(member)}: {_name(member)}"
