@@ -39,7 +39,7 @@ run_clang_tidy() {
 run_mutations() {
   local last
   printf '== mutations\n'
-  CMAKE_ARGS="${python_option[*]} ${cuda_option[*]}" bash tests/mutations/run.sh 2>&1 | tee build/mutations.log || true
+  CMAKE_ARGS="${python_option[*]} ${site_option[*]} ${cuda_option[*]}" bash tests/mutations/run.sh 2>&1 | tee build/mutations.log || true
   last=$(tail -n 1 build/mutations.log)
   if [[ $last =~ ^([0-9]+)\ noticed,\ ([0-9]+)\ not\ noticed$ ]]; then
     tally mutations "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"

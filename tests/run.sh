@@ -101,6 +101,29 @@ prepare_python() {
 }
 prepare_python
 
+# The site of the documentation.
+prepare_site() {
+  local requirements=docs/site/requirements.txt
+  [ -x "$python" ] || return 1
+  has_site() {
+    "$python" -c 'import sys, importlib.metadata as m
+for line in open(sys.argv[1]):
+    name, found, version = line.strip().partition("==")
+    if found and m.version(name) != version: sys.exit(1)' "$requirements" 2>/dev/null
+  }
+  if ! has_site; then
+    printf '== packages of %s from PyPI\n' "$requirements"
+    "$python" -m pip install --quiet --disable-pip-version-check --timeout 20 --retries 1 -r "$requirements" || true
+  fi
+  has_site
+}
+site_option=(-USHAMPOO_SITE_PYTHON)
+if prepare_site; then
+  site_option=("-DSHAMPOO_SITE_PYTHON=$python")
+else
+  leave_out "docs.site, as pip could not install the packages of docs/site/requirements.txt"
+fi
+
 # The Rust crates, with Debian's toolchain.
 rust_option=(-DSHAMPOO_RUST=OFF)
 if [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] && [ -x /usr/bin/rustc ]; then
@@ -156,7 +179,7 @@ build_and_test() {
   shift
   report=$(mktemp)
   printf '== %s: configure, build, test\n' "$preset"
-  if cmake --preset "$preset" "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" "${rust_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
+  if cmake --preset "$preset" "${python_option[@]}" "${site_option[@]}" "${cuda_option[@]}" "${java_option[@]}" "${rust_option[@]}" >"$report" 2>&1 && cmake --build --preset "$preset" >"$report" 2>&1; then
     ctest --test-dir "build/$preset" --parallel 2 --output-on-failure --timeout 1500 "$@" 2>&1 | tee "$report" || true
     local counts
     counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\).*/\1 \2/p' "$report" | tail -n 1)

@@ -1,52 +1,103 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_site.py DOXYGEN DOXYFILE SITE: builds the site, which must give no warning, and follows every link within it.
+"""check_site.py BUILD DOXYGEN OUT: builds the site without a warning, and checks its links and its navigation.
 
-A function, a field, a constant or an argument without documentation is a warning, too.
+BUILD is docs/site/build.py. Every link within the site must lead to a page and an anchor that exist, every page of
+docs/, docs/adr/ and examples/ must be in the navigation of the home page, and no page may load anything from elsewhere.
 """
 import html.parser
+import os
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+#: Elements without an end tag.
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
 
 class Page(html.parser.HTMLParser):
-    """What a page links to, and the names that it can be linked by."""
+    """What a page links to and loads, the names of its anchors, and the links of its navigation."""
 
     def __init__(self, path):
         super().__init__()
-        self.targets, self.names = [], set()
+        self.targets, self.loaded, self.names, self.navigation = [], [], set(), []
+        self._depth = 0  # within the navigation; 0 outside
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
         self.names.update(values[key] for key in ("id", "name") if values.get(key))
-        self.targets += [values[key] for key in ("href", "src") if values.get(key)]
+        links = [values[key] for key in ("href", "src") if values.get(key)]
+        self.targets += links
+        if tag != "a":
+            self.loaded += links
+        if self._depth:
+            self.navigation += links
+            self._depth += tag not in VOID
+        elif "sidebar-tree" in (values.get("class") or "").split():
+            self._depth = 1
+
+    def handle_endtag(self, tag):
+        if self._depth and tag not in VOID:
+            self._depth -= 1
 
 
-def broken(site):
-    pages = {path: Page(path) for path in site.glob("*.html")}
+def resolve(path, file):
+    return Path(os.path.normpath(path.parent / unquote(file))) if file else path
+
+
+def broken_links(site, pages):
     for path, page in pages.items():
+        name = path.relative_to(site)
         for target in page.targets:
             file, _, anchor = target.partition("#")
             if ":" in file or file.startswith("//"):
                 continue
-            goal = site / unquote(file) if file else path
+            goal = resolve(path, file.partition("?")[0])
             if not goal.exists():
-                yield f"{path.name}: {target}: there is no such file"
+                yield f"{name}: {target}: there is no such file"
             elif anchor and goal in pages and unquote(anchor) not in pages[goal].names:
-                yield f"{path.name}: {target}: there is no such place"
-    if len(pages) < 30:
-        yield f"{len(pages)} pages: expected all guides and the API"
+                yield f"{name}: {target}: there is no such anchor"
+        for target in page.loaded:
+            if target.startswith(("http:", "https:", "//")):
+                yield f"{name}: {target}: is loaded from elsewhere; the site must work without a network"
+
+
+def missing_pages(root, site, pages):
+    home = site / "index.html"
+    found = {resolve(home, target.partition("#")[0]) for target in pages[home].navigation}
+    patterns = ("docs/*.md", "docs/adr/*.md", "examples/**/README.md")
+    wanted = [path for pattern in patterns for path in root.glob(pattern)]
+    for path in sorted(wanted):
+        name = path.relative_to(root)
+        if "build" not in name.parts and site / name.with_suffix(".html") not in found:
+            yield f"{name}: is not in the navigation; add it to docs/site/navigation.md"
+    # The reference is generated.
+    reference = [path for path in found if path.is_relative_to(site / "reference")]
+    if len(wanted) < 40 or len(reference) < 15:
+        yield f"{len(wanted)} pages and {len(reference)} pages of the reference; expected at least 40 and 15"
+
+
+def wrong_search(site):
+    index = site / "searchindex.js"
+    words = index.read_text(encoding="utf-8") if index.exists() else ""
+    for word in ("shampoo_optimizer_step", "libshampoo.Optimizer", "checkpoint"):
+        if word not in words:
+            yield f"{index.name}: {word} is not in the index of the search"
 
 
 def main():
-    doxygen, doxyfile, site = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    done = subprocess.run([doxygen, doxyfile], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    failures = done.stdout.splitlines() if done.returncode or done.stdout else []
-    failures += broken(site)
-    print("\n".join(failures) if failures else f"{len(list(site.glob('*.html')))} pages without a warning or a broken link")
+    build, doxygen, out = Path(sys.argv[1]).resolve(), sys.argv[2], Path(sys.argv[3]).resolve()
+    done = subprocess.run([sys.executable, str(build), "--doxygen", doxygen, str(out)],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
+    if done.returncode:
+        print(done.stdout)
+        return 1
+    site, root = out / "html", build.parents[2]
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    failures = [*broken_links(site, pages), *missing_pages(root, site, pages), *wrong_search(site)]
+    print("\n".join(failures) if failures else f"{len(pages)} pages without a warning or a broken link")
     return 1 if failures else 0
 
 

@@ -1,0 +1,16 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+// The order of search results: guides before the reference, decisions and examples last. The other numbers are Sphinx's
+// own defaults. Scorer is a "var" because searchtools.js declares it, too.
+const LATER = [["docs/adr", 10], ["examples", 10], ["CHANGELOG", 10], ["reference", 1]];
+var Scorer = {
+  score: ([docname, , , , score]) => score - (LATER.find(([folder]) => docname.startsWith(folder)) || ["", 0])[1],
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 15,
+  partialTitle: 7,
+  term: 5,
+  partialTerm: 2,
+};
