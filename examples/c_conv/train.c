@@ -23,7 +23,7 @@
 
 const char program_name[] = "train_conv";
 
-// One of the three, by `method`.
+// The optimizer that `method` selects.
 typedef struct {
   int method;
   double lr;  // before the schedule
@@ -56,7 +56,7 @@ static void optimizer_free(Optimizer* optimizer) {
   if (optimizer->method == kAdamW) adamw_free(&optimizer->adamw);
 }
 
-// One step with a part of the learning rate. 0: diverged.
+// Makes one step with lr times share. Returns 0 if the training has diverged.
 static int optimizer_step(Optimizer* optimizer, Network* net, double share) {
   const double lr = share * optimizer->lr;
   if (optimizer->method == kShampoo) {
@@ -94,10 +94,10 @@ static void look_at(Network* net, const Digits* digits, Look* look) {
   look->accuracy = (double)correct / digits->test_count;
 }
 
-// All epochs. 0: diverged.
+// Trains for all epochs. Returns 0 if the training has diverged.
 static int train(const Options* options, const Digits* digits, uint64_t* random_state, Network* net,
                  Optimizer* optimizer, Report* report) {
-  // A remainder that fills no batch sits out an epoch.
+  // An incomplete last batch is left out.
   const int steps_per_epoch = digits->train_count / options->batch, steps = options->epochs * steps_per_epoch;
   const int evaluate_every = options->evaluate_every > 0 ? options->evaluate_every : steps_per_epoch;
   int* rows = allocate((size_t)digits->train_count, sizeof(int));
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
 
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
-  printf("digits      %d images to learn from, %d to judge with\n", digits.train_count, digits.test_count);
+  printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     3 convolutions and a linear layer, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options.epochs, digits.train_count / options.batch,
          options.batch);

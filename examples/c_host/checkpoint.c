@@ -148,7 +148,7 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
          (int)saved.train_count, (int)trainer->train_count);
   }
   *trainer = saved;
-  trainer->refused_in_a_row = 0;  // whoever goes on has done something about it
+  trainer->rejected_in_a_row = 0;  // whoever goes on has done something about it
   // As it was at the save: a load warns of hyper-parameters that differ.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");

@@ -75,19 +75,19 @@ static double test_accuracy(Network* net, const Digits* digits) {
                           digits->labels + digits->train_count);
 }
 
-// The step was refused, and nothing has changed. Where a gradient overflowed: a smaller loss scale, the next batch, and
-// not for ever. What else the library refuses is not mended by another scale.
+// The step was rejected, and nothing has changed. Where a gradient overflowed: a smaller loss scale, the next batch,
+// and not for ever. What else the library refuses is not mended by another scale.
 static void survive(Trainer* trainer, const Network* net, const Options* options) {
   if (network_gradients_finite(net)) {
-    fail("batch %d was refused, and its gradients are finite; the last checkpoint is of step %d. libshampoo says:\n%s",
+    fail("batch %d was rejected, and its gradients are finite; the last checkpoint is of step %d. libshampoo says:\n%s",
          trainer->step + 1, checkpoint_last(options->checkpoints), shampoo_last_error());
   }
   const double scale = trainer->loss_scale;
-  trainer_refused(trainer);
-  report_refused(trainer, scale);
-  if (trainer->refused_in_a_row < options->give_up) return;
-  fail("%d batches in a row were refused, and the last checkpoint is of step %d. Of batch %d libshampoo says:\n%s",
-       trainer->refused_in_a_row, checkpoint_last(options->checkpoints), trainer->step, shampoo_last_error());
+  trainer_rejected(trainer);
+  report_rejected(trainer, scale);
+  if (trainer->rejected_in_a_row < options->give_up) return;
+  fail("%d batches in a row were rejected, and the last checkpoint is of step %d. Of batch %d libshampoo says:\n%s",
+       trainer->rejected_in_a_row, checkpoint_last(options->checkpoints), trainer->step, shampoo_last_error());
 }
 
 int main(int argc, char** argv) {

@@ -47,8 +47,8 @@ void network_free(Network* net) {
   free(net->params);
 }
 
-// Turns a row of scores into probabilities and returns the cross entropy -log(probability of the label). The largest
-// score is taken off first, so that no exponential overflows.
+// Replaces a row of scores by probabilities and returns the cross entropy -log(probability of the label). The largest
+// score is subtracted first so that no exponential overflows.
 static double softmax(float* row, int label, int* correct) {
   int best = 0;
   float sum = 0;
@@ -95,7 +95,7 @@ static void store(Network* net, int t, int count) {
 }
 
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale) {
-  // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
   for (int i = 0; i < count * kClasses; ++i) {
     const float probability = net->outputs[kLayers - 1][i];
     const int is_label = i % kClasses == labels[i / kClasses];

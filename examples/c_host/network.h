@@ -35,12 +35,12 @@ typedef struct {
 extern const Tensor tensors[kTensors];
 
 typedef struct {
-  int rows;                   // the most images that are computed at once
+  int rows;                   // largest number of images in a pass
   float* params;              // [kValues]
   half* grads;                // [kValues], of the loss times the loss scale
   float* wide;                // one tensor's gradient, before it becomes binary16
   float* outputs[kLayers];    // [rows][width] of each layer; of the last one scores, then probabilities
-  float* gradients[kLayers];  // gradients by those outputs
+  float* gradients[kLayers];  // gradients with respect to those outputs
 } Network;
 
 // A network for at most `rows` images at once, its weights drawn by Glorot's rule.

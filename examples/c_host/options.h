@@ -12,7 +12,7 @@ typedef struct {
   int batch;
   int warmup;       // steps
   int loss_scale;   // the first one
-  int give_up;      // batches refused in a row that end the program
+  int give_up;      // batches rejected in a row that end the program
   int broken_from;  // a batch, counted from 1; 0: never
   int blas_threads;
   int log;

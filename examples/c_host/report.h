@@ -13,7 +13,7 @@
 void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo);
 
 // trainer counts the batch already.
-void report_refused(const Trainer* trainer, double scale_before);
+void report_rejected(const Trainer* trainer, double scale_before);
 void report_epoch(const Trainer* trainer, double accuracy);
 
 // gradient, update: seconds.

@@ -15,11 +15,11 @@
 typedef struct {
   // What the order of the images and the schedule follow from: a run that goes on must have the same.
   int32_t seed, batch, epochs, warmup, train_count;
-  int32_t step;  // batches taken, the refused ones among them
+  int32_t step;  // batches taken, the rejected ones among them
   int32_t steps_per_epoch;
-  int32_t refused;  // batches whose gradients were refused, in all
-  int32_t refused_in_a_row;
-  int32_t good_in_a_row;  // since the last one that was refused, or the last raise of the scale
+  int32_t rejected;  // batches whose gradients were rejected, in all
+  int32_t rejected_in_a_row;
+  int32_t good_in_a_row;  // since the last one that was rejected, or the last raise of the scale
   uint64_t data_hash;     // of the images to learn from and their labels
   double loss_scale;
   double epoch_loss;  // sum over the images of this epoch so far
@@ -35,8 +35,8 @@ double trainer_share(const Trainer* trainer);
 // and the number alone, so that there is nothing to save of it.
 uint64_t trainer_random(const Trainer* trainer, int epoch);
 
-// What becomes of the loss scale when a step was made, and when it was refused. Both count the batch.
+// What becomes of the loss scale when a step was made, and when it was rejected. Both count the batch.
 void trainer_made(Trainer* trainer);
-void trainer_refused(Trainer* trainer);
+void trainer_rejected(Trainer* trainer);
 
 #endif

@@ -56,26 +56,26 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
   if (strcmp(shampoo_config_get(config, "on_nonfinite"), "error") != 0) {
-    fail("on_nonfinite must be error here: the loss scale falls when a step is refused");
+    fail("on_nonfinite must be error here: the loss scale falls when a step is rejected");
   }
 
   // 2. The groups, and the shapes of the parameters. What will be allocated is known now: a host that is short of
   // memory would try a smaller max_preconditioner_dim here.
   shampoo_plan* plan;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  check(shampoo_plan_create(&plan, config, &place), "plan");
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   add_groups(plan, config);
   for (int t = 0; t < kTensors; ++t) add_param(plan, t);
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, -1, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_bytes(plan, -1, "workspace", &shampoo->workspace_bytes), "plan");
 
-  // 3. The optimizer, which allocates all that it will ever need.
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  // 3. The optimizer. It allocates everything here; steps allocate nothing.
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   for (int g = 0; g < kGroups; ++g) check(shampoo_optimizer_get(shampoo->optimizer, g, "lr", &shampoo->lr[g]), "lr");
 
-  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
   for (int t = 0; t < kTensors; ++t) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = buffers.out = net->params + tensors[t].offset;

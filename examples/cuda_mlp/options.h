@@ -16,7 +16,7 @@ typedef struct {
   int seed;
   int device;
   const char* data;
-  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, in place of the digits
+  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, in placement of the digits
   int steps;   // of that, timed
   int layers;  // of that
   Settings settings;

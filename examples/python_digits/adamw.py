@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW in NumPy, the yardstick."""
+"""AdamW in NumPy, the baseline."""
 from __future__ import annotations
 
 import numpy as np

@@ -20,4 +20,4 @@ rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.u
 rows = rows[np.random.default_rng(1).permutation(len(rows))]
 path = pathlib.Path(__file__).with_name("digits.bin")
 path.write_bytes(b"digits8\n" + struct.pack("<HH", TRAIN, len(rows) - TRAIN) + rows.tobytes())
-print(f"{path}: {TRAIN} images to learn from, {len(rows) - TRAIN} to judge with")
+print(f"{path}: {TRAIN} training images, {len(rows) - TRAIN} test images")

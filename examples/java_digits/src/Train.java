@@ -50,7 +50,7 @@ final class Train {
 
     try (WithShampoo shampoo = new WithShampoo(nets.get(0), options.settings)) {
       Report.print("libshampoo %s, float64%n", Shampoo.version());
-      Report.print("digits      %d images to learn from, %d to judge with%n", digits.trainCount, digits.testCount);
+      Report.print("digits      %d training images, %d test images%n", digits.trainCount, digits.testCount);
       Report.print("network     64-128-64-10, tanh, %d parameters%n", Network.VALUES);
       Report.print("steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
       Report.print("state       Shampoo %d KiB, AdamW %d KiB%n", shampoo.stateBytes / 1024, 16 * Network.VALUES / 1024);

@@ -89,7 +89,7 @@ fn run(options: &Options) -> Result<()> {
     let (major, minor, patch) = libshampoo::version();
     let test_count = digits.labels.len() - digits.train_count;
     println!("libshampoo {major}.{minor}.{patch}, float32");
-    println!("digits      {} images to learn from, {test_count} to judge with", digits.train_count);
+    println!("digits      {} training images, {test_count} test images", digits.train_count);
     println!("network     64-128-64-{CLASSES}, tanh, {VALUES} parameters");
     println!("steps       {} epochs of {steps_per_epoch} steps with {} images each", options.epochs, options.batch);
     let kib = |bytes: usize| bytes as f64 / 1024.0;

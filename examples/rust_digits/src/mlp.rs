@@ -169,7 +169,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
 }
 
-/// y [n][outputs] = x [n][inputs] W^T + b
+/// Computes y [n][outputs] = x [n][inputs] W^T + b.
 fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
     for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact_mut(b.len())) {
         for ((y, w), b) in y.iter_mut().zip(w.chunks_exact(inputs)).zip(b) {
