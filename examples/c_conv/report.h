@@ -14,18 +14,18 @@ typedef struct {
   double update_seconds;    // all steps of the optimizer so far
   double loss;              // mean cross entropy of all training images
   double accuracy;          // share of the test images that are classified correctly
-} Look;
+} Evaluation;
 
 typedef struct {
   FILE* csv;  // NULL: not written
   const char* csv_path;
   double target_loss;
-  Look last;
-  Look at_target;  // the first whose loss is at most the target; its step is -1 if there is none
+  Evaluation last;
+  Evaluation at_target;  // the first whose loss is at most the target; its step is -1 if there is none
 } Report;
 
 void report_begin(Report* report, const char* csv_path, double target_loss);
-void report_look(Report* report, const Look* look);
+void report_evaluation(Report* report, const Evaluation* evaluation);
 
 // Prints the summary and closes the file.
 void report_end(Report* report);

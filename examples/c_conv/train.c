@@ -86,12 +86,12 @@ static void gather(const Digits* digits, const int* rows, int count, real* x, in
   }
 }
 
-static void look_at(Network* net, const Digits* digits, Look* look) {
+static void evaluate(Network* net, const Digits* digits, Evaluation* evaluation) {
   int correct;
-  look->loss = network_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
+  evaluation->loss = network_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
   network_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kPixels,
                    digits->labels + digits->train_count, &correct);
-  look->accuracy = (double)correct / digits->test_count;
+  evaluation->accuracy = (double)correct / digits->test_count;
 }
 
 // Trains for all epochs. Returns 0 if the training has diverged.
@@ -103,29 +103,29 @@ static int train(const Options* options, const Digits* digits, uint64_t* random_
   int* rows = allocate((size_t)digits->train_count, sizeof(int));
   real* x = allocate((size_t)options->batch * kPixels, sizeof(real));
   int* labels = allocate((size_t)options->batch, sizeof(int));
-  Look look = {0};
+  Evaluation evaluation = {0};
   for (int i = 0; i < digits->train_count; ++i) rows[i] = i;
 
-  look_at(net, digits, &look);
-  report_look(report, &look);
+  evaluate(net, digits, &evaluation);
+  report_evaluation(report, &evaluation);
   int finite = 1;
-  while (finite && look.step < steps) {
-    const int place = look.step % steps_per_epoch;
+  while (finite && evaluation.step < steps) {
+    const int place = evaluation.step % steps_per_epoch;
     if (place == 0) random_shuffle(random_state, digits->train_count, rows);
-    show_progress(look.step, steps);
+    show_progress(evaluation.step, steps);
     gather(digits, rows + (size_t)place * (size_t)options->batch, options->batch, x, labels);
-    const double share = options->cosine ? 0.5 * (1 + cos(3.14159265358979323846 * look.step / steps)) : 1;
+    const double share = options->cosine ? 0.5 * (1 + cos(3.14159265358979323846 * evaluation.step / steps)) : 1;
     const double start = seconds();
     network_gradient(net, options->batch, x, labels);
     const double middle = seconds();
     finite = optimizer_step(optimizer, net, share);
-    look.gradient_seconds += middle - start;
-    look.update_seconds += seconds() - middle;
-    look.step += finite;
-    if (finite && look.step % evaluate_every != 0 && look.step < steps) continue;
-    look_at(net, digits, &look);
-    finite = finite && isfinite(look.loss);
-    report_look(report, &look);
+    evaluation.gradient_seconds += middle - start;
+    evaluation.update_seconds += seconds() - middle;
+    evaluation.step += finite;
+    if (finite && evaluation.step % evaluate_every != 0 && evaluation.step < steps) continue;
+    evaluate(net, digits, &evaluation);
+    finite = finite && isfinite(evaluation.loss);
+    report_evaluation(report, &evaluation);
   }
   free(labels);
   free(x);

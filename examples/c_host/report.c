@@ -22,7 +22,7 @@ void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo
 
 void report_rejected(const Trainer* trainer, double scale_before) {
   clear_progress();
-  printf("batch %4d   rejected, as a gradient is not finite: loss scale %.0f -> %.0f\n", (int)trainer->step,
+  printf("batch %4d   rejected because a gradient is not finite: loss scale %.0f -> %.0f\n", (int)trainer->step,
          scale_before, trainer->loss_scale);
   fflush(stdout);
 }

@@ -12,8 +12,8 @@
 
 // The part of a parameter that a rank holds.
 typedef struct {
-  int begin;  // first element of the flattened parameter
-  int count;  // elements; may be 0
+  int begin;   // first element of the flattened parameter
+  int count;   // elements; may be 0
   int offset;  // of its first element in the buffer of the rank
 } Chunk;
 

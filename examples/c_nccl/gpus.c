@@ -69,11 +69,11 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Dev
   shampoo_comm_ops ops;
   check_nccl(shampoo_nccl_ops(worker->comm, &ops), "shampoo_nccl_ops");
   const Placement placement = {.device = worker->rank,
-                       .stream = net->stream,
-                       .lr = lr,
-                       .rank = worker->rank,
-                       .world = worker->world,
-                       .ops = worker->world > 1 ? &ops : NULL};
+                               .stream = net->stream,
+                               .lr = lr,
+                               .rank = worker->rank,
+                               .world = worker->world,
+                               .ops = worker->world > 1 ? &ops : NULL};
   with_shampoo_create(shampoo, tensors, kTensors, &settings, &placement);
   settings_free(&settings);
 }

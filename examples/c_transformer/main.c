@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
 
   print_head(&training);
   report_head(&training);
-  training_run(&training, report_look, report_progress);
+  training_run(&training, report_evaluation, report_progress);
   report_results(&training);
   print_roots(&training);
   if (options.csv[0] != '\0') report_csv(options.csv, &training);

@@ -76,8 +76,8 @@ static inline real exponential(real x) {
   // Adding 1.5 * 2^23 rounds to an integer, which is in the low bits of the sum: the exponent of the power of two.
   power.value = y * 1.44269504f + 12582912.0f;
   const float powers = power.value - 12582912.0f;
-  power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;  // the exponent field of 2^powers
-  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts, of which the first is exact
+  power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;      // the exponent field of 2^powers
+  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts; the first is exact
   const float series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r / 720)))));
   return (real)(series * power.value);
 }

@@ -42,7 +42,7 @@ void report_head(const Training* training) {
   printf("\n");
 }
 
-void report_look(const Training* training) {
+void report_evaluation(const Training* training) {
   const Contender* first = &training->contenders[0];
   const Point* point = newest(first);
   clear_progress();

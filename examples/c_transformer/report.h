@@ -9,7 +9,7 @@
 
 // Print the head of the table, and a row with the newest evaluation of each contender.
 void report_head(const Training* training);
-void report_look(const Training* training);
+void report_evaluation(const Training* training);
 
 // Shows the progress line on a terminal. The next row of the table replaces it.
 void report_progress(const Training* training);

@@ -54,8 +54,8 @@ typedef struct {
 void training_create(Training* training, const Options* options, const Text* text, const Model* model, Pool* pool);
 void training_free(Training* training);
 
-// Makes all steps. Calls `on_look` after every evaluation and `on_step` after each step.
-void training_run(Training* training, void (*on_look)(const Training*), void (*on_step)(const Training*));
+// Makes all steps. Calls `on_evaluation` after every evaluation and `on_step` after each step.
+void training_run(Training* training, void (*on_evaluation)(const Training*), void (*on_step)(const Training*));
 
 // Returns the learning rate of a step, counted from 0, relative to the largest one.
 double training_schedule(const Options* options, int step);

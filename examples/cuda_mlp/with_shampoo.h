@@ -31,8 +31,8 @@ typedef struct {
 typedef struct {
   shampoo_optimizer* optimizer;
   int64_t state_bytes;  // size of the state on the GPU
-  int64_t sent_bytes;   // what this rank sends in a step
-  char frequency[16];   // new inverse roots every so many steps
+  int64_t sent_bytes;   // bytes that this rank sends per step
+  char frequency[16];   // precondition_frequency, as text
 } WithShampoo;
 
 // Creates an optimizer for the tensors, bound to their buffers.

@@ -96,7 +96,7 @@ def check_training():
     assert len(epochs(text)) == 10 and accuracy >= LEAST_ACCURACY, text
     batches, rejected = map(int, found(r"^batches +(\d+), of which (\d+) were rejected", text))
     assert batches == 220 and 0 < rejected < 20, text
-    scales = re.findall(r"^batch .* rejected, .* loss scale (\d+) -> (\d+)$", text, re.MULTILINE)
+    scales = re.findall(r"^batch .* rejected because .* loss scale (\d+) -> (\d+)$", text, re.MULTILINE)
     assert rejected == len(scales) and all(int(before) == 2 * int(after) for before, after in scales), text
     rises = [int(before) > int(after) for (_, after), (before, _) in zip(scales, scales[1:])]
     assert any(rises), "the loss scale never rose:\n" + text
@@ -124,7 +124,7 @@ def check_rejections():
         check_groups(after, 5 / 8, 512)
         # Whoever goes on has all tries again. Batch 5 would be the second that is rejected in a row.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
-        assert result.returncode == 1 and "Of batch 6 libshampoo says" in result.stderr, result
+        assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
         # The fault is mended, and the training goes on; the threads of the host's BLAS are its own.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
@@ -132,9 +132,9 @@ def check_rejections():
         assert threads == ["2", "2"], text
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *OVERFLOWS)
-        assert result.returncode == 1 and " rejected, " not in result.stdout, result
-        assert "batch 2 was rejected, and its gradients are finite" in result.stderr, result
-        assert "libshampoo says:\nthe direction of block layer1.weight/0 was not finite" in result.stderr, result
+        assert result.returncode == 1 and " rejected because " not in result.stdout, result
+        assert "batch 2 was rejected although its gradients are finite" in result.stderr, result
+        assert "The error:\nthe direction of block layer1.weight/0 was not finite" in result.stderr, result
 
 
 def check_messages():
@@ -166,14 +166,14 @@ def check_signals():
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)
-    assert " rejected, " in whole, "the loss scale in a checkpoint is not tried"
+    assert " rejected because " in whole, "the loss scale in a checkpoint is not tried"
     for number, at in ((signal.SIGINT, 40), (signal.SIGTERM, 50)):
         with tempfile.TemporaryDirectory() as folder:
             result = run(folder, *SMALL, **interrupted_by(number, at=at))
             assert result.returncode == 128 + number and not result.stderr, result
-            saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume goes on$", result.stdout)
+            saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume continues$", result.stdout)
             rest = done(run(folder, *SMALL, "--resume"))
-            assert f"goes on from step {saved}\n" in rest, rest
+            assert f"continues from step {saved}\n" in rest, rest
             assert parameters(rest) == parameters(whole), f"after signal {number} at step {saved}:\n{rest}\n{whole}"
             assert last_files(folder) == files, f"after signal {number} at step {saved} the state differs"
             assert epochs(whole) == epochs(result.stdout) + epochs(rest), rest
@@ -206,7 +206,7 @@ def killed(at, files_of_whole):
         # An older one is still there where its removal was cut off after the last step.
         assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
         check_whole(folder, at)
-        return True, "goes on from" not in rest
+        return True, "continues from" not in rest
 
 
 def check_removal(files_of_whole):
@@ -265,22 +265,22 @@ def check_mistakes():
         rejected("unknown option: --chekpoints", "--chekpoints", "x")
         rejected("--seed has no value; expected --seed N", "--seed")
         rejected("lr=-1: ", "--set", "lr=-1")
-        rejected("on_nonfinite must be error here", "--set", "on_nonfinite=skip_step")
+        rejected("on_nonfinite must be error:", "--set", "on_nonfinite=skip_step")
         rejected("cannot open nowhere", "--data", "nowhere")
         rejected("cannot create /dev/null/saved", "--checkpoints", "/dev/null/saved")
         done(run(folder, *SMALL))
-        rejected("saved has a checkpoint of step 10: --resume goes on from it", *SMALL)
-        rejected("is of --seed 1 --batch 256 --epochs 2 --warmup 2: give the same", *SMALL, "--resume", "--epochs", "3")
+        rejected("saved has a checkpoint of step 10; use --resume to continue from it", *SMALL)
+        rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
         # Fewer to learn from, and one with another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
-        rejected("is of other images than those of --data: of 1437 where these are 1000", *SMALL, "--resume", "--data", other)
+        rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])
-        rejected("is of other images than those of --data", *SMALL, "--resume", "--data", other)
+        rejected("was saved with other images than those of --data", *SMALL, "--resume", "--data", other)
         file = pathlib.Path(folder, "saved/step-000010/trainer.bin")
         file.write_bytes(file.read_bytes()[:-1])
-        rejected("trainer.bin was not written by this program, or is cut off", *SMALL, "--resume")
+        rejected("trainer.bin was not written by this program, or is truncated", *SMALL, "--resume")
 
 
 if stride > 1:

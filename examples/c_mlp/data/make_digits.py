@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes digits.bin, the images that the example learns from, out of scikit-learn's copy of them.
+"""Writes digits.bin, the images of the example, from scikit-learn's copy of them.
 
     pip install scikit-learn && python3 make_digits.py
 
-The file is in the repository already: this script only shows where it comes from. digits.c describes its bytes.
+The file is already in the repository; this script documents how it was made. digits.c describes its format.
 """
 import pathlib
 import struct

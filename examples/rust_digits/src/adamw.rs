@@ -22,7 +22,7 @@ impl AdamW {
         AdamW { lr, weight_decay, step: 0, first: vec![0.0; count], second: vec![0.0; count] }
     }
 
-    /// One step: reads grads and moves params.
+    /// Makes one step: reads grads and updates params.
     pub fn step(&mut self, params: &mut [f32], grads: &[f32]) {
         self.step += 1;
         // Bias correction: both averages start at 0.
