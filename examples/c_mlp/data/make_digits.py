@@ -5,7 +5,7 @@
 
     pip install scikit-learn && python3 make_digits.py
 
-The file is already in the repository; this script documents how it was made. digits.c describes its format.
+The file is already in the repository; this script documents how it was made. common/digits.c describes its format.
 """
 import pathlib
 import struct
