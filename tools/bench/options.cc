@@ -39,7 +39,7 @@ The environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE should be unset
 
 std::pair<std::string, std::string> ReadKey(const std::string& text) {
   std::pair<std::string, std::string> pair = SplitPair(text);
-  // What the rows vary or the measurement itself sets.
+  // Keys that vary between rows, or that the measurement sets.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "root_spread", "refresh_growth"}) {
     if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; see --help for an option");

@@ -16,7 +16,7 @@
 namespace bench {
 namespace {
 
-constexpr int kLargestWorld = 1 << 20;  // that a plan takes
+constexpr int kLargestWorld = 1 << 20;  // limit of a plan
 
 constexpr char kUsage[] =
     R"(shampoo_placement [options]: how the blocks of a model spread over many ranks, from the plan alone, and what a
@@ -86,7 +86,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   return pair;
 }
 
-// Whether it is gather.
+// Returns whether the mode is gather.
 bool ReadShardMode(const std::string& text) {
   if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
   return text == "gather";
