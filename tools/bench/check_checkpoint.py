@@ -33,7 +33,7 @@ def main() -> None:
             result = json.load(file)
     # 20 bytes for each element of the matrices that fit, without headers and the d / 2 diagonals of triangles.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
-    require(least < result["bytes"] < 1.2 * least, f"{result['bytes']} bytes in files, expected {least} and a little more")
+    require(least < result["bytes"] < 1.2 * least, f"{result['bytes']} bytes in files, expected slightly more than {least}")
     require(len(result["runs"]) == RUNS, f"{len(result['runs'])} runs, expected {RUNS}")
     for run in result["runs"]:
         require(all(math.isfinite(run[name]) and run[name] > 0 for name in NUMBERS), f"a run has no rate: {run}")

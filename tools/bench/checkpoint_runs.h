@@ -39,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // the names are always the same, because each checkpoint is the first of its directory
+  std::vector<std::string> states_;  // always the same names: each checkpoint is the first of its directory
   int64_t bytes_ = 0;
 };
 

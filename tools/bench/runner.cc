@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLongStep = 2;      // steps of more seconds have fewer runs
 constexpr double kTimeOfLong = 20;   // seconds for all runs of such steps
-constexpr double kTimeOfRun = 0.02;  // seconds per requested run for which short steps are repeated, to find undisturbed ones
+constexpr double kTimeOfRun = 0.02;  // seconds per requested run: short steps are repeated to find undisturbed ones
 constexpr int kMostRuns = 1000;
 
 int RunsOf(double seconds, int min_runs) {

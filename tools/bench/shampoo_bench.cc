@@ -61,7 +61,7 @@ void MeasureRows(const Options& options) {
     MeasureAgain(&machine);
     rows.push_back(MeasureRow(*next.of, settings, options.min_runs, with_parts));
     grid ? PrintGridRow(rows.back(), options.frequencies) : PrintRow(rows.back(), machine, options.frequencies);
-    WriteJson(options.json, machines, rows, options.frequencies, {});  // after each row, because a long run may be interrupted
+    WriteJson(options.json, machines, rows, options.frequencies, {});  // after each row: a run may be interrupted
   }
   std::puts("");
   PrintMachines("at best", machines);

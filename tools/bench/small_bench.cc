@@ -26,12 +26,12 @@ constexpr double kOverhead = 20e-6;
 constexpr double kTimesFlops = 1.5;
 
 constexpr char kUsage[] =
-    R"(shampoo_small_bench [options]: steps of small models on one thread, beside AdamW
+    R"(shampoo_small_bench [options]: measures steps of small models on one thread, and compares them with AdamW
   --shapes 64x10,100    parameters of these shapes as the only model, instead of the list
-  --set KEY=VALUE       any key of the library; may be repeated. Set beforehand: use_merge_dims false
+  --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
-  --min-runs N          runs of which the shortest counts, at least; default: 50
-  --many 10000,100000   instead: plan, create and step of so many tiny parameters
+  --min-runs N          least number of runs, of which the shortest counts; default: 50
+  --many 10000,100000   instead: plan, create and step with these numbers of tiny parameters
 )";
 
 struct Options {
