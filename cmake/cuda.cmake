@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it finds it. So libshampoo.so is the
-# same file with and without it. This file decides whether the backend is built (SHAMPOO_BUILD_CUDA), and finds the headers
-# for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
+# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it finds it. So libshampoo.so
+# is the same file with and without it. This file decides whether the backend is built (SHAMPOO_BUILD_CUDA), and finds
+# the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
@@ -15,8 +15,8 @@ set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". Needed because enable_language
-# would end the configuration.
+# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". Needed because
+# enable_language would end the configuration.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)
   set(asked "${nvcc} ${CMAKE_CXX_COMPILER}")

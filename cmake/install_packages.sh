@@ -8,7 +8,7 @@
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "packages: this is not a Debian system; continuing, assuming that the equivalents of these packages are installed: $*"
+  echo "packages: this is not a Debian system; assuming that equivalents of these packages are installed: $*"
   exit 0
 fi
 

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_warnings: makes warnings errors in development builds, but not for users. It also has the flags of sanitizers, so
-# that all targets agree.
+# shampoo_warnings: makes warnings errors in development builds, but not for users. It also has the flags of sanitizers,
+# so that all targets agree.
 add_library(shampoo_warnings INTERFACE)
 target_compile_options(shampoo_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${SHAMPOO_WARNINGS_AS_ERRORS}>:-Werror>

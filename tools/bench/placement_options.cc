@@ -19,8 +19,8 @@ namespace {
 constexpr int kLargestWorld = 1 << 20;  // limit of a plan
 
 constexpr char kUsage[] =
-    R"(shampoo_placement [options]: shows how a plan divides the blocks of a model among many ranks, and predicts the time of
-a step. Nothing is measured; docs/scaling.md has the formulas.
+    R"(shampoo_placement [options]: shows how a plan divides the blocks of a model among many ranks, and predicts
+the time of a step. Nothing is measured; docs/scaling.md has the formulas.
 
 what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
@@ -48,8 +48,8 @@ rates, of one rank
   --root-flops X          flop/s of inverse roots, each counted as 10 n^3; default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
   --latency X             seconds for each doubling of the ranks of an all-gather; default: 10e-6
-  --tokens N              tokens per rank in a training step, which takes 6 * parameters * tokens / flops; default: 8192,
-                          for vit-l 64 * 197
+  --tokens N              tokens per rank in a training step, which takes 6 * parameters * tokens / flops;
+                          default: 8192, for vit-l 64 * 197
   --step-seconds X        seconds of a training step without Shampoo; default: computed from the tokens, for resnet50
                           0.1 and for recommendation 0.01
 output
