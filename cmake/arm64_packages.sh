@@ -4,8 +4,8 @@
 #
 # bash cmake/arm64_packages.sh FOLDER
 #
-# Debian's packages for arm64 that the library is built with, unpacked into a folder for SHAMPOO_ARM64_ROOT: the system
-# stays as it is, and nobody has to be root. What is there already is not fetched again.
+# Downloads Debian's arm64 packages that building the library needs, and unpacks them into a folder for
+# SHAMPOO_ARM64_ROOT. It does not change the system and does not need root. Existing packages are not downloaded again.
 set -euo pipefail
 [[ $# -eq 1 ]] || { sed -n '5p' "$0" | sed 's/^# /usage: /' >&2; exit 2; }
 [[ ! -e $1/complete ]] || exit 0
@@ -15,7 +15,7 @@ mkdir -p "$1"/{lists/partial,cache/archives/partial,packages}
 cd "$1"
 folder=$PWD
 options=(-qq -o "Dir::State::Lists=$folder/lists" -o "Dir::Cache=$folder/cache" -o APT::Architecture=arm64 -o APT::Architectures=arm64)
-# apt-get downloads as a user of its own, where that one may write; elsewhere it warns.
+# apt-get downloads as a separate user if that user may write here; otherwise it prints a warning.
 options+=(-o APT::Sandbox::User="$(id -un)")
 apt-get "${options[@]}" update
 cd packages

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shampoo_blas: headers and archives of BLAS and LAPACKE.
 #
-# The default is a private copy: OpenBLAS's serial static archive and LAPACKE's, hidden by the version script, so that a
-# host's BLAS, its threads and its environment are never touched. The serial archive shares one scratch allocator among
-# all threads and then gives wrong results without an error; --wrap puts core/blas/scratch.cc in its place.
+# The default is a private copy: the serial static archives of OpenBLAS and LAPACKE, hidden by the version script, so
+# that it cannot affect the host's BLAS, its threads and its environment. The serial archive has one scratch allocator
+# for all threads, which silently gives wrong results. --wrap replaces it with core/blas/scratch.cc.
 add_library(shampoo_blas INTERFACE)
 
 set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH
-    "Folder of the Python package scipy_openblas32: build against the OpenBLAS in it, which is newer than Debian's")
+    "Folder of the Python package scipy_openblas32, whose OpenBLAS is newer than Debian's")
 if(SHAMPOO_SCIPY_OPENBLAS)
   set(scipy_library ${SHAMPOO_SCIPY_OPENBLAS}/lib/libscipy_openblas.so)
   if(NOT EXISTS ${scipy_library})
@@ -17,7 +17,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   endif()
   target_include_directories(shampoo_blas SYSTEM INTERFACE ${SHAMPOO_SCIPY_OPENBLAS}/include)
   target_link_libraries(shampoo_blas INTERFACE ${scipy_library})
-  # All of its names begin with scipy_, and its headers do not know.
+  # All of its symbols begin with scipy_, but its headers do not declare them so.
   foreach(name gemm gemv symm symv syrk trsm)
     target_compile_definitions(shampoo_blas INTERFACE
       cblas_s${name}=scipy_cblas_s${name} cblas_d${name}=scipy_cblas_d${name})
@@ -28,7 +28,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   foreach(name get_config get_corename get_parallel)
     target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
   endforeach()
-  # As with the system's: threads of its own, and no scratch of ours.
+  # Like the system's BLAS, it has its own threads and does not use our scratch memory.
   set(SHAMPOO_SYSTEM_BLAS ON)
   target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
 elseif(SHAMPOO_SYSTEM_BLAS)
@@ -56,6 +56,6 @@ else()
   target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
   target_link_options(shampoo_blas INTERFACE
     LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
-    # Asked for by OpenBLAS's archive only, which comes last: take it from ours when that is read.
+    # Only OpenBLAS's archive refers to it, which is linked last, so it must be pulled from our archive earlier.
     LINKER:--undefined=_gfortran_concat_string)
 endif()

@@ -1,21 +1,22 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend is a library of its own, libshampoo_cuda.so, which libshampoo.so loads where it finds it: so the library
-# itself is the same file with and without it. This decides whether it is built (SHAMPOO_BUILD_CUDA), and finds the headers
-# that its tests need, which run on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
+# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it finds it. So libshampoo.so
+# is the same file with and without it. This file decides whether the backend is built (SHAMPOO_BUILD_CUDA), and finds
+# the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
-option(SHAMPOO_CUDA_FROM_PYPI "Where there is no CUDA toolkit, put one together in the build folder from packages of PyPI" OFF)
-# Code for three generations, and PTX that the driver compiles for later ones.
+option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
+# Binaries for three generations, and PTX, which the driver compiles for later ones.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
     "What GPUs the CUDA backend is compiled for, as CMAKE_CUDA_ARCHITECTURES")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
-    "Where there is no CUDA toolkit, the folder of its headers, for the tests of the CUDA backend alone")
+    "If there is no CUDA toolkit, the folder of its headers, for the tests of the CUDA backend only")
 
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): why it cannot be used, or "". enable_language would end the configuration.
+# cuda_unavailable_reason(<result> <nvcc>): sets the reason why nvcc cannot be used, or "". Needed because
+# enable_language would end the configuration.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)
   set(asked "${nvcc} ${CMAKE_CXX_COMPILER}")
@@ -24,13 +25,13 @@ function(cuda_unavailable_reason result nvcc)
   elseif(NOT asked STREQUAL "${SHAMPOO_NVCC_WORKS}")
     execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE said ERROR_VARIABLE said)
     if(NOT said MATCHES "release ([0-9]+\\.[0-9]+)")
-      set(${result} "${nvcc} --version does not tell its version" PARENT_SCOPE)
+      set(${result} "${nvcc} --version prints no version" PARENT_SCOPE)
       return()
     elseif(CMAKE_MATCH_1 VERSION_LESS 12.8)
       set(${result} "${nvcc} is of CUDA ${CMAKE_MATCH_1}, and 12.8 or later is needed" PARENT_SCOPE)
       return()
     endif()
-    # Each release takes compilers of the host up to some version.
+    # Each release supports host compilers up to some version.
     file(WRITE ${PROJECT_BINARY_DIR}/nvcc_works.cu "#include <string>\n__global__ void Nothing() {}\n")
     execute_process(COMMAND ${nvcc} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -c nvcc_works.cu -o nvcc_works.o
                     WORKING_DIRECTORY ${PROJECT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
@@ -48,7 +49,7 @@ elseif(SHAMPOO_CUDA STREQUAL "ON" AND SHAMPOO_SANITIZE)
   message(FATAL_ERROR "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE; its tests can")
 endif()
 
-# FindCUDAToolkit's order: what the caller names, then what is in the PATH, then the usual place.
+# The order of FindCUDAToolkit: the caller's choice, then the PATH, then the usual folder.
 if(CMAKE_CUDA_COMPILER)
   set(cuda_nvcc ${CMAKE_CUDA_COMPILER})
 elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
@@ -68,12 +69,12 @@ else()
   cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
   if(SHAMPOO_CUDA_FROM_PYPI AND NOT "${cuda_unavailable_reason}" STREQUAL "")
     set(cuda_folder ${PROJECT_BINARY_DIR}/cuda_toolkit)
-    message(STATUS "A CUDA toolkit from PyPI, in ${cuda_folder}: the first time some 730 MB are fetched")
+    message(STATUS "A CUDA toolkit from PyPI, in ${cuda_folder}: the first time, about 730 MB are downloaded")
     execute_process(COMMAND bash ${PROJECT_SOURCE_DIR}/cmake/cuda_from_pypi.sh toolkit ${cuda_folder}
                     RESULT_VARIABLE cuda_status)
     if(NOT cuda_status EQUAL 0)
-      message(FATAL_ERROR "SHAMPOO_CUDA_FROM_PYPI is ON, and the packages of cmake/cuda_packages.txt could not be had: what "
-                          "pip says is above")
+      message(FATAL_ERROR "SHAMPOO_CUDA_FROM_PYPI is ON, and the packages of cmake/cuda_packages.txt could not be installed: the "
+                          "messages of pip are above")
     endif()
     set(cuda_nvcc ${cuda_folder}/bin/nvcc)
     cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
@@ -88,12 +89,12 @@ else()
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # the same for both halves of a struct
     set(CMAKE_CUDA_ARCHITECTURES ${SHAMPOO_CUDA_ARCHITECTURES})
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
-    set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # whatever copy of the runtime the host has
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # independent of the host's copy of the runtime
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20) # not before: the compiler is tested without it
+    set(CMAKE_CUDA_STANDARD 20) # not earlier, because the compiler is tested without it
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
-    if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 does not know that of CUDA 12 and later
+    if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 does not know the flag of CUDA 12 and later
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     endif()
     find_package(CUDAToolkit REQUIRED)
@@ -116,7 +117,7 @@ else()
   endif()
 endif()
 
-# The headers alone: those of the toolkit, or others.
+# Only the headers: those of the toolkit, or others.
 set(cuda_include_hint)
 if(cuda_nvcc)
   cmake_path(GET cuda_nvcc PARENT_PATH cuda_include_hint)
@@ -124,7 +125,7 @@ if(cuda_nvcc)
 endif()
 find_path(SHAMPOO_CUDA_INCLUDE_DIR NAMES cusolverDn.h HINTS ${SHAMPOO_CUDA_HEADERS} ${CUDAToolkit_INCLUDE_DIRS}
           ${cuda_include_hint}/include PATHS /usr/local/cuda/include
-          DOC "The folder of cusolverDn.h and the other headers of CUDA")
+          DOC "Folder of cusolverDn.h and the other headers of CUDA")
 mark_as_advanced(SHAMPOO_CUDA_INCLUDE_DIR)
 set(cuda_version 0)
 if(SHAMPOO_CUDA_INCLUDE_DIR AND EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cuda_runtime_api.h)
@@ -133,15 +134,15 @@ if(SHAMPOO_CUDA_INCLUDE_DIR AND EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cuda_runtime_
 endif()
 if(cuda_version GREATER_EQUAL 12060)
   set(SHAMPOO_CUDA_INCLUDE_DIRS ${SHAMPOO_CUDA_INCLUDE_DIR})
-  if(EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl) # where CUDA 13 has nv/target
+  if(EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl) # CUDA 13 has nv/target there
     list(APPEND SHAMPOO_CUDA_INCLUDE_DIRS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl)
   endif()
 endif()
 
-# shampoo_cuda_library(<target> <version script>): what the plugin and its double have in common.
+# shampoo_cuda_library(<target> <version script>): the common properties of the plugin and its fake.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  # nodelete, as with libshampoo itself: the runtime of CUDA has work to do at the end of the process.
+  # nodelete, as for libshampoo itself, because the CUDA runtime has work to do at the end of the process.
   target_link_options(${target} PRIVATE
     LINKER:--version-script=${exports} LINKER:-z,nodelete LINKER:-z,defs LINKER:--gc-sections)
   if(SHAMPOO_SANITIZE)

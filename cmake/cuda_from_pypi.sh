@@ -4,13 +4,13 @@
 #
 # bash cmake/cuda_from_pypi.sh headers|toolkit|all FOLDER
 #
-# Lays out what cmake/cuda_packages.txt names in FOLDER, as a CUDA toolkit is:
+# Installs the packages of cmake/cuda_packages.txt in FOLDER with the layout of a CUDA toolkit:
 #
-#   headers   FOLDER/include alone, for the tests of the CUDA backend (the packages are large, what is kept is not)
-#   toolkit   nvcc, the headers, and the libraries that are linked
-#   all       and NCCL
+#   headers   only FOLDER/include, for the tests of the CUDA backend (a large download, but a small result)
+#   toolkit   nvcc, the headers, and the libraries for linking
+#   all       also NCCL
 #
-# PYTHON names another interpreter than python3. Nothing is done where FOLDER holds the same already.
+# PYTHON selects an interpreter other than python3. If FOLDER already has the same packages, nothing is done.
 set -euo pipefail
 
 what=${1:-}
@@ -32,16 +32,16 @@ mkdir -p "$(dirname "$folder")"
 unpacked=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$unpacked"' EXIT
 if ! "$python" -m pip --version >/dev/null 2>&1; then
-  "$python" -m venv "$unpacked/venv" # where Debian's python3-venv brings pip along
+  "$python" -m venv "$unpacked/venv" # needs pip, which is part of Debian's python3-venv
   python=$unpacked/venv/bin/python
 fi
-# Not into the interpreter's own place, and without what the packages want besides to run.
+# In a separate folder, and without the dependencies of the packages.
 # shellcheck disable=SC2086
 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-cache-dir --timeout 20 \
   --retries 1 --no-deps --no-compile --only-binary :all: --target "$unpacked/packages" $packages
 
 toolkit=$(echo "$unpacked"/packages/nvidia/cu[0-9]*)
-[ -d "$toolkit/include" ] || { echo "cuda_from_pypi.sh: the packages are laid out in an unknown way" >&2; exit 1; }
+[ -d "$toolkit/include" ] || { echo "cuda_from_pypi.sh: the packages have an unknown layout" >&2; exit 1; }
 if [ "$what" = headers ]; then
   find "$toolkit" -mindepth 1 -maxdepth 1 ! -name include -exec rm -rf {} +
 else
@@ -49,12 +49,12 @@ else
     cp -R "$unpacked"/packages/nvidia/nccl/include/. "$toolkit/include"
     mv "$unpacked"/packages/nvidia/nccl/lib/*.so* "$toolkit/lib"
   fi
-  # A package has the libraries under the names that a program is started with. Linkers look for others.
+  # A package has the libraries only under their sonames. Linkers search for other names.
   for library in "$toolkit"/lib/*.so.*; do
     name=$(basename "$library")
     [ -e "$toolkit/lib/${name%%.so.*}.so" ] || ln -s "$name" "$toolkit/lib/${name%%.so.*}.so"
   done
-  # nvcc.profile and FindCUDAToolkit look here.
+  # nvcc.profile and FindCUDAToolkit search this folder.
   ln -s lib "$toolkit/lib64"
   target=$(uname -m)
   [ "$target" != aarch64 ] || target=sbsa

@@ -4,11 +4,11 @@
 #
 # bash cmake/install_packages.sh PACKAGE...
 #
-# Installs those of the Debian packages that are missing, as root or by sudo. Touches nothing where none is missing.
+# Installs missing Debian packages, as root or with sudo. If none is missing, it does nothing.
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "packages: this is no Debian system; going on in the hope that these are there in other packages: $*"
+  echo "packages: this is not a Debian system; assuming that equivalents of these packages are installed: $*"
   exit 0
 fi
 
@@ -24,7 +24,7 @@ fi
 as_root=()
 if [[ $(id -u) -ne 0 ]]; then
   if ! command -v sudo >/dev/null; then
-    echo "packages: ${#missing[@]} of $# are missing, and neither root nor sudo is here to install them." >&2
+    echo "packages: ${#missing[@]} of $# are missing, and they cannot be installed without root or sudo." >&2
     echo "Run as root:  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
     exit 1
   fi
@@ -35,13 +35,13 @@ log=$(mktemp "${TMPDIR:-/tmp}/install_packages.XXXXXX")
 quietly() {
   if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >>"$log" 2>&1; then
     tail -n 15 "$log" >&2
-    echo "packages: this failed: $*" >&2
+    echo "packages: this command failed: $*" >&2
     echo "packages: the log is $log" >&2
     exit 1
   fi
 }
 
-echo "packages: fetching the lists of packages"
+echo "packages: downloading the package lists"
 quietly apt-get update -q
 echo "packages: installing ${#missing[@]} of $#: ${missing[*]}"
 quietly apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -3,7 +3,7 @@
 # Packages for Debian: `cmake --preset deb && cmake --build --preset deb && cpack --preset deb`.
 #
 #   libshampoo0        libshampoo.so.0
-#   libshampoo0-cuda   libshampoo_cuda.so.0, which the former loads; where a CUDA toolkit is
+#   libshampoo0-cuda   libshampoo_cuda.so.0, which the former loads; only with a CUDA toolkit
 #   libshampoo-dev     headers, link, archive, CMake and pkg-config files
 #   shampoo-tools      shampoo-ckpt
 set(CPACK_GENERATOR DEB)
@@ -15,10 +15,10 @@ endif()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PACKAGE_NAME libshampoo)
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each has one of its own
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
 set(CPACK_PACKAGE_VENDOR "The libshampoo authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-# Who builds packages for others gives an address of their own.
+# If you build packages for others, set your own address.
 set(SHAMPOO_PACKAGE_CONTACT "The libshampoo authors <authors@libshampoo.invalid>" CACHE STRING
     "Maintainer of the packages: Name <address>")
 set(CPACK_PACKAGE_CONTACT "${SHAMPOO_PACKAGE_CONTACT}")
@@ -44,10 +44,10 @@ and 64-bit ARM; other systems are not supported yet.")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME ${runtime}-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "Distributed Shampoo optimizers, on NVIDIA GPUs
-The backend of libshampoo for CUDA, which the library loads when it is first
-asked for. It needs cuBLAS and cuSOLVER of CUDA ${CUDAToolkit_VERSION_MAJOR}, from wherever they
+The CUDA backend of libshampoo, which the library loads when it is first
+needed. It needs cuBLAS and cuSOLVER of CUDA ${CUDAToolkit_VERSION_MAJOR}, from wherever they
 are installed, and a driver.")
-# Those of CUDA are of no package of Debian's, so that dpkg-shlibdeps cannot tell.
+# No Debian package has the libraries of CUDA, so dpkg-shlibdeps cannot find them.
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${runtime} ${same}, libc6 (>= 2.34), libgcc-s1 (>= 4.2), libstdc++6 (>= 12)")
 set(cuda_release ${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR})
@@ -56,15 +56,15 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "libcublas-${cuda_release}, libcusolver
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libshampoo-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${runtime} ${same}")
-set(CPACK_DEBIAN_DEV_DESCRIPTION "Distributed Shampoo optimizers, to build programs with
+set(CPACK_DEBIAN_DEV_DESCRIPTION "Distributed Shampoo optimizers, development files
 The headers of libshampoo, headers for communicators of MPI and NCCL, the
 archive, and files for CMake and pkg-config.")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME shampoo-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_TOOLS_DESCRIPTION "Distributed Shampoo optimizers, looking into checkpoints
-The program shampoo-ckpt lists what is in a checkpoint of libshampoo, verifies
-it, and compares two of them.")
+set(CPACK_DEBIAN_TOOLS_DESCRIPTION "Distributed Shampoo optimizers, checkpoint tool
+The program shampoo-ckpt lists the contents of a checkpoint of libshampoo,
+verifies it, and compares two checkpoints.")
 
 # Before 1.0 a new minor version may change the API.
 set(debian ${PROJECT_SOURCE_DIR}/cmake/debian)
@@ -76,8 +76,8 @@ file(COPY ${debian}/triggers DESTINATION ${made})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${made}/shlibs ${made}/triggers)
 set(CPACK_DEBIAN_CUDA_PACKAGE_CONTROL_EXTRA ${made}/triggers)
 
-# What Debian asks of each package, and what the licenses of its parts ask for.
-string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH, where that is set
+# Files that Debian and the licenses of the parts require in each package.
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # uses SOURCE_DATE_EPOCH if it is set
 configure_file(${debian}/changelog.in ${made}/changelog.Debian @ONLY)
 execute_process(COMMAND gzip -9nf ${made}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES notices)

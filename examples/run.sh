@@ -5,12 +5,12 @@
 # bash examples/run.sh [options of the trainer]
 # bash examples/run.sh cuda [options of the trainer]
 #
-# From a plain Debian 12 to a trained network: installs what is missing, builds the library, installs it into ./install,
-# builds examples/c_mlp against that and runs it. Curves come to out/, logs to build/log/. Options, such as --epochs 5,
-# are handed to the trainer; c_mlp/README.md lists them.
+# Trains a network on a plain Debian 12: installs missing packages, builds the library, installs it into ./install, builds
+# examples/c_mlp against that and runs it. Curves are written to out/, logs to build/log/. Options such as --epochs 5 are
+# passed to the trainer; c_mlp/README.md lists them.
 #
-# With "cuda": examples/cuda_mlp and examples/c_nccl in place of c_mlp. They are built where nvcc is, and run where
-# libshampoo can use a GPU; the last lines tell what was left out, and why.
+# With "cuda", it builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp. Building needs nvcc, and running
+# needs a GPU that libshampoo can use. The last lines of the output list what was left out, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -33,7 +33,7 @@ begin() {
   echo "[$stage/$stages] $what"
 }
 
-# On a terminal: the newest line of what comes in, in place. Otherwise nothing.
+# Shows the newest input line in place, on a terminal only.
 show_newest_line() {
   if [[ ! -t 1 ]]; then
     cat >/dev/null
@@ -44,7 +44,7 @@ show_newest_line() {
   printf '\r\033[K'
 }
 
-# Runs a command of the stage; its output goes to the log.
+# Runs a command of the stage with its output in the log.
 logged() {
   local log=$logs/$1.log
   shift
@@ -70,22 +70,22 @@ logged build cmake --build --preset release
 begin "installing the library into install/"
 logged install cmake --install build/release
 
-# What was not done, and why.
+# What was left out, and why.
 skipped=()
 
-# Runs a trainer, whose status 77 means that there is no GPU for it.
+# Runs a trainer. Its exit status 77 means that it cannot use a GPU.
 run_on_gpu() {
   local status=0
   "$@" || status=$?
   if [[ $status -eq 77 ]]; then
-    skipped+=("$(basename "$1") was built and not run: see above for the reason")
+    skipped+=("$(basename "$1") was built but not run; the reason is above")
   elif [[ $status -ne 0 ]]; then
     echo "FAILED in stage $stage of $stages, $what: the message is above" >&2
     exit 1
   fi
 }
 
-# The first file of this name beside nvcc or in the usual places.
+# Prints the folder of a file: one next to nvcc or a usual one.
 find_beside() {
   local folder
   for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do

@@ -14,8 +14,8 @@
 
 const char program_name[] = "c_conv";
 
-// The error of a central difference is about step^2 of the truncation and 1e-16 / step of rounding. A value that a relu
-// lets through only on one side of the step is the exception; steps this small rarely meet one.
+// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. It is larger if a
+// relu switches within the step, which is rare with such a small one.
 static const double kStep = 1e-6;
 static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
 enum { kImages = 12, kMostEntries = 400 };
@@ -29,7 +29,7 @@ static double loss_with(Network* net, const Digits* digits, int value, double sh
   return loss;
 }
 
-// The largest difference among entries of the tensor, evenly spread over it, relative to its largest entry.
+// Returns the largest difference among evenly spaced entries of the tensor, relative to its largest entry.
 static double error_of(Network* net, const Digits* digits, const NetworkTensor* tensor, int* entries) {
   const int size = network_tensor_size(tensor);
   const int stride = (size + kMostEntries - 1) / kMostEntries;
@@ -41,7 +41,7 @@ static double error_of(Network* net, const Digits* digits, const NetworkTensor* 
     const double up = loss_with(net, digits, value, kStep), down = loss_with(net, digits, value, -kStep);
     error = fmax(error, fabs((up - down) / (2 * kStep) - net->grads[value]));
   }
-  return largest > 0 ? error / largest : INFINITY;  // a gradient of zeros would agree with nothing computed
+  return largest > 0 ? error / largest : INFINITY;  // a gradient of zeros proves nothing
 }
 
 int main(int argc, char** argv) {
@@ -52,10 +52,10 @@ int main(int argc, char** argv) {
 
   openblas_set_num_threads(1);
   digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
-  // Room for one image more than there are, so that sizes that are confused with one another are noticed.
+  // One image more than is used, to detect a confusion of the two sizes.
   network_create(&net, kImages + 1);
   network_init(&net, &random_state);
-  // With a bias of 0, paper gives exactly 0, where relu has no derivative.
+  // With biases of 0, empty pixels give exactly 0, where relu has no derivative.
   for (int t = 0; t < kTensors; ++t) {
     const NetworkTensor* tensor = &network_tensors[t];
     if (tensor->ndim != 1) continue;

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <tgmath.h>
 
-// c [m][n] = a b, where "transposed" tells which of them lies in memory as its transpose.
+// Computes c [m][n] = a b. A factor that is "transposed" is stored as its transpose.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
   const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;
   const int a_stride = a_form == kPlain ? k : m, b_stride = b_form == kPlain ? n : k;
-  // One of the two is never reached: the casts are there for the compiler that looks at it all the same.
+  // Only one branch is ever reached; the casts let both compile.
   if (sizeof(real) == sizeof(double)) {
     cblas_dgemm(CblasRowMajor, a_how, b_how, m, n, k, 1, (const double*)(const void*)a, a_stride,
                 (const double*)(const void*)b, b_stride, 0, (double*)(void*)c, n);
@@ -21,7 +21,7 @@ static void multiply(int a_form, int b_form, int m, int n, int k, const real* a,
   }
 }
 
-// One row of an image is moved sideways by `shift` (-1, 0, 1); a zero comes in from outside.
+// Copies a row of an image, moved sideways by `shift` (-1, 0, 1); pixels outside of the image are 0.
 static void read_shifted(int side, int shift, const real* row, real* column) {
   const int from = shift > 0 ? shift : 0, to = side + (shift < 0 ? shift : 0);
   if (shift < 0) column[0] = 0;
@@ -34,7 +34,7 @@ static void add_shifted(int side, int shift, const real* column, real* row) {
   for (int x = from; x < to; ++x) row[x] += column[x - shift];
 }
 
-// Row (channel, ky, kx) of `columns` holds, for every pixel, its neighbour in the direction (ky - 1, kx - 1).
+// Writes `columns`, whose row (channel, ky, kx) has for every pixel its neighbor in the direction (ky - 1, kx - 1).
 static void gather_patches(const Conv* conv, int images, const real* x, real* columns) {
   const int side = conv->side, pixels = side * side;
   for (int c = 0; c < conv->inputs; ++c) {
@@ -52,7 +52,7 @@ static void gather_patches(const Conv* conv, int images, const real* x, real* co
   }
 }
 
-// The transpose of gather_patches: every pixel receives the sum of what its copies have.
+// Applies the transpose of gather_patches: every pixel receives the sum of its copies.
 static void scatter_patches(const Conv* conv, int images, const real* columns, real* x) {
   const int side = conv->side, pixels = side * side;
   memset(x, 0, sizeof(real) * (size_t)(conv->inputs * images * pixels));
@@ -91,7 +91,7 @@ void conv_backward(const Conv* conv, int images, const real* w, const real* dy, 
 }
 
 void relu_forward(int count, real* y) {
-  for (int i = 0; i < count; ++i) y[i] = y[i] < 0 ? 0 : y[i];  // NaN stays, to be noticed
+  for (int i = 0; i < count; ++i) y[i] = y[i] < 0 ? 0 : y[i];  // keeps NaN, so that it is detected
 }
 
 void relu_backward(int count, const real* y, real* dy) {
@@ -134,7 +134,7 @@ void linear_backward(int rows, int inputs, int outputs, const real* x, const rea
 }
 
 double softmax(int classes, real* row, int label) {
-  // The largest score is taken off first, so that no exponential overflows.
+  // The largest score is subtracted first so that no exponential overflows.
   real largest = row[0], sum = 0;
   for (int c = 1; c < classes; ++c) largest = row[c] > largest ? row[c] : largest;
   const double loss_score = (double)(row[label] - largest);

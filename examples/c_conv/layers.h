@@ -1,38 +1,39 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers of a convolutional network, each with its way back.
+// The layers of a convolutional network, forward and backward.
 //
-// Images in the network lie as [channels][images][side][side]. So the patches of all images of a batch are the columns
-// of one matrix, and a convolution is one matrix product.
+// Images in the network have the layout [channels][images][side][side]. The patches of all images of a batch are then
+// the columns of one matrix, and a convolution is one matrix product.
 #ifndef C_CONV_LAYERS_H
 #define C_CONV_LAYERS_H
 
 #include "real.h"
 
-// A convolution with 3x3 weights [outputs][inputs][3][3]; around the image there are zeros.
+// A convolution with 3x3 weights [outputs][inputs][3][3] and zero padding.
 typedef struct {
-  int inputs;   // channels that come in
-  int outputs;  // channels that go out
+  int inputs;   // input channels
+  int outputs;  // output channels
   int side;     // of an image, the same before and after
 } Conv;
 
 enum { kTaps = 9 };  // of a 3x3 filter
 
-// y [outputs][images][side][side] = w * x + b. `columns` [inputs * 9][images * side * side] receives the patches of x,
-// which the way back needs.
+// Computes y [outputs][images][side][side] = w * x + b. `columns` [inputs * 9][images * side * side] receives the
+// patches of x, which the backward pass needs.
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
-// From dy, in the shape of y: dw, db and dx in the shapes of w, b and x. Spoils `columns`. dx may be NULL: not wanted.
+// Computes dw, db and dx, in the shapes of w, b and x, from dy, in the shape of y. Overwrites `columns`. dx may be
+// NULL.
 void conv_backward(const Conv* conv, int images, const real* w, const real* dy, real* columns, real* dw, real* db,
                    real* dx);
 
-// max(y, 0) in place. On the way back dy, the gradient by what came out, becomes that by what went in.
+// Compute max(y, 0) in place, and the gradient dy in place.
 void relu_forward(int count, real* y);
 void relu_backward(int count, const real* y, real* dy);
 
 // The mean of every 2x2 pixels of x [channels][images][side][side]. Channel c of image i is written to
-// y + c * channel_stride + i * image_stride: another image behind it, or another channel, as the next layer wants it.
+// y + c * channel_stride + i * image_stride, so that the layout can be that of the next layer.
 typedef struct {
   int channels, side;
   int channel_stride, image_stride;  // in y
@@ -40,12 +41,12 @@ typedef struct {
 void pool_forward(const Pool* pool, int images, const real* x, real* y);
 void pool_backward(const Pool* pool, int images, const real* dy, real* dx);
 
-// y [rows][outputs] = x [rows][inputs] w^T + b, w [outputs][inputs]; and back.
+// Compute y [rows][outputs] = x [rows][inputs] w^T + b with w [outputs][inputs], and its gradients.
 void linear_forward(int rows, int inputs, int outputs, const real* x, const real* w, const real* b, real* y);
 void linear_backward(int rows, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                      real* db, real* dx);
 
-// Turns a row of scores into probabilities and returns the cross entropy -log(probability of the label).
+// Replaces a row of scores by probabilities and returns the cross entropy -log(probability of the label).
 double softmax(int classes, real* row, int label);
 
 #endif

@@ -33,7 +33,7 @@ static const Conv kConv1 = {1, kChannels1, kSide};
 static const Conv kConv2 = {kChannels1, kChannels2, kSide};
 static const Conv kConv3 = {kChannels2, kChannels3, kSide / 2};
 
-// The first is followed by a convolution, the second by the linear layer, which wants all of an image in one row.
+// The first pooling is followed by a convolution, the second by the linear layer, which needs an image in one row.
 static Pool pool2(int images) {
   const Pool pool = {kChannels2, kSide, images * kPixels / 4, kPixels / 4};
   return pool;
@@ -115,7 +115,7 @@ double network_gradient(Network* net, int count, const real* x, const int* label
   const real* p = net->params;
   real* g = net->grads;
   const Pool first_pool = pool2(count);
-  // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
   for (int i = 0; i < count * kClasses; ++i) net->d_scores[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d_scores[r * kClasses + labels[r]] -= 1 / (real)count;
   linear_backward(count, kFeatures, kClasses, net->features, p + kW4, net->d_scores, g + kW4, g + kB4, net->d_features);

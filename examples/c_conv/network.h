@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small convolutional network for 8x8 images, its mean cross entropy and the gradient of it:
+// A small convolutional network for 8x8 images: the mean cross entropy and its gradient.
 //   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2; conv 3x3 32 -> 32, relu; mean of 2x2; linear -> 10
 //
-// All parameters lie in one flat buffer, all gradients in another, in the order of network_tensors.
+// All parameters are in one flat buffer and all gradients in another, in the order of network_tensors.
 #ifndef C_CONV_NETWORK_H
 #define C_CONV_NETWORK_H
 
@@ -19,7 +19,7 @@ enum {
   kValues = 16 * (9 + 1) + 32 * (16 * 9 + 1) + 32 * (32 * 9 + 1) + 10 * (128 + 1)
 };
 
-// One of the parameters: where it lies in the flat buffers, and its shape.
+// A parameter: its shape, and its offset in the flat buffers.
 typedef struct {
   const char* name;
   int ndim;
@@ -30,19 +30,19 @@ extern const NetworkTensor network_tensors[kTensors];
 int network_tensor_size(const NetworkTensor* tensor);
 
 typedef struct {
-  int images;      // the most that are computed at once; n below
+  int images;      // largest number of images in a pass; n below
   real* params;    // [kValues]
   real* grads;     // [kValues]
   real* columns1;  // patches of the three convolutions
   real* columns2;
   real* columns3;
-  real* hidden1;    // [16][n][8][8], outputs of the layers, kept for the way back
+  real* hidden1;    // [16][n][8][8], outputs of the layers, kept for the backward pass
   real* hidden2;    // [32][n][8][8]
   real* pooled2;    // [32][n][4][4]
   real* hidden3;    // [32][n][4][4]
   real* features;   // [n][32][2][2]
   real* scores;     // [n][10], then probabilities
-  real* d_hidden1;  // gradients by those outputs, in the same shapes
+  real* d_hidden1;  // gradients with respect to those outputs, in the same shapes
   real* d_hidden2;
   real* d_pooled2;
   real* d_hidden3;
@@ -50,17 +50,18 @@ typedef struct {
   real* d_scores;
 } Network;
 
-// Allocates a network for at most `images` at once; its parameters are zeros.
+// Allocates a network for passes of at most `images` images. Its parameters are zeros.
 void network_create(Network* net, int images);
 void network_free(Network* net);
 
-// Draws weights uniformly from +-sqrt(6 / inputs of a neuron) (He et al., 2015). Biases become 0.
+// Draws weights uniformly from +-sqrt(6 / inputs of a neuron) (He et al., 2015); biases are 0.
 void network_init(Network* net, uint64_t* random_state);
 
-// The mean cross entropy of `count` images (at most net->images), x [count][8][8], and its gradient in net->grads.
+// Returns the mean cross entropy of `count` images (at most net->images), x [count][8][8]. Writes its gradient to
+// net->grads.
 double network_gradient(Network* net, int count, const real* x, const int* labels);
 
-// The mean cross entropy of any number of images; *correct receives how many of them are recognised.
+// Returns the mean cross entropy of any number of images. *correct receives how many are classified correctly.
 double network_evaluate(Network* net, int count, const real* x, const int* labels, int* correct);
 
 #endif

@@ -12,7 +12,7 @@ extern const char* const method_names[kMethods + 1];  // NULL at the end
 
 typedef struct {
   int method;
-  double lr;  // below 0 only until the command line is read
+  double lr;  // below 0: not set on the command line
   double weight_decay;
   int cosine;  // 1: the learning rate falls to 0 along half a cosine; 0: it is constant
   int epochs;

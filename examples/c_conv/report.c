@@ -14,19 +14,19 @@ void report_begin(Report* report, const char* csv_path, double target_loss) {
   printf("\n step   training loss   test accuracy\n");
 }
 
-void report_look(Report* report, const Look* look) {
-  report->last = *look;
-  if (report->at_target.step < 0 && look->loss <= report->target_loss) report->at_target = *look;
+void report_evaluation(Report* report, const Evaluation* evaluation) {
+  report->last = *evaluation;
+  if (report->at_target.step < 0 && evaluation->loss <= report->target_loss) report->at_target = *evaluation;
   clear_progress();
-  printf("%5d   %13.6f   %11.2f %%\n", look->step, look->loss, 100 * look->accuracy);
+  printf("%5d   %13.6f   %11.2f %%\n", evaluation->step, evaluation->loss, 100 * evaluation->accuracy);
   fflush(stdout);
   if (report->csv == NULL) return;
-  fprintf(report->csv, "%d,%.6f,%.6f,%.17g,%.17g\n", look->step, look->gradient_seconds, look->update_seconds,
-          look->loss, look->accuracy);
+  fprintf(report->csv, "%d,%.6f,%.6f,%.17g,%.17g\n", evaluation->step, evaluation->gradient_seconds,
+          evaluation->update_seconds, evaluation->loss, evaluation->accuracy);
 }
 
 void report_end(Report* report) {
-  const Look *last = &report->last, *at = &report->at_target;
+  const Evaluation *last = &report->last, *at = &report->at_target;
   if (last->step > 0) {
     printf("\ntime of a step   gradient %.3f ms, optimizer %.3f ms\n", 1e3 * last->gradient_seconds / last->step,
            1e3 * last->update_seconds / last->step);

@@ -1,31 +1,31 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells: a table and a file of numbers while it goes on, and a summary when it is done.
+// Output of a run: a table and a CSV file during the training, and a summary at the end.
 #ifndef C_CONV_REPORT_H
 #define C_CONV_REPORT_H
 
 #include <stdio.h>
 
-// One look at the network.
+// An evaluation of the network.
 typedef struct {
   int step;                 // steps made
   double gradient_seconds;  // all forward and backward passes so far
   double update_seconds;    // all steps of the optimizer so far
   double loss;              // mean cross entropy of all training images
-  double accuracy;          // share of the test images that are recognised
-} Look;
+  double accuracy;          // share of the test images that are classified correctly
+} Evaluation;
 
 typedef struct {
   FILE* csv;  // NULL: not written
   const char* csv_path;
   double target_loss;
-  Look last;
-  Look at_target;  // the first with a loss at or below the target; its step is -1 until there is one
+  Evaluation last;
+  Evaluation at_target;  // the first whose loss is at most the target; its step is -1 if there is none
 } Report;
 
 void report_begin(Report* report, const char* csv_path, double target_loss);
-void report_look(Report* report, const Look* look);
+void report_evaluation(Report* report, const Evaluation* evaluation);
 
 // Prints the summary and closes the file.
 void report_end(Report* report);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SGD with Nesterov's momentum and decoupled weight decay, a yardstick.
+// SGD with Nesterov momentum and decoupled weight decay, a baseline.
 #ifndef C_CONV_SGD_H
 #define C_CONV_SGD_H
 
@@ -10,7 +10,7 @@
 typedef struct {
   double lr, momentum, weight_decay;
   int count;      // number of parameter values
-  real* average;  // [count], momentum: a sum of the directions, older ones counting less
+  real* average;  // [count], momentum: an exponentially weighted sum of the gradients
 } Sgd;
 
 // Momentum 0.9.

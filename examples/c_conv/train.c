@@ -23,7 +23,7 @@
 
 const char program_name[] = "train_conv";
 
-// One of the three, by `method`.
+// The optimizer that `method` selects.
 typedef struct {
   int method;
   double lr;  // before the schedule
@@ -56,7 +56,7 @@ static void optimizer_free(Optimizer* optimizer) {
   if (optimizer->method == kAdamW) adamw_free(&optimizer->adamw);
 }
 
-// One step with a part of the learning rate. 0: diverged.
+// Makes one step with lr times share. Returns 0 if the training has diverged.
 static int optimizer_step(Optimizer* optimizer, Network* net, double share) {
   const double lr = share * optimizer->lr;
   if (optimizer->method == kShampoo) {
@@ -86,46 +86,46 @@ static void gather(const Digits* digits, const int* rows, int count, real* x, in
   }
 }
 
-static void look_at(Network* net, const Digits* digits, Look* look) {
+static void evaluate(Network* net, const Digits* digits, Evaluation* evaluation) {
   int correct;
-  look->loss = network_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
+  evaluation->loss = network_evaluate(net, digits->train_count, digits->images, digits->labels, &correct);
   network_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kPixels,
                    digits->labels + digits->train_count, &correct);
-  look->accuracy = (double)correct / digits->test_count;
+  evaluation->accuracy = (double)correct / digits->test_count;
 }
 
-// All epochs. 0: diverged.
+// Trains for all epochs. Returns 0 if the training has diverged.
 static int train(const Options* options, const Digits* digits, uint64_t* random_state, Network* net,
                  Optimizer* optimizer, Report* report) {
-  // A remainder that fills no batch sits out an epoch.
+  // An incomplete last batch is left out.
   const int steps_per_epoch = digits->train_count / options->batch, steps = options->epochs * steps_per_epoch;
   const int evaluate_every = options->evaluate_every > 0 ? options->evaluate_every : steps_per_epoch;
   int* rows = allocate((size_t)digits->train_count, sizeof(int));
   real* x = allocate((size_t)options->batch * kPixels, sizeof(real));
   int* labels = allocate((size_t)options->batch, sizeof(int));
-  Look look = {0};
+  Evaluation evaluation = {0};
   for (int i = 0; i < digits->train_count; ++i) rows[i] = i;
 
-  look_at(net, digits, &look);
-  report_look(report, &look);
+  evaluate(net, digits, &evaluation);
+  report_evaluation(report, &evaluation);
   int finite = 1;
-  while (finite && look.step < steps) {
-    const int place = look.step % steps_per_epoch;
+  while (finite && evaluation.step < steps) {
+    const int place = evaluation.step % steps_per_epoch;
     if (place == 0) random_shuffle(random_state, digits->train_count, rows);
-    show_progress(look.step, steps);
+    show_progress(evaluation.step, steps);
     gather(digits, rows + (size_t)place * (size_t)options->batch, options->batch, x, labels);
-    const double share = options->cosine ? 0.5 * (1 + cos(3.14159265358979323846 * look.step / steps)) : 1;
+    const double share = options->cosine ? 0.5 * (1 + cos(3.14159265358979323846 * evaluation.step / steps)) : 1;
     const double start = seconds();
     network_gradient(net, options->batch, x, labels);
     const double middle = seconds();
     finite = optimizer_step(optimizer, net, share);
-    look.gradient_seconds += middle - start;
-    look.update_seconds += seconds() - middle;
-    look.step += finite;
-    if (finite && look.step % evaluate_every != 0 && look.step < steps) continue;
-    look_at(net, digits, &look);
-    finite = finite && isfinite(look.loss);
-    report_look(report, &look);
+    evaluation.gradient_seconds += middle - start;
+    evaluation.update_seconds += seconds() - middle;
+    evaluation.step += finite;
+    if (finite && evaluation.step % evaluate_every != 0 && evaluation.step < steps) continue;
+    evaluate(net, digits, &evaluation);
+    finite = finite && isfinite(evaluation.loss);
+    report_evaluation(report, &evaluation);
   }
   free(labels);
   free(x);
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
 
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
-  printf("digits      %d images to learn from, %d to judge with\n", digits.train_count, digits.test_count);
+  printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     3 convolutions and a linear layer, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options.epochs, digits.train_count / options.batch,
          options.batch);

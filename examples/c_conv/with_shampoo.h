@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that this program does with libshampoo.
+// All calls of libshampoo.
 #ifndef C_CONV_WITH_SHAMPOO_H
 #define C_CONV_WITH_SHAMPOO_H
 
@@ -12,22 +12,22 @@
 
 typedef struct {
   shampoo_optimizer* optimizer;
-  double lr;            // the learning rate that it was made with
-  int64_t state_bytes;  // memory of the state
+  double lr;            // initial learning rate
+  int64_t state_bytes;  // size of the state
 } WithShampoo;
 
-// Makes an optimizer for the parameters of the network, bound to their buffers.
+// Creates an optimizer for the parameters of the network, bound to their buffers.
 void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// One step: reads the gradients of the network and moves its parameters. 0: the training has diverged, nothing has
-// changed, and what is not finite was printed; else 1.
+// Makes one step: reads the gradients of the network and updates its parameters. 0: the training has diverged, nothing
+// has changed, and what is not finite was printed; else 1.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // Changes the learning rate from the next step on.
 void with_shampoo_set_lr(WithShampoo* shampoo, double lr);
 
-// Inverse roots computed so far.
+// Returns the number of inverse roots computed so far.
 double with_shampoo_roots(const WithShampoo* shampoo);
 
 #endif

@@ -105,7 +105,7 @@ static void print_epoch(Mlp* net, const Digits* digits, int epoch, FILE* csv) {
   mlp_evaluate(net, digits->test_count, digits->images + (size_t)digits->train_count * kInputs,
                digits->labels + digits->train_count, &correct);
   clear_progress();
-  printf("epoch %3d   loss %.6f   test images recognised %.2f %%\n", epoch, loss, 100.0 * correct / digits->test_count);
+  printf("epoch %3d   loss %.6f   test accuracy %.2f %%\n", epoch, loss, 100.0 * correct / digits->test_count);
   if (csv != NULL) fprintf(csv, "%d,%.9g\n", epoch, loss);
 }
 

@@ -16,13 +16,13 @@
 #include "progress.h"
 #include "status.h"
 
-static const char kMagic[8] = "c_host2\n";  // so that another file is noticed
+static const char kMagic[8] = "c_host2\n";  // identifies the format
 static const char kWhole[] = "step", kRemoving[] = "removing";
 
 enum { kName = 32 };
 static void name_step(char name[kName], const char* state, int step) { snprintf(name, kName, "%s-%06d", state, step); }
 
-// The step of a folder whose name is one of name_step(), or -1: what else lies there is someone else's.
+// Returns the step of a folder whose name is from name_step(), or -1 for any other entry, which is not ours.
 static int step_of(const char* folder, const char* state, const char* entry) {
   char name[kName], path[kPath];
   struct stat about;
@@ -36,7 +36,7 @@ static int step_of(const char* folder, const char* state, const char* entry) {
 
 static int descending(const void* a, const void* b) { return *(const int*)b - *(const int*)a; }
 
-// The steps that have a folder in this state, the last one first. The caller frees them.
+// Returns the steps that have a folder in this state, the last one first. The caller frees the array.
 static int* list_steps(const char* folder, const char* state, int* count) {
   struct dirent** entries;
   const int all = scandir(folder, &entries, NULL, NULL);
@@ -60,27 +60,28 @@ int checkpoint_last(const char* folder) {
   return last;
 }
 
-// What cannot be removed is told and left: it takes room, and does no harm.
-static void tell_left(const char* path, int error) {
+// Reports a file that cannot be removed. It is left there and does no harm.
+static void report_left(const char* path, int error) {
   clear_progress();
   fprintf(stderr, "%s: cannot remove %s: %s\n", program_name, path, strerror(error));
 }
 
 static void remove_folder(const char* path) {
   DIR* entries = opendir(path);
-  if (entries == NULL && errno != ENOENT) tell_left(path, errno);
+  if (entries == NULL && errno != ENOENT) report_left(path, errno);
   if (entries == NULL) return;
   for (struct dirent* entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
     char file[kPath];
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
     join_path(file, path, entry->d_name);
-    if (unlink(file) != 0) tell_left(file, errno);
+    if (unlink(file) != 0) report_left(file, errno);
   }
   closedir(entries);
-  if (rmdir(path) != 0) tell_left(path, errno);
+  if (rmdir(path) != 0) report_left(path, errno);
 }
 
-// All but the last two. A removal that is cut off leaves no part of a checkpoint that looks like a whole one.
+// Removes all but the last two checkpoints. They are renamed first, so that an interrupted removal does not leave an
+// incomplete folder with the name of a checkpoint.
 static void remove_old(const char* folder) {
   char name[kName], removing[kName], path[kPath];
   int count;
@@ -90,7 +91,7 @@ static void remove_old(const char* folder) {
     name_step(removing, kRemoving, steps[i]);
     const int error = rename_in(folder, name, removing);
     join_path(path, folder, name);
-    if (error != 0) tell_left(path, error);
+    if (error != 0) report_left(path, error);
   }
   free(steps);
   steps = list_steps(folder, kRemoving, &count);
@@ -106,7 +107,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   char saving[kPath], path[kPath], name[kName];
   make_folder(folder);
   join_path(saving, folder, "saving");
-  remove_folder(saving);  // of a save that was killed
+  remove_folder(saving);  // left by a save that was killed
   make_folder(saving);
 
   join_path(path, saving, "trainer.bin");
@@ -118,7 +119,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   sync_path(path);
   check(shampoo_save(&shampoo->optimizer, 1, NULL, saving, NULL), "save");
 
-  // With this name it exists, and not before: parameters and states of one step, or nothing.
+  // The checkpoint exists when it has this name, so its parameters and states are always of the same step.
   sync_path(saving);
   name_step(name, kWhole, trainer->step);
   const int error = rename_in(folder, "saving", name);
@@ -135,21 +136,21 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
   FILE* file = open_file(path, "rb");
   if (fread(magic, sizeof magic, 1, file) != 1 || memcmp(magic, kMagic, sizeof magic) != 0 ||
       fread(&saved, sizeof saved, 1, file) != 1 || fread(net->params, sizeof(float), kValues, file) != kValues) {
-    fail("%s was not written by this program, or is cut off", path);
+    fail("%s was not written by this program, or is truncated", path);
   }
   close_file(file, path);
   if (saved.seed != trainer->seed || saved.batch != trainer->batch || saved.epochs != trainer->epochs ||
       saved.warmup != trainer->warmup) {
-    fail("%s is of --seed %d --batch %d --epochs %d --warmup %d: give the same to go on", checkpoint, (int)saved.seed,
+    fail("%s was saved with --seed %d --batch %d --epochs %d --warmup %d; use the same", checkpoint, (int)saved.seed,
          (int)saved.batch, (int)saved.epochs, (int)saved.warmup);
   }
   if (saved.train_count != trainer->train_count || saved.data_hash != trainer->data_hash) {
-    fail("%s is of other images than those of --data: of %d where these are %d. Give the same to go on", checkpoint,
+    fail("%s was saved with other images than those of --data: %d training images, not %d; use the same", checkpoint,
          (int)saved.train_count, (int)trainer->train_count);
   }
   *trainer = saved;
-  trainer->refused_in_a_row = 0;  // whoever goes on has done something about it
-  // As it was at the save: a load warns of hyper-parameters that differ.
+  trainer->rejected_in_a_row = 0;  // the user may have fixed the cause
+  // The values at the time of the save, because a load warns about hyper-parameters that differ.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");
 }

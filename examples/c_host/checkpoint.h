@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of a whole training: the state of the optimizer, the parameters, and the trainer's own state.
+// Checkpoints of the training: the state of the optimizer, the parameters, and the trainer's own state.
 //
-//   checkpoints/step-000150/       trainer.bin, and what shampoo_save() writes
+//   checkpoints/step-000150/       trainer.bin and the files of shampoo_save()
 //   checkpoints/step-000200/
-//   checkpoints/saving/            one that is being written, or was when the program was killed
-//   checkpoints/removing-000100/   an old one, in the same way
+//   checkpoints/saving/            a save in progress, or one during which the program was killed
+//   checkpoints/removing-000100/   a removal, likewise
 #ifndef C_HOST_CHECKPOINT_H
 #define C_HOST_CHECKPOINT_H
 
@@ -14,14 +14,15 @@
 #include "trainer.h"
 #include "with_shampoo.h"
 
-// Saves under the number of the step that is next, then removes all but the last two. Whenever the program is killed,
-// the last whole checkpoint is there.
+// Saves a checkpoint named after trainer->step, then removes all but the last two. The last complete checkpoint
+// survives even if the program is killed at any moment.
 void checkpoint_save(const char* folder, const Trainer* trainer, const Network* net, const WithShampoo* shampoo);
 
-// The step of the last checkpoint, or -1: there is none.
+// Returns the step of the last checkpoint, or -1 if there is none.
 int checkpoint_last(const char* folder);
 
-// Goes on from that step. A checkpoint of a training with other images, order of images or schedule ends the program.
+// Loads the checkpoint of a step. Exits with an error if it was saved with other images, another order of images or
+// another schedule.
 void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* net, WithShampoo* shampoo);
 
 #endif

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The story of a training: a network with a BLAS of its own, gradients of 16 bits that overflow now and then, a
-// learning rate that changes, and checkpoints from which a run that was ended goes on with the same bits.
+// A complete trainer: a network with its own BLAS, 16-bit gradients with a loss scale, a learning-rate schedule, and
+// checkpoints from which an interrupted run continues with the same bits.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime, sigaction
 #include <cblas.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static const int kSignals[] = {SIGINT, SIGTERM};
 enum { kSignalCount = sizeof kSignals / sizeof kSignals[0] };
 static volatile sig_atomic_t stop_signal;
 
-// The loop looks at stop_signal before each step. A second signal, of either kind, ends the program at once.
+// The loop checks stop_signal before each step. A second signal, of either kind, ends the program at once.
 static void remember_signal(int number) {
   if (stop_signal == 0) stop_signal = number;
   for (int i = 0; i < kSignalCount; ++i) {
@@ -37,12 +37,12 @@ static void remember_signal(int number) {
   }
 }
 
-// One that is ignored stays so: a shell without job control starts what runs in the background with SIGINT ignored.
+// A signal that is ignored stays ignored: shells without job control start background jobs with SIGINT ignored.
 static void catch_signals(void) {
   struct sigaction action, before;
   memset(&action, 0, sizeof action);
   action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART;  // files that are being written are not disturbed
+  action.sa_flags = SA_RESTART;  // restarts interrupted writes
   for (int i = 0; i < kSignalCount; ++i) sigaddset(&action.sa_mask, kSignals[i]);
   for (int i = 0; i < kSignalCount; ++i) {
     sigaction(kSignals[i], NULL, &before);
@@ -56,8 +56,8 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// The order of the images is drawn anew for every batch, from the seed and the number of the epoch: there is nothing of
-// it to save.
+// The order of the images follows from the seed and the epoch. It is drawn again for every batch, so that checkpoints
+// need not contain it.
 static void take_batch(const Trainer* trainer, const Digits* digits, int* rows, float* x, int* labels) {
   const int s = trainer->step % trainer->steps_per_epoch;
   uint64_t random_state = trainer_random(trainer, 1 + trainer->step / trainer->steps_per_epoch);
@@ -75,19 +75,20 @@ static double test_accuracy(Network* net, const Digits* digits) {
                           digits->labels + digits->train_count);
 }
 
-// The step was refused, and nothing has changed. Where a gradient overflowed: a smaller loss scale, the next batch, and
-// not for ever. What else the library refuses is not mended by another scale.
-static void survive(Trainer* trainer, const Network* net, const Options* options) {
+// Handles a step that was rejected, which has changed nothing. If a gradient overflowed, reduces the loss scale, and
+// the training continues with the next batch, up to a number of rejections in a row. Otherwise exits with an error,
+// because another scale does not help.
+static void handle_rejection(Trainer* trainer, const Network* net, const Options* options) {
   if (network_gradients_finite(net)) {
-    fail("batch %d was refused, and its gradients are finite; the last checkpoint is of step %d. libshampoo says:\n%s",
+    fail("batch %d was rejected although its gradients are finite; the last checkpoint is of step %d. The error:\n%s",
          trainer->step + 1, checkpoint_last(options->checkpoints), shampoo_last_error());
   }
   const double scale = trainer->loss_scale;
-  trainer_refused(trainer);
-  report_refused(trainer, scale);
-  if (trainer->refused_in_a_row < options->give_up) return;
-  fail("%d batches in a row were refused, and the last checkpoint is of step %d. Of batch %d libshampoo says:\n%s",
-       trainer->refused_in_a_row, checkpoint_last(options->checkpoints), trainer->step, shampoo_last_error());
+  trainer_rejected(trainer);
+  report_rejected(trainer, scale);
+  if (trainer->rejected_in_a_row < options->give_up) return;
+  fail("%d batches in a row were rejected; the last checkpoint is of step %d. The error of batch %d:\n%s",
+       trainer->rejected_in_a_row, checkpoint_last(options->checkpoints), trainer->step, shampoo_last_error());
 }
 
 int main(int argc, char** argv) {
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
   Network net;
   WithShampoo shampoo;
 
-  // 1. What is to be done. The host has a BLAS of its own, whose threads libshampoo knows nothing of.
+  // 1. Options and data. The host sets the threads of its own BLAS; this does not affect libshampoo.
   options_parse(&options, argc, argv);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
   with_shampoo_log(options.log);
   catch_signals();
 
-  // 2. Begin, or go on.
+  // 2. Start a new run, or continue one.
   trainer_begin(&trainer, &options, &digits);
   uint64_t random_state = trainer_random(&trainer, 0);
   network_create(&net, options.batch, &random_state);
@@ -113,12 +114,12 @@ int main(int argc, char** argv) {
   report_head(&trainer, &digits, &shampoo);
   int saved = checkpoint_last(options.checkpoints);
   if (saved >= 0 && !options.resume) {
-    fail("%s has a checkpoint of step %d: --resume goes on from it; or give another folder to --checkpoints",
+    fail("%s has a checkpoint of step %d; use --resume to continue from it, or another folder with --checkpoints",
          options.checkpoints, saved);
   }
   if (saved >= 0) {
     checkpoint_load(options.checkpoints, saved, &trainer, &net, &shampoo);
-    printf("goes on from step %d\n", saved);
+    printf("continues from step %d\n", saved);
   }
 
   // 3. Train.
@@ -130,7 +131,7 @@ int main(int argc, char** argv) {
   for (;;) {
     const int ends = stop_signal != 0 || trainer.step == steps;
     with_shampoo_prepare(&shampoo, trainer_share(&trainer), trainer.loss_scale);
-    // The first one comes before the first step: a folder that cannot be written to is noticed now.
+    // The first save is before the first step, so that a folder that cannot be written is detected now.
     if (trainer.step != saved && (ends || trainer.step % options.checkpoint_every == 0)) {
       checkpoint_save(options.checkpoints, &trainer, &net, &shampoo);
       saved = trainer.step;
@@ -152,7 +153,7 @@ int main(int argc, char** argv) {
     if (made) {
       trainer_made(&trainer);
     } else {
-      survive(&trainer, &net, &options);
+      handle_rejection(&trainer, &net, &options);
     }
     if (trainer.step % trainer.steps_per_epoch == 0) {
       report_epoch(&trainer, test_accuracy(&net, &digits));
@@ -161,11 +162,11 @@ int main(int argc, char** argv) {
   }
   clear_progress();
 
-  // 4. What came out.
+  // 4. Results.
   if (trainer.step == steps) {
     report_end(&trainer, &net, &shampoo, gradient_seconds, update_seconds);
   } else {
-    printf("signal %d: saved after %d of %d batches; --resume goes on\n", (int)stop_signal, trainer.step, steps);
+    printf("signal %d: saved after %d of %d batches; --resume continues\n", (int)stop_signal, trainer.step, steps);
   }
 
   free(rows);

@@ -47,8 +47,8 @@ void network_free(Network* net) {
   free(net->params);
 }
 
-// Turns a row of scores into probabilities and returns the cross entropy -log(probability of the label). The largest
-// score is taken off first, so that no exponential overflows.
+// Replaces a row of scores by probabilities and returns the cross entropy -log(probability of the label). The largest
+// score is subtracted first so that no exponential overflows.
 static double softmax(float* row, int label, int* correct) {
   int best = 0;
   float sum = 0;
@@ -75,27 +75,27 @@ double network_forward(Network* net, int count, const float* x, const int* label
   return loss;
 }
 
-// The nearest one, of two the even one; above 65504 an infinity.
+// Rounds to the nearest binary16, ties to even. Overflow gives infinity.
 static half to_half(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   const uint32_t sign = bits >> 16 & 0x8000u;
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return (half)(sign | kHalfNaN);
-  if (bits >= 0x477ff000u) return (half)(sign | kHalfInfinity);  // from 65520 on the nearest is infinity
-  // Below 2^-14 they are whole multiples of 2^-24.
+  if (bits >= 0x477ff000u) return (half)(sign | kHalfInfinity);  // 65520 and above round to infinity
+  // Below 2^-14, numbers are multiples of 2^-24.
   if (bits < 0x38800000u) return (half)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
-  bits += 0x0fffu + (bits >> 13 & 1u);               // rounds the 13 bits that go; a carry enters the exponent
-  return (half)(sign | (bits - 0x38000000u) >> 13);  // 112 less: biases of the exponents are 127 and 15
+  bits += 0x0fffu + (bits >> 13 & 1u);               // rounds away 13 bits; a carry goes into the exponent
+  return (half)(sign | (bits - 0x38000000u) >> 13);  // the exponent biases are 127 and 15
 }
 
-// The gradient of a tensor, as a backward pass in half precision would leave it.
+// Stores the gradient of a tensor as binary16.
 static void store(Network* net, int t, int count) {
   for (int i = 0; i < count; ++i) net->grads[tensors[t].offset + i] = to_half(net->wide[i]);
 }
 
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale) {
-  // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
   for (int i = 0; i < count * kClasses; ++i) {
     const float probability = net->outputs[kLayers - 1][i];
     const int is_label = i % kClasses == labels[i / kClasses];
@@ -129,12 +129,12 @@ int network_gradients_finite(const Network* net) {
 }
 
 double network_accuracy(Network* net, int count, const float* x, const int* labels) {
-  int recognised = 0;
+  int hits = 0;
   for (int first = 0; first < count; first += net->rows) {
     const int n = count - first < net->rows ? count - first : net->rows;
     int correct;
     network_forward(net, n, x + (size_t)first * kInputs, labels + first, &correct);
-    recognised += correct;
+    hits += correct;
   }
-  return (double)recognised / count;
+  return (double)hits / count;
 }

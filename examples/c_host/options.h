@@ -11,9 +11,9 @@ typedef struct {
   int epochs;
   int batch;
   int warmup;       // steps
-  int loss_scale;   // the first one
-  int give_up;      // batches refused in a row that end the program
-  int broken_from;  // a batch, counted from 1; 0: never
+  int loss_scale;   // initial one
+  int give_up;      // batches rejected in a row that end the program
+  int broken_from;  // first batch with a NaN, counted from 1; 0: none
   int blas_threads;
   int log;
   int checkpoint_every;  // steps

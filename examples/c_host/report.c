@@ -12,7 +12,7 @@ void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
   printf("blas        the host's own, threads: %d\n", openblas_get_num_threads());
-  printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
+  printf("digits      %d training images, %d test images\n", digits->train_count, digits->test_count);
   printf("network     64-128-64-10, tanh, %d parameters in float32, gradients in binary16\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", trainer->epochs, trainer->steps_per_epoch,
          trainer->batch);
@@ -20,9 +20,9 @@ void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo
          (double)shampoo->workspace_bytes / 1024);
 }
 
-void report_refused(const Trainer* trainer, double scale_before) {
+void report_rejected(const Trainer* trainer, double scale_before) {
   clear_progress();
-  printf("batch %4d   refused, as a gradient is not finite: loss scale %.0f -> %.0f\n", (int)trainer->step,
+  printf("batch %4d   rejected because a gradient is not finite: loss scale %.0f -> %.0f\n", (int)trainer->step,
          scale_before, trainer->loss_scale);
   fflush(stdout);
 }
@@ -37,8 +37,8 @@ void report_epoch(const Trainer* trainer, double accuracy) {
 void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient,
                 double update) {
   const uint64_t hash = hash_bytes(HASH_START, net->params, kValues * sizeof(float));
-  printf("\nbatches     %d, of which %d were refused; the loss scale is %.0f\n", (int)trainer->step,
-         (int)trainer->refused, trainer->loss_scale);
+  printf("\nbatches     %d, of which %d were rejected; the loss scale is %.0f\n", (int)trainer->step,
+         (int)trainer->rejected, trainer->loss_scale);
   printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",
          with_shampoo_stat(shampoo, "steps"), with_shampoo_stat(shampoo, "root_computed"),
          with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));

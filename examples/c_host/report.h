@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells.
+// Output of a run.
 #ifndef C_HOST_REPORT_H
 #define C_HOST_REPORT_H
 
@@ -12,11 +12,11 @@
 
 void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo);
 
-// trainer counts the batch already.
-void report_refused(const Trainer* trainer, double scale_before);
+// Call it after trainer_rejected().
+void report_rejected(const Trainer* trainer, double scale_before);
 void report_epoch(const Trainer* trainer, double accuracy);
 
-// gradient, update: seconds.
+// gradient and update are in seconds.
 void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient, double update);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "hash.h"
 
-// So many steps in a row without an overflow: the scale is doubled, since what is small in the gradients would
-// otherwise stay below the range of binary16.
+// Number of steps in a row without an overflow after which the scale is doubled, so that small gradients do not
+// underflow in binary16.
 enum { kGoodSteps = 20 };
 
 void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits) {
@@ -18,8 +18,7 @@ void trainer_begin(Trainer* trainer, const Options* options, const Digits* digit
   trainer->epochs = options->epochs;
   trainer->warmup = options->warmup;
   trainer->train_count = digits->train_count;
-  trainer->steps_per_epoch =
-      trainer->train_count / options->batch;  // a remainder that fills no batch sits out an epoch
+  trainer->steps_per_epoch = trainer->train_count / options->batch;  // an incomplete last batch is left out
   trainer->loss_scale = options->loss_scale;
   const size_t count = (size_t)digits->train_count;
   trainer->data_hash = hash_bytes(HASH_START, digits->images, count * kDigitPixels * sizeof *digits->images);
@@ -37,7 +36,7 @@ double trainer_share(const Trainer* trainer) {
 uint64_t trainer_random(const Trainer* trainer, int epoch) { return (uint64_t)trainer->seed << 32 | (uint64_t)epoch; }
 
 void trainer_made(Trainer* trainer) {
-  trainer->refused_in_a_row = 0;
+  trainer->rejected_in_a_row = 0;
   if (++trainer->good_in_a_row == kGoodSteps) {
     trainer->loss_scale = fmin(2 * trainer->loss_scale, 0x1p30);
     trainer->good_in_a_row = 0;
@@ -45,9 +44,9 @@ void trainer_made(Trainer* trainer) {
   trainer->step += 1;
 }
 
-void trainer_refused(Trainer* trainer) {
-  trainer->refused += 1;
-  trainer->refused_in_a_row += 1;
+void trainer_rejected(Trainer* trainer) {
+  trainer->rejected += 1;
+  trainer->rejected_in_a_row += 1;
   trainer->good_in_a_row = 0;
   trainer->loss_scale = fmax(1, trainer->loss_scale / 2);
   trainer->step += 1;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trainer's own state: where it is in the data, and how gradients are scaled. With the parameters and the state of
-// the optimizer it is all that a training needs to go on.
+// The trainer's own state: the position in the data and the loss scale. Together with the parameters and the state of
+// the optimizer, it is all that a run needs to continue.
 #ifndef C_HOST_TRAINER_H
 #define C_HOST_TRAINER_H
 
@@ -11,32 +11,32 @@
 #include "digits.h"
 #include "options.h"
 
-// Written to checkpoints as it lies in memory.
+// Written to checkpoints byte by byte.
 typedef struct {
-  // What the order of the images and the schedule follow from: a run that goes on must have the same.
+  // These determine the order of the images and the schedule. A run that continues must have the same.
   int32_t seed, batch, epochs, warmup, train_count;
-  int32_t step;  // batches taken, the refused ones among them
+  int32_t step;  // batches taken, including rejected ones
   int32_t steps_per_epoch;
-  int32_t refused;  // batches whose gradients were refused, in all
-  int32_t refused_in_a_row;
-  int32_t good_in_a_row;  // since the last one that was refused, or the last raise of the scale
-  uint64_t data_hash;     // of the images to learn from and their labels
+  int32_t rejected;  // number of rejected batches
+  int32_t rejected_in_a_row;
+  int32_t good_in_a_row;  // since the last rejection or the last increase of the scale
+  uint64_t data_hash;     // hash of the training images and labels
   double loss_scale;
   double epoch_loss;  // sum over the images of this epoch so far
 } Trainer;
 
 void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits);
-int trainer_steps(const Trainer* trainer);  // of the whole training
+int trainer_steps(const Trainer* trainer);  // in total
 
-// Share of the learning rate in the next step: a line up over the warm-up, then half a cosine down to 0.
+// Returns the learning rate of the next step relative to the largest one: linear warm-up, then cosine decay to 0.
 double trainer_share(const Trainer* trainer);
 
-// State of the random generator for an epoch, the first one being 1; 0: for the first weights. It follows from the seed
-// and the number alone, so that there is nothing to save of it.
+// Returns the initial state of the random generator for an epoch, counted from 1, or for the initial weights (0). It
+// depends on the seed and the epoch only, so checkpoints need not contain it.
 uint64_t trainer_random(const Trainer* trainer, int epoch);
 
-// What becomes of the loss scale when a step was made, and when it was refused. Both count the batch.
+// Count the batch and adapt the loss scale: after a step that was made, and after one that was rejected.
 void trainer_made(Trainer* trainer);
-void trainer_refused(Trainer* trainer);
+void trainer_rejected(Trainer* trainer);
 
 #endif

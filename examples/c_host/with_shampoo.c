@@ -10,8 +10,7 @@
 #include "progress.h"
 #include "status.h"
 
-// Called on any thread that is inside a call of the library, several at once maybe: a message is one fprintf, which
-// stays whole.
+// May be called on several threads at once. A message is a single fprintf call, so messages do not mix.
 static void print_message(void* user, int32_t level, const char* message) {
   static const char* const levels[] = {"error", "warning", "information", "debugging"};
   (void)user;
@@ -21,7 +20,8 @@ static void print_message(void* user, int32_t level, const char* message) {
 
 void with_shampoo_log(int level) { check(shampoo_set_log(print_message, NULL, level), "log"); }
 
-// Adds the groups, which begin as copies of the plan's own config: the number that each gets is that of its enum.
+// Adds the groups, whose configs are copies of the plan's own config with one change. Their numbers are those of the
+// enum.
 static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
   for (int g = kHiddenWeights + 1; g < kGroups; ++g) {
     shampoo_config* own;
@@ -34,14 +34,14 @@ static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
       check(shampoo_config_set_f64(own, "lr", lr / 2), "lr of the last layer");
     }
     check(shampoo_plan_add_group(plan, own, &number), "group");
-    if (number != g) fail("group %d has the number %d", g, (int)number);
+    if (number != g) fail("group %d has number %d", g, (int)number);
     shampoo_config_destroy(own);
   }
 }
 
 static void add_param(shampoo_plan* plan, int t) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-  desc.name = tensors[t].name;  // checkpoints and messages know it by this
+  desc.name = tensors[t].name;  // used in checkpoints and messages
   desc.ndim = tensors[t].ndim;
   for (int d = 0; d < tensors[t].ndim; ++d) desc.shape[d] = tensors[t].shape[d];
   desc.param_dtype = SHAMPOO_F32;
@@ -56,26 +56,26 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
   if (strcmp(shampoo_config_get(config, "on_nonfinite"), "error") != 0) {
-    fail("on_nonfinite must be error here: the loss scale falls when a step is refused");
+    fail("on_nonfinite must be error: the loss scale is reduced when a step is rejected");
   }
 
-  // 2. The groups, and the shapes of the parameters. What will be allocated is known now: a host that is short of
-  // memory would try a smaller max_preconditioner_dim here.
+  // 2. The groups, and the shapes of the parameters. The plan predicts the memory: a host that is short of memory would
+  // try a smaller max_preconditioner_dim here.
   shampoo_plan* plan;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  check(shampoo_plan_create(&plan, config, &place), "plan");
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   add_groups(plan, config);
   for (int t = 0; t < kTensors; ++t) add_param(plan, t);
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, -1, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_bytes(plan, -1, "workspace", &shampoo->workspace_bytes), "plan");
 
-  // 3. The optimizer, which allocates all that it will ever need.
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  // 3. The optimizer. It allocates everything here; steps allocate nothing.
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   for (int g = 0; g < kGroups; ++g) check(shampoo_optimizer_get(shampoo->optimizer, g, "lr", &shampoo->lr[g]), "lr");
 
-  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
   for (int t = 0; t < kTensors; ++t) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = buffers.out = net->params + tensors[t].offset;
@@ -97,7 +97,7 @@ void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale)
 
 int with_shampoo_step(WithShampoo* shampoo) {
   const shampoo_status status = shampoo_optimizer_step(shampoo->optimizer, NULL);
-  if (status != SHAMPOO_E_NUMERIC) check(status, "step");  // any other failure is for good
+  if (status != SHAMPOO_E_NUMERIC) check(status, "step");  // any other error is permanent
   return status == SHAMPOO_OK;
 }
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains as recorded cases did and compares the loss of every step with theirs.
+"""Repeats recorded training runs and compares the loss of every step with the recorded one.
 
     python3 check_reference.py --trainer build/train_digits_f64 ../../tests/golden/data/training/*.safetensors
 
-A case gives first weights, batches, settings of the optimizer, the losses that the reference implementation had, and
-how far another float64 implementation may lie from them at every step (loss_atol). It also has the losses of an AdamW
-without weight decay, which are compared in the same way. Where data.safetensors lies among the cases, the images are
-compared with it. Needs NumPy. Ends with status 1 if anything differs.
+A case has the initial weights, the batches, the settings of the optimizer, the losses of the reference implementation,
+and the tolerance for the loss of every step in another float64 implementation (loss_atol). It also has the losses of
+AdamW without weight decay, which are compared in the same way. If data.safetensors is one of the cases, the images are
+compared with it. Needs NumPy. Exits with status 1 if anything differs.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ TRAIN = 1437
 
 
 def read_safetensors(path):
-    """The tensors of a file by name, and the JSON text under `case` in its metadata."""
+    """Returns the tensors of a file by name, and the JSON text under `case` in its metadata."""
     raw = path.read_bytes()
     begin = 8 + struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:begin])
@@ -49,7 +49,7 @@ def to_settings(case):
         raise ValueError("only cases in float64 throughout can be compared")
     del group["params"]
     group["inverse_root_override"] = group.pop("inv_root_override")
-    # The preset sets the keys that the reference, and so the case, does not have.
+    # The preset sets the keys that the reference implementation does not have.
     settings = {"preset": "shampoo_2024", "grafting": grafting["type"]}
     settings.update({f"grafting_{key}": value for key, value in grafting.items() if key != "type"})
     settings.update({key: str(value).lower() if isinstance(value, bool) else value for key, value in group.items()})
@@ -57,7 +57,7 @@ def to_settings(case):
 
 
 def train(trainer, data, tensors, case):
-    """Two columns of losses, of every step with Shampoo and with AdamW, by way of files that are gone afterwards."""
+    """Returns two columns of losses, one row per step: with Shampoo and with AdamW. Uses temporary files."""
     batches = tensors.get("batches")
     if batches is None:  # all images in every step
         batches = np.tile(np.arange(TRAIN), (case["steps"], 1))
@@ -73,7 +73,7 @@ def train(trainer, data, tensors, case):
         if run.returncode != 0:
             raise RuntimeError(run.stderr.strip())
         if "float64" not in run.stdout:
-            raise RuntimeError(f"{trainer} computes in float32: give --trainer the float64 program")
+            raise RuntimeError(f"{trainer} computes in float32; pass the float64 program to --trainer")
         return np.loadtxt(folder / "losses", delimiter=",", skiprows=1)[:, 1:]
 
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of mlp.h on handwritten digits, twice at once: with Shampoo and with AdamW, from the same weights
-// and on the same batches, so that only the optimizer differs.
+// Trains the network of mlp.h on handwritten digits with Shampoo and with AdamW, side by side from the same weights and
+// on the same batches, so that only the optimizer differs.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Reads a whole file of `size`-byte numbers, as they lie in the memory of this machine; *count receives how many.
+// Reads a file of numbers of `size` bytes in the machine's own byte order. *count receives how many there are.
 static void* read_numbers(const char* path, size_t size, size_t* count) {
   size_t capacity = 1 << 16, used = 0, got;
   char* bytes = allocate(capacity, 1);
@@ -40,12 +40,12 @@ static void* read_numbers(const char* path, size_t size, size_t* count) {
     if (bytes == NULL) fail("%s: out of memory at %zu bytes", path, capacity);
   }
   close_file(file, path);
-  if (used % size != 0) fail("%s has %zu bytes, which is no multiple of %zu", path, used, size);
+  if (used % size != 0) fail("%s has %zu bytes, which is not a multiple of %zu", path, used, size);
   *count = used / size;
   return bytes;
 }
 
-// Notices now, and not after the training, that a file cannot be written.
+// Fails before the training, not after it, if a file cannot be written.
 static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   check_writable(options.csv);
   random_state = (uint64_t)options.seed;
 
-  // Which images a step sees: rows[step * batch ...] of the epoch. A remainder that fills no batch sits out an epoch.
+  // Step s of an epoch takes the images rows[s * batch ...]. An incomplete last batch is left out.
   int epochs = options.epochs, steps_per_epoch = digits.train_count / options.batch;
   int32_t* rows;
   if (options.batches != NULL) {
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
 
   const int bits = 8 * (int)sizeof(real), version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float%d\n", version / 10000, version / 100 % 100, version % 100, bits);
-  printf("digits      %d images to learn from, %d to judge with\n", digits.train_count, digits.test_count);
+  printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", epochs, steps_per_epoch, options.batch);
   printf("state       Shampoo %.0f KiB, AdamW %.0f KiB\n", (double)shampoo.state_bytes / 1024,

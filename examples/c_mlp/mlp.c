@@ -51,8 +51,8 @@ void mlp_init(Mlp* net, uint64_t* random_state) {
   }
 }
 
-// Sum of a[i] * b[i]. Eight sums side by side: what a compiler may not make of one sum by itself, since it rounds
-// differently, and can compute with vector instructions.
+// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions. They may not
+// split a single sum themselves, because that rounds differently.
 static real dot(int n, const real* a, const real* b) {
   real sums[8] = {0};
   int i = 0;
@@ -63,15 +63,15 @@ static real dot(int n, const real* a, const real* b) {
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-// y [n][outputs] = x [n][inputs] W^T + b
+// Computes y [n][outputs] = x [n][inputs] W^T + b.
 static void layer_forward(int n, int inputs, int outputs, const real* x, const real* w, const real* b, real* y) {
   for (int r = 0; r < n; ++r) {
     for (int o = 0; o < outputs; ++o) y[r * outputs + o] = b[o] + dot(inputs, x + r * inputs, w + o * inputs);
   }
 }
 
-// From dy [n][outputs]: dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy, dx [n][inputs] = dy W.
-// dx may be NULL: nobody needs the gradient by the image.
+// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
+// dx may be NULL: the gradient with respect to the image is not needed.
 static void layer_backward(int n, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                            real* db, real* dx) {
   memset(dw, 0, sizeof(real) * (size_t)(outputs * inputs));
@@ -92,13 +92,13 @@ static void tanh_forward(int n, real* y) {
   for (int i = 0; i < n; ++i) y[i] = tanh(y[i]);
 }
 
-// tanh' = 1 - tanh^2, and y holds tanh.
+// Uses tanh' = 1 - tanh^2; y is the output of tanh.
 static void tanh_backward(int n, const real* y, real* dy) {
   for (int i = 0; i < n; ++i) dy[i] *= 1 - y[i] * y[i];
 }
 
-// Turns a row of scores into probabilities and returns the cross entropy -log(probability of the label). The largest
-// score is taken off first, so that no exponential overflows.
+// Replaces a row of scores by probabilities and returns the cross entropy -log(probability of the label). The largest
+// score is subtracted first so that no exponential overflows.
 static double softmax(real* row, int label) {
   real largest = row[0], sum = 0;
   for (int c = 1; c < kClasses; ++c) largest = row[c] > largest ? row[c] : largest;
@@ -131,7 +131,7 @@ double mlp_gradient(Mlp* net, int count, const real* x, const int* labels) {
   const double loss = forward(net, count, x, labels, &correct);
   const real* p = net->params;
   real* g = net->grads;
-  // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+  // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
   for (int i = 0; i < count * kClasses; ++i) net->d3[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d3[r * kClasses + labels[r]] -= 1 / (real)count;
   layer_backward(count, kHidden2, kClasses, net->hidden2, p + kW3, net->d3, g + kW3, g + kB3, net->d2);

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network, 64-128-64-10 with tanh between the layers, its mean cross entropy and the gradient of it.
+// A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
 //
-// All parameters lie in one flat buffer, all gradients in another, in the order W1 b1 W2 b2 W3 b3:
+// All parameters are in one flat buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3:
 //   W1 [128][64]   b1 [128]   W2 [64][128]   b2 [64]   W3 [10][64]   b3 [10]
 // A layer computes y = W x + b; W is row-major, a row per output.
 #ifndef C_MLP_MLP_H
@@ -22,7 +22,7 @@ enum {
   kValues = kHidden1 * (kInputs + 1) + kHidden2 * (kHidden1 + 1) + kClasses * (kHidden2 + 1)
 };
 
-// One of the six parameters: where it lies in the flat buffers, and its shape.
+// A parameter: its shape, and its offset in the flat buffers.
 typedef struct {
   const char* name;
   int ndim;
@@ -32,29 +32,29 @@ typedef struct {
 extern const MlpTensor mlp_tensors[kTensors];
 
 typedef struct {
-  int rows;       // the most images that are computed at once
+  int rows;       // largest number of images in a pass
   real* params;   // [kValues]
   real* grads;    // [kValues]
-  real* hidden1;  // [rows][128], outputs of the layers, kept for the way back
+  real* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
   real* hidden2;  // [rows][64]
   real* scores;   // [rows][10], then probabilities
-  real* d1;       // gradients by those outputs, in the same shapes
+  real* d1;       // gradients with respect to those outputs, in the same shapes
   real* d2;
   real* d3;
 } Mlp;
 
-// Allocates a network for at most `rows` images at once; its parameters are zeros.
+// Allocates a network for passes of at most `rows` images. Its parameters are zeros.
 void mlp_create(Mlp* net, int rows);
 void mlp_free(Mlp* net);
 
-// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010). Biases become
-// 0.
+// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are 0.
 void mlp_init(Mlp* net, uint64_t* random_state);
 
-// The mean cross entropy of `count` images (at most net->rows), x [count][64], and its gradient in net->grads.
+// Returns the mean cross entropy of `count` images (at most net->rows), x [count][64]. Writes its gradient to
+// net->grads.
 double mlp_gradient(Mlp* net, int count, const real* x, const int* labels);
 
-// The mean cross entropy of any number of images; *correct receives how many of them are recognised.
+// Returns the mean cross entropy of any number of images. *correct receives how many are classified correctly.
 double mlp_evaluate(Mlp* net, int count, const real* x, const int* labels, int* correct);
 
 #endif

@@ -36,7 +36,7 @@ void options_parse(Options* options, int argc, char** argv) {
       settings_option(&options->settings),
       option_text("--data", "FILE", &options->data, "the images"),
       option_text("--csv", "FILE", &options->csv, "receives the curves, which ../plot.py draws; \"\": not written"),
-      // The rest is for comparisons with recorded losses, as check_reference.py makes them.
+      // For check_reference.py.
       option_text("--init", "FILE", &options->init, "initial weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major"),
       option_text("--batches", "FILE", &options->batches,
                   "int32 indices of training images, --batch of them per step; the file is one epoch"),

@@ -17,7 +17,7 @@ typedef struct {
   const char* data;
   const char* csv;  // "": not written
   Settings settings;
-  // Of the comparison with recorded losses; NULL: not used.
+  // For comparisons with recorded losses. NULL: not used.
   const char* init;
   const char* batches;
   const char* step_losses;

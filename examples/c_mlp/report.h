@@ -8,22 +8,22 @@
 enum { kShampoo, kAdamW, kContenders };
 extern const char* const report_names[kContenders];
 
-// What was measured of one of the two. The arrays have an entry per epoch, the first one before any step.
+// Results of one optimizer. The arrays have an entry for the start and one for each epoch.
 typedef struct {
   double* loss;             // [epochs + 1], mean cross entropy of all training images
-  double* accuracy;         // [epochs + 1], share of the test images that are recognised
+  double* accuracy;         // [epochs + 1], share of the test images that are hits
   double gradient_seconds;  // all forward and backward passes
   double update_seconds;    // all steps of the optimizer
 } Curve;
 
-// The head of the table, and the row of an epoch.
+// Print the head of the table, and the row of an epoch.
 void report_head(void);
 void report_epoch(int epoch, const Curve curves[kContenders]);
 
-// Mean times of a step.
+// Prints the mean times of a step.
 void report_times(int steps, const Curve curves[kContenders]);
 
-// A row for each epoch.
+// Writes a row for each epoch.
 void report_csv(const char* path, int epochs, const Curve curves[kContenders]);
 
 #endif

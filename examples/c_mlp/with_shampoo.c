@@ -24,18 +24,18 @@ void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* s
 
   // 2. The shapes of the parameters.
   shampoo_plan* plan;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  check(shampoo_plan_create(&plan, config, &place), "plan");
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   for (int t = 0; t < kTensors; ++t) add_param(plan, &mlp_tensors[t], t);
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
 
-  // 3. The optimizer, which allocates all that it will ever need.
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  // 3. The optimizer. It allocates everything here; steps allocate nothing.
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
 
-  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

@@ -9,11 +9,11 @@
 #include "disk.h"
 #include "status.h"
 
-// A name for each epoch: parameters and state are of the same one, whenever the program is killed.
+// The name has the epoch, so that parameters and state match even if the program is killed between writing the two.
 enum { kName = 32 };
 static void name_params(char name[kName], int epoch) { snprintf(name, kName, "parameters-%d.bin", epoch); }
 
-// The file has its name when it is whole, and on the disk.
+// The file gets its final name only when it is complete and on the disk.
 static void write_params(const char* directory, const Mlp* net, int epoch) {
   char name[kName], path[kPath];
   make_folder(directory);
@@ -34,7 +34,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "checkpoint_keep", &keep), "checkpoint_keep");
   if (ranks->rank == 0 && epoch > (int)keep) {
     char name[kName], path[kPath];
-    name_params(name, epoch - (int)keep);  // of a checkpoint that is gone
+    name_params(name, epoch - (int)keep);  // its checkpoint has been removed
     join_path(path, directory, name);
     remove(path);
   }
@@ -42,7 +42,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {
   check(shampoo_load(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "load");
-  double steps;  // of the one group that there is; its parameters always have gradients, so that it counts every step
+  double steps;  // of the only group, whose parameters always have gradients, so that every step counts
   check(shampoo_optimizer_stat(shampoo->optimizer, "step.0", &steps), "step.0");
   const int epoch = (int)steps / steps_per_epoch;
   char name[kName], path[kPath];

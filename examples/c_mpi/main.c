@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   Options options;
   MPI_Comm world = MPI_COMM_WORLD;
   Ranks ranks = {.how = "MPI", .comm = &world};
-  options_parse(&options, argc, argv, NULL);  // before MPI, so that --help and a mistake end in order
+  options_parse(&options, argc, argv, NULL);  // before MPI_Init, so that --help and errors can exit normally
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(world, &ranks.rank);
   MPI_Comm_size(world, &ranks.world);

@@ -5,8 +5,8 @@
 #include "check.h"
 #include "ranks.h"
 
-// Only calls on the duplicate inside the ops return errors; the others end the job by themselves, which is MPI's
-// default.
+// These calls need no checks: on an error MPI ends the job, which is its default. Only the duplicate inside the ops
+// returns errors.
 static MPI_Datatype real_type(void) { return sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT; }
 
 static MPI_Comm comm_of(const Ranks* ranks) { return *(const MPI_Comm*)ranks->comm; }
@@ -20,5 +20,5 @@ void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
 }
 
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops) {
-  if (shampoo_mpi_ops(comm_of(ranks), ops) != MPI_SUCCESS) fail("the communicator of MPI cannot be duplicated");
+  if (shampoo_mpi_ops(comm_of(ranks), ops) != MPI_SUCCESS) fail("cannot duplicate the communicator of MPI");
 }

@@ -14,8 +14,8 @@ typedef struct {
   int seed;
   const char* data;
   const char* checkpoint;  // directory to save into after every epoch; NULL: none
-  int resume;              // 1: goes on from what is there
-  int stop_after;          // ends after so many epochs, as if it were killed; 0: not
+  int resume;              // 1: continue from the checkpoint
+  int stop_after;          // number of epochs after which to exit, as if killed; 0: train to the end
   Settings settings;
 } Options;
 

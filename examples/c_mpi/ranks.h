@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that train together, and what they exchange. mpi_ranks.c says it with MPI, ../c_nccl/nccl_ranks.c with NCCL.
-// All functions are collective, and end the program when they fail.
+// Collectives of the training: mpi_ranks.c implements them with MPI, ../c_nccl/nccl_ranks.c with NCCL. All functions
+// are collective and exit with an error on failure.
 #ifndef C_MPI_RANKS_H
 #define C_MPI_RANKS_H
 
@@ -15,16 +15,16 @@ typedef struct {
   int rank;         // in [0, world)
   int world;        // number of ranks
   const char* how;  // "MPI", for the report
-  void* comm;       // the communicator, or where it is
+  void* comm;       // the communicator, or its address
 } Ranks;
 
-// values [count] becomes the sum of the values of all ranks, on all ranks.
+// Replaces values [count] by the sum of the values of all ranks.
 void ranks_sum(const Ranks* ranks, real* values, int count);
 
-// all [world][bytes] receives own [bytes] of every rank.
+// Gathers own [bytes] of every rank in all [world][bytes].
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes);
 
-// The same ranks for libshampoo.
+// Fills ops with callbacks for libshampoo.
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops);
 
 #endif

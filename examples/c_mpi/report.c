@@ -24,14 +24,14 @@ void report_head(const Options* options, const Ranks* ranks, const WithShampoo* 
   const int bits = 8 * (int)sizeof(real), version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float%d, ranks of %s: %d\n", version / 10000, version / 100 % 100, version % 100, bits,
          ranks->how, ranks->world);
-  printf("digits      %d images to learn from, %d to judge with\n", digits->train_count, digits->test_count);
+  printf("digits      %d training images, %d test images\n", digits->train_count, digits->test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options->epochs, steps_per_epoch, options->batch);
   printf("ranks       %s\n", options->shards
                                  ? "fully sharded: each holds a chunk of every parameter, and a part of the state"
                                  : "data parallel: each holds all parameters, and the state of its blocks");
   report_params(shampoo, 0, "on blocks of the whole parameter:");
-  report_params(shampoo, 1, "on pieces of the own chunk:");
+  report_params(shampoo, 1, "on pieces of the rank's chunk:");
   printf("\nepoch   training loss   test accuracy\n");
 }
 
@@ -40,7 +40,7 @@ void report_epoch(int epoch, double loss, double accuracy) {
   fflush(stdout);
 }
 
-// What a rank tells of itself.
+// A row of the final table.
 typedef struct {
   int64_t blocks;
   int64_t state_bytes;
@@ -48,7 +48,7 @@ typedef struct {
   uint64_t hash;  // of the bits of all parameters
 } Row;
 
-// FNV-1a.
+// Returns the FNV-1a hash.
 static uint64_t hash_of(const real* values, int count) {
   const unsigned char* bytes = (const unsigned char*)values;
   uint64_t hash = 0xcbf29ce484222325u;
@@ -67,7 +67,7 @@ int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net)
     state += (double)rows[r].state_bytes;
   }
   if (ranks->rank == 0) {
-    printf("\n rank   blocks       state   %s sent a step   hash of the parameters\n",
+    printf("\n rank   blocks       state   %s sent per step   hash of the parameters\n",
            shampoo->gathers ? "  total" : "updates");
     for (int r = 0; r < ranks->world; ++r) {
       printf("%5d   %6d   %5.0f KiB        %8d bytes   %016llx\n", r, (int)rows[r].blocks,

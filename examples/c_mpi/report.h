@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells, on rank 0: a table while it goes on, and what each rank keeps when it is done.
+// Output of a run, on rank 0: a table during the training, and a table of the ranks at the end.
 #ifndef C_MPI_REPORT_H
 #define C_MPI_REPORT_H
 
@@ -15,7 +15,7 @@ void report_head(const Options* options, const Ranks* ranks, const WithShampoo* 
                  int steps_per_epoch);
 void report_epoch(int epoch, double loss, double accuracy);
 
-// A row for each rank. Returns whether the parameters are the same bits on all of them. Collective.
+// Prints a row for each rank. Returns whether the parameters have the same bits on all ranks. Collective.
 int report_ranks(const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net);
 
 #endif

@@ -19,7 +19,7 @@ Chunk shards_chunk(int tensor, int rank, int world) {
   const int begin = rank * size < count ? rank * size : count;
   const int end = begin + size < count ? begin + size : count;
   Chunk chunk = {begin, end - begin, 0};
-  for (int t = 0; t < tensor; ++t) chunk.place += chunk_size(t, world);
+  for (int t = 0; t < tensor; ++t) chunk.offset += chunk_size(t, world);
   return chunk;
 }
 
@@ -38,18 +38,18 @@ void shards_free(Shards* shards) {
   free(shards->all);
 }
 
-// The chunks that `rank` holds of `whole`, in the order of its buffer.
+// Copies the chunks of `whole` that `rank` holds to its buffer.
 static void pack(real* buffer, const real* whole, int rank, int world) {
   for (int t = 0; t < kTensors; ++t) {
     const Chunk chunk = shards_chunk(t, rank, world);
-    memcpy(buffer + chunk.place, whole + mlp_tensors[t].offset + chunk.begin, (size_t)chunk.count * sizeof(real));
+    memcpy(buffer + chunk.offset, whole + mlp_tensors[t].offset + chunk.begin, (size_t)chunk.count * sizeof(real));
   }
 }
 
 static void unpack(real* whole, const real* buffer, int rank, int world) {
   for (int t = 0; t < kTensors; ++t) {
     const Chunk chunk = shards_chunk(t, rank, world);
-    memcpy(whole + mlp_tensors[t].offset + chunk.begin, buffer + chunk.place, (size_t)chunk.count * sizeof(real));
+    memcpy(whole + mlp_tensors[t].offset + chunk.begin, buffer + chunk.offset, (size_t)chunk.count * sizeof(real));
   }
 }
 

@@ -16,8 +16,8 @@
 #include "shards.h"
 #include "with_shampoo.h"
 
-// This rank's share in the gradient of a batch: from its part of the images, weighted so that the sum over the ranks is
-// the mean over the batch. x and labels are scratch.
+// Computes this rank's contribution to the gradient of a batch from its part of the images, weighted so that the sum
+// over the ranks is the mean over the batch. x and labels are scratch memory.
 static void gradient_of_part(Mlp* net, const Ranks* ranks, const Digits* digits, const int* rows, int batch, real* x,
                              int* labels) {
   const int first = (int)((long long)batch * ranks->rank / ranks->world);
@@ -72,16 +72,16 @@ int train(const Options* options, const Ranks* ranks) {
     evaluate(&net, &digits, done);
   }
 
-  for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);  // as it was
+  for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);  // as before
   const int last =
       options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
   for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {
-    // The same on every rank, as all draw from the same seed: nothing has to be sent.
+    // All ranks draw the same order from the same seed, so nothing has to be sent.
     random_shuffle(&random_state, digits.train_count, rows);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
       gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);
-      // A reduce-scatter would send less where each keeps a chunk, but round otherwise: so all modes have the same
+      // With chunks, a reduce-scatter would send less, but it rounds differently. This way all modes have the same
       // bits.
       ranks_sum(ranks, net.grads, kValues);
       if (options->shards) shards_take_grads(&shards, ranks, &net);

@@ -22,9 +22,9 @@ static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shard
   check(shampoo_plan_add_param(plan, &desc, NULL), tensor->name);
 }
 
-static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampoo_plan_desc* place) {
-  // Gathered, blocks are dealt out over the shard ranks, and the plan tells bytes of each; otherwise of replicas alone.
-  const int rank = shampoo->gathers ? place->shard_rank : place->replica_rank;
+static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampoo_plan_desc* plan_desc) {
+  // With "shard_mode" gather, blocks are assigned to shard ranks, and shampoo_plan_bytes() takes the shard rank.
+  const int rank = shampoo->gathers ? plan_desc->shard_rank : plan_desc->replica_rank;
   int64_t count;
   check(shampoo_plan_bytes(plan, rank, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_bytes(plan, rank, "comm", &shampoo->sent_bytes), "plan");
@@ -34,7 +34,7 @@ static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampo
   for (int64_t b = 0; b < count; ++b) {
     shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
     check(shampoo_plan_block(plan, b, &block), "plan");
-    shampoo->blocks += block.owner == place->replica_rank && block.shard_owner == place->shard_rank;
+    shampoo->blocks += block.owner == plan_desc->replica_rank && block.shard_owner == plan_desc->shard_rank;
     shampoo->of_shard[block.param] = block.of_shard;
   }
 }
@@ -47,45 +47,45 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   settings_apply(settings, config);
   shampoo->gathers = shards != NULL && strcmp(shampoo_config_get(config, "shard_mode"), "gather") == 0;
 
-  // 2. Where this rank stands, the shapes of the parameters, and what of them it holds.
+  // 2. The plan: this rank, the shapes of the parameters, and the chunks of them that it holds.
   shampoo_plan* plan;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   if (shards == NULL) {
-    place.replica_rank = ranks->rank;
-    place.replica_world = ranks->world;
+    plan_desc.replica_rank = ranks->rank;
+    plan_desc.replica_world = ranks->world;
   } else {
-    place.shard_rank = ranks->rank;
-    place.shard_world = ranks->world;
+    plan_desc.shard_rank = ranks->rank;
+    plan_desc.shard_world = ranks->world;
   }
-  check(shampoo_plan_create(&plan, config, &place), "plan");
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   for (int t = 0; t < kTensors; ++t) add_param(plan, t, ranks, shards);
   check(shampoo_plan_finish(plan), "plan");
-  measure(shampoo, plan, &place);
+  measure(shampoo, plan, &plan_desc);
 
   // 3. The communicator.
   shampoo_comm_ops ops;
   ranks_ops(ranks, &ops);
   check(shampoo_comm_from_ops(&shampoo->world, &ops), "communicator");
 
-  // 4. The optimizer. All ranks come here, and all go on or none.
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  // 4. The optimizer. The call is collective: it succeeds on all ranks or on none.
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   if (shards == NULL) {
-    device.replica_comm = shampoo->world;
+    optimizer_desc.replica_comm = shampoo->world;
   } else {
-    device.shard_comm = shampoo->world;
+    optimizer_desc.shard_comm = shampoo->world;
   }
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
 
-  // 5. Where parameters and gradients are: whole ones in the network, or this rank's chunks.
+  // 5. The buffers: the whole parameters and gradients of the network, or this rank's chunks.
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
-    const int place_of_chunk = shards_chunk(t, ranks->rank, ranks->world).place;
+    const int chunk_offset = shards_chunk(t, ranks->rank, ranks->world).offset;
     buffers[t] = empty;
     buffers[t].param = buffers[t].out =
-        shards == NULL ? net->params + mlp_tensors[t].offset : shards->params + place_of_chunk;
-    buffers[t].grad = shards == NULL ? net->grads + mlp_tensors[t].offset : shards->grads + place_of_chunk;
+        shards == NULL ? net->params + mlp_tensors[t].offset : shards->params + chunk_offset;
+    buffers[t].grad = shards == NULL ? net->grads + mlp_tensors[t].offset : shards->grads + chunk_offset;
   }
   check(shampoo_optimizer_bind(shampoo->optimizer, 0, kTensors, buffers), "bind");
 

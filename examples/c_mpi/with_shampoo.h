@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that this program does with libshampoo.
+// All calls of libshampoo.
 #ifndef C_MPI_WITH_SHAMPOO_H
 #define C_MPI_WITH_SHAMPOO_H
 
@@ -15,24 +15,24 @@
 typedef struct {
   shampoo_optimizer* optimizer;
   shampoo_comm* world;     // all ranks
-  double lr;               // the learning rate that it was made with
+  double lr;               // initial learning rate
   int64_t state_bytes;     // memory of the state on this rank
-  int64_t sent_bytes;      // what this rank sends in a step, to exchange gradients, parameters or updates
-  int64_t blocks;          // whose state this rank keeps
-  int of_shard[kTensors];  // blocks of a parameter: 0 of the whole parameter, 1 of this rank's shard; -1: none
-  int gathers;             // chunks are brought together to whole blocks
+  int64_t sent_bytes;      // bytes of gradients, parameters or updates that this rank sends per step
+  int64_t blocks;          // number of blocks whose state this rank keeps
+  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of a parameter; -1: it has none
+  int gathers;             // 1: "shard_mode" is gather
 } WithShampoo;
 
-// Makes an optimizer on every rank. shards NULL: each rank holds all parameters, in net, and the blocks are divided
-// over the ranks. Otherwise each rank holds its chunks. Collective.
+// Creates an optimizer on every rank. If shards is NULL, each rank holds all parameters in net, and the blocks are
+// divided among the ranks. Otherwise each rank holds its chunks. Collective.
 void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
                          const Settings* settings);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// One step: reads the gradients and moves the parameters. Collective.
+// Makes one step: reads the gradients and updates the parameters. Collective.
 void with_shampoo_step(WithShampoo* shampoo);
 
-// Changes the learning rate from the next step on; to the same on every rank.
+// Changes the learning rate from the next step on. Every rank must pass the same.
 void with_shampoo_set_lr(WithShampoo* shampoo, double lr);
 
 #endif

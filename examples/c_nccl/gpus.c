@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of cuda_mlp on several GPUs: one thread a GPU, one communicator of NCCL for all, made here, used
-// here for the gradients, lent to libshampoo, and destroyed here. One GPU is a world of one.
+// Trains the network of cuda_mlp on several GPUs, with one thread per GPU. The program creates a communicator of NCCL,
+// sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with one GPU.
 #include <math.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 
 const char program_name[] = "train_digits_gpus";
 
-// What a rank tells of itself in the end.
+// A row of the final table.
 typedef struct {
   int64_t state_bytes, sent_bytes;
   double step_ms;  // median time of a step of the optimizer
@@ -62,23 +62,23 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Dev
     tensor->param = net->params + from->offset;
     tensor->grad = net->grads + from->offset;
   }
-  // Blocks of 64, by which W1 and W2 are two equal blocks each, so that there are enough for several ranks.
+  // Blocks of 64 divide W1 and W2 into two equal blocks each, enough for several ranks.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=64");
   for (int i = 0; i < worker->options->settings.count; ++i) settings_add(&settings, worker->options->settings.texts[i]);
   shampoo_comm_ops ops;
   check_nccl(shampoo_nccl_ops(worker->comm, &ops), "shampoo_nccl_ops");
-  const Place place = {.device = worker->rank,
-                       .stream = net->stream,
-                       .lr = lr,
-                       .rank = worker->rank,
-                       .world = worker->world,
-                       .ops = worker->world > 1 ? &ops : NULL};
-  with_shampoo_create(shampoo, tensors, kTensors, &settings, &place);
+  const Placement placement = {.device = worker->rank,
+                               .stream = net->stream,
+                               .lr = lr,
+                               .rank = worker->rank,
+                               .world = worker->world,
+                               .ops = worker->world > 1 ? &ops : NULL};
+  with_shampoo_create(shampoo, tensors, kTensors, &settings, &placement);
   settings_free(&settings);
 }
 
-// FNV-1a.
+// Returns the FNV-1a hash.
 static uint64_t hash_of(const DeviceMlp* net) {
   float* values = allocate(kValues, sizeof(float));
   device_download(values, net->params, kValues * sizeof(float), net->stream);
@@ -131,13 +131,13 @@ static void* work(void* argument) {
     evaluate(&net, digits, &images, 0);
   }
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    // The same on every rank, as all draw from the same seed: nothing has to be sent.
+    // All ranks draw the same order from the same seed, so nothing has to be sent.
     random_shuffle(&random_state, train_count, rows);
     device_upload(rows_there, rows, (size_t)train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       if (worker->rank == 0) show_progress(step, steps);
       check_cuda(cudaMemcpyAsync(lr, &rates[step], sizeof(float), cudaMemcpyDeviceToDevice, stream), "learning rate");
-      // Each image weighs as much as in a batch of one rank: so the sum over the ranks is the mean over the batch.
+      // Weighted so that the sum over the ranks is the mean over the batch.
       device_mlp_gradient(&net, &images, rows_there + s * options->batch + first, count, 1.0f / (float)options->batch);
       check_nccl(ncclAllReduce(net.grads, net.grads, kValues, ncclFloat32, ncclSum, worker->comm, stream),
                  "ncclAllReduce");
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
   options_parse(&options, argc, argv, more);
   const int there = device_count();
   if (world == 0) world = there;
-  if (world > there) fail("--ranks %d: libshampoo finds %d GPUs, and a rank needs one of its own", world, there);
+  if (world > there) fail("--ranks %d: there are %d GPUs; expected one per rank", world, there);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
   if (options.batch < world) fail("--batch %d: there are %d ranks", options.batch, world);
@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, float32, ranks of NCCL, each on a GPU: %d\n", version / 10000, version / 100 % 100,
          version % 100, world);
-  printf("digits      %d images to learn from, %d to judge with\n", digits.train_count, digits.test_count);
+  printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options.epochs, digits.train_count / options.batch,
          options.batch);
@@ -199,13 +199,13 @@ int main(int argc, char** argv) {
     worker->comm = comms[r];
     worker->options = &options;
     worker->digits = &digits;
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0) fail("the thread of rank %d cannot be started", r);
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0) fail("cannot start the thread of rank %d", r);
   }
   for (int r = 0; r < world; ++r) pthread_join(workers[r].thread, NULL);
-  // The optimizers are gone, so nobody uses the communicators any more.
+  // The optimizers that used the communicators have been destroyed.
   for (int r = 0; r < world; ++r) check_nccl(ncclCommDestroy(comms[r]), "ncclCommDestroy");
 
-  printf("\n rank       state   sent a step   median step   hash of the parameters\n");
+  printf("\n rank       state   sent per step   median step   hash of the parameters\n");
   for (int r = 0; r < world; ++r) {
     const Row* row = &workers[r].row;
     same = same && row->hash == workers[0].row.hash;

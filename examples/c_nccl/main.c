@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of c_mlp on handwritten digits, with ranks of NCCL: one thread a rank, one communicator for all,
-// made here and destroyed here. The training itself is that of c_mpi.
+// Trains the network of c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates and
+// destroys the communicator. The training is that of c_mpi.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   const Option more[] = {
       option_integer("--ranks", &count, 1, 1024, "threads that train together, each on a GPU of its own"),
       option_flag("--host-memory", &host_memory, 1,
-                  "NCCL takes memory of the host: only for the stand-in of libshampoo's tests"),
+                  "NCCL takes host memory: only for the stand-in of libshampoo's tests"),
       {0}};
   options_parse(&options, argc, argv, more);
 
@@ -50,13 +50,13 @@ int main(int argc, char** argv) {
     worker->ranks.world = count;
     worker->ranks.how = "NCCL";
     worker->ranks.comm = &worker->nccl;
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0) fail("the thread of rank %d cannot be started", r);
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0) fail("cannot start the thread of rank %d", r);
   }
   for (int r = 0; r < count; ++r) {
     pthread_join(workers[r].thread, NULL);
     same = same && workers[r].same;
   }
-  // The optimizers are gone, so nobody uses the communicators any more.
+  // The optimizers that used the communicators have been destroyed.
   for (int r = 0; r < count; ++r) check_nccl(ncclCommDestroy(comms[r]), "ncclCommDestroy");
 
   free(workers);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks of NCCL: ../c_mpi/ranks.h over a communicator that this program made and manages.
+// Implements ../c_mpi/ranks.h over a communicator of NCCL that this program owns.
 #ifndef C_NCCL_NCCL_RANKS_H
 #define C_NCCL_NCCL_RANKS_H
 
@@ -9,14 +9,14 @@
 
 #include "ranks.h"
 
-// What Ranks.comm points to.
+// The type that Ranks.comm points to.
 typedef struct {
   ncclComm_t comm;
   cudaStream_t stream;
-  int host_memory;  // 1: this NCCL takes memory of the host, as the stand-in of the tests does
+  int host_memory;  // 1: the NCCL takes host memory, like the stand-in of the tests
 } NcclRank;
 
-// Ends the program with the words of NCCL where the result is not success.
+// Exits with NCCL's error text if the result is not ncclSuccess.
 void check_nccl(ncclResult_t result, const char* what);
 
 #endif

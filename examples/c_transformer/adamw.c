@@ -33,7 +33,7 @@ void adamw_free(AdamW* adamw) {
 
 static void move(const AdamW* adamw, double lr, double weight_decay, int64_t count, real* restrict params,
                  const real* restrict grads, real* restrict first, real* restrict second) {
-  // Both averages start at 0: dividing by these makes up for the zeros that are still in them.
+  // Bias correction: both averages start at 0.
   const double correction1 = 1 - pow(adamw->beta1, adamw->step), correction2 = 1 - pow(adamw->beta2, adamw->step);
   const real beta1 = (real)adamw->beta1, beta2 = (real)adamw->beta2, epsilon = (real)adamw->epsilon;
   const real step_size = (real)(lr / correction1), root_scale = (real)(1 / sqrt(correction2));
@@ -46,7 +46,7 @@ static void move(const AdamW* adamw, double lr, double weight_decay, int64_t cou
   }
 }
 
-// A part of the flat buffers: of every parameter what lies in it.
+// Updates the values of one part of the flat buffers, parameter by parameter.
 static void share(void* argument, int64_t t) {
   const Work* work = argument;
   const AdamW* adamw = work->adamw;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW, the yardstick: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). A step is one pass
+// AdamW, the baseline: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). A step is one pass
 // over parameters, gradients and both averages, in vector instructions and on all threads.
 #ifndef C_TRANSFORMER_ADAMW_H
 #define C_TRANSFORMER_ADAMW_H
@@ -18,11 +18,11 @@ typedef struct {
   real* second;  // [values], moving average of its square
 } AdamW;
 
-// beta1 0.9, beta2 0.95, epsilon 1e-8. Weight decay is for matrices: gains and biases do without.
+// Uses beta1 0.9, beta2 0.95 and epsilon 1e-8. Only matrices have weight decay, not gains and biases.
 void adamw_create(AdamW* adamw, const Model* model, Pool* pool, double weight_decay);
 void adamw_free(AdamW* adamw);
 
-// One step: reads grads [values] and moves params [values].
+// Makes one step: reads grads [values] and updates params [values].
 void adamw_step(AdamW* adamw, double lr, real* params, const real* grads);
 
 #endif

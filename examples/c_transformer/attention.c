@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// Scores of one head become weights: a softmax over the characters up to the row's own, 0 after it.
+// Replaces the scores of one head by weights: a softmax over the characters up to the row's own, and 0 after it.
 static void causal_softmax(int length, real* scores) {
   for (int r = 0; r < length; ++r, scores += length) {
     const real top = largest(r + 1, scores);
@@ -15,7 +15,7 @@ static void causal_softmax(int length, real* scores) {
   }
 }
 
-// The gradient by the weights becomes that by the scores: d_score = weight (d_weight - sum of weight d_weight).
+// Replaces the gradient of the weights by that of the scores: d_score = weight (d_weight - sum of weight d_weight).
 static void causal_softmax_backward(int length, const real* weights, real* d) {
   for (int r = 0; r < length; ++r, weights += length, d += length) {
     const real mean = dot(r + 1, weights, d);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch on all threads: every thread takes a share of the sequences, then a share of the sum of the gradients.
+// A batch on all threads. Each thread computes some of the sequences, then a part of the sum of the gradients.
 #ifndef C_TRANSFORMER_BATCH_H
 #define C_TRANSFORMER_BATCH_H
 
@@ -17,13 +17,13 @@ typedef struct {
   double* losses;    // [threads]
 } Batch;
 
-// A thread computes `at_once` sequences at a time: enough for fast products, few enough for what the layers keep to
-// stay near the processor.
+// Each thread computes `at_once` sequences at a time: enough for fast products, but few enough that the outputs of the
+// layers stay in the cache.
 void batch_create(Batch* batch, const Model* model, Pool* pool, int at_once);
 void batch_free(Batch* batch);
 
-// The mean of -log(probability) by character over `count` texts of context + 1 characters, and, where grads [values] is
-// not NULL, the gradient of it.
+// Returns the mean of -log(probability) per character over `count` texts of context + 1 characters. If grads [values]
+// is not NULL, writes the gradient to it.
 double batch_loss(Batch* batch, const real* params, int count, const uint8_t* const* texts, real* grads);
 
 #endif

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the gradient of every parameter with central differences, in a small model with all parts of the large one.
-// This program is built with double numbers. Ends with status 1 if a parameter is off.
+// Compares the gradient of every parameter with central differences, in a small model with all parts of the large one,
+// in float64. Exits with status 1 if a gradient is wrong.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ int main(void) {
   batch_create(&batch, &model, pool, kAtOnce);
   real* params = allocate(model.values, sizeof(real));
   real* grads = allocate(model.values, sizeof(real));
-  // Weights far from those that a training begins with: no gain is 1, no bias 0, and no gradient nearly so.
+  // Weights unlike initial ones, so that no gain is 1, no bias is 0 and no gradient is nearly 0.
   model_init(&model, params, &random_state);
   for (size_t i = 0; i < model.values; ++i) params[i] += (real)(random_uniform(&random_state) - 0.5);
   for (int i = 0; i < kTexts * kContext + 1; ++i) text[i] = (uint8_t)random_below(&random_state, kVocab);
@@ -52,7 +52,7 @@ int main(void) {
       size += expected * expected;
     }
     const double relative = sqrt(error / size);
-    const int passed = relative < allowed;  // NaN does not
+    const int passed = relative < allowed;  // false for NaN
     failures += !passed;
     printf("%14.1e   %s%s\n", relative, tensor->name, passed ? "" : "  FAIL");
   }

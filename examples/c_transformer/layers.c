@@ -23,7 +23,7 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
   }
 }
 
-// With h = (x - mean) scale and e = gain d_y: d_x = scale (e - mean of e - h mean of (e h)).
+// Computes, with h = (x - mean) scale and e = gain d_y: d_x = scale (e - mean of e - h mean of (e h)).
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x) {
   for (int r = 0; r < n; ++r, x += width, d_y += width, d_x += width) {
@@ -66,11 +66,11 @@ void gelu_backward(size_t count, const real* x, real* d) {
   }
 }
 
-// The gradient of softmax and cross entropy together is (probability - 1 at the target).
+// The gradient of softmax and cross entropy is (probability - 1 at the target).
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale) {
   double loss = 0;
   for (int r = 0; r < n; ++r, scores += vocab) {
-    const real top = largest(vocab, scores);  // taken off first, so that no exponential overflows
+    const real top = largest(vocab, scores);  // subtracted first so that no exponential overflows
     const double target_score = (double)(scores[targets[r]] - top);
     for (int c = 0; c < vocab; ++c) scores[c] = exponential(scores[c] - top);
     const real total = sum(vocab, scores);

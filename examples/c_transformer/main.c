@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the model of model.h on the text of text.h, with Shampoo, with AdamW, or with several of both side by side.
+// Trains the model of model.h on the text of text.h with Shampoo, with AdamW, or with several of them side by side.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { kTextSize = 1 << 20, kJudgedSize = (1 << 14) + 1 };
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
 
-// Notices now, and not after the training, that a file cannot be written.
+// Fails before the training, not after it, if a file cannot be written.
 static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }
@@ -56,7 +56,7 @@ static void print_head(const Training* training) {
   const Options* options = training->options;
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d, %d threads\n", version / 10000, version / 100 % 100, version % 100, options->threads);
-  printf("text        %zu characters to learn from, %zu to judge with, %d distinct\n", training->text->count,
+  printf("text        %zu training characters, %zu validation characters, %d distinct\n", training->text->count,
          training->text->judged, model->vocab);
   printf("model       %d layers, width %d, %d heads, context %d, %zu parameters\n", model->layers, model->width,
          model->heads, model->context, model->values);
@@ -85,7 +85,7 @@ static void print_roots(const Training* training) {
 }
 
 int main(int argc, char** argv) {
-  static Training training;  // large tables, and zeros to begin with
+  static Training training;  // static because it is large; zero-initialized
   static Model model;
   Options options;
   Text text;
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
 
   print_head(&training);
   report_head(&training);
-  training_run(&training, report_look, report_progress);
+  training_run(&training, report_evaluation, report_progress);
   report_results(&training);
   print_roots(&training);
   if (options.csv[0] != '\0') report_csv(options.csv, &training);

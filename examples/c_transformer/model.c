@@ -26,7 +26,7 @@ static void add(Model* model, const char* name, int layer, int d0, int d1, int d
 }
 
 void model_create(Model* model, int vocab, int context, int width, int heads, int layers) {
-  if (width % heads != 0) fail("--width %d is no multiple of --heads %d", width, heads);
+  if (width % heads != 0) fail("--width %d is not a multiple of --heads %d", width, heads);
   if (layers > kMaxLayers) fail("--layers %d is above %d", layers, kMaxLayers);
   memset(model, 0, sizeof *model);
   model->vocab = vocab;
@@ -57,7 +57,7 @@ int model_tensor(const Model* model, Role role, int layer) {
   return 2 + model->layers * kTensorsPerLayer + (role - kFinalGain);
 }
 
-// Values from -limit to limit.
+// Draws values uniformly from -limit to limit.
 static void draw(real* values, size_t count, double limit, uint64_t* random_state) {
   for (size_t i = 0; i < count; ++i) values[i] = (real)(limit * (2 * random_uniform(random_state) - 1));
 }
@@ -67,7 +67,7 @@ static void fill(real* values, size_t count, real value) {
 }
 
 void model_init(const Model* model, real* params, uint64_t* random_state) {
-  const double root3 = sqrt(3.0);  // a uniform number from -limit to limit has a deviation of limit / sqrt(3)
+  const double root3 = sqrt(3.0);  // the standard deviation of a uniform number in [-limit, limit] is limit / sqrt(3)
   const double residual = 1 / sqrt(2.0 * model->layers);
   for (int t = 0; t < model->tensor_count; ++t) {
     const Tensor* tensor = &model->tensors[t];

@@ -1,15 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model: which parameters a decoder of characters has, and where they lie. All are in one flat buffer, all
-// gradients in another, in the order of the table.
+// The parameters of the model, a character-level decoder. All are in one flat buffer, and all gradients in another, in
+// the order of this table:
 //
 //   token_embedding [vocab][width]   position_embedding [context][width]
 //   of every layer: norm1_gain, norm1_bias [width], qkv [3][width][width], project [width][width],
 //                   norm2_gain, norm2_bias [width], up [4 width][width], down [width][4 width]
 //   final_gain, final_bias [width]   output [vocab][width]
 //
-// A layer computes y = W x; W is row-major, a row per output, and there are no biases but those of the norms.
+// A layer computes y = W x; W is row-major, a row per output. Only the norms have biases.
 #ifndef C_TRANSFORMER_MODEL_H
 #define C_TRANSFORMER_MODEL_H
 
@@ -26,7 +26,7 @@ typedef enum {
   kFinalGain,
   kFinalBias,
   kOutput,
-  kNorm1Gain,  // from here on: one in each layer
+  kNorm1Gain,  // this one and the following: one in each layer
   kNorm1Bias,
   kQkv,
   kProject,
@@ -39,7 +39,7 @@ typedef enum {
 // One parameter.
 typedef struct {
   char name[32];
-  int stacked;  // 1: the first dim only stacks separate matrices, query, key and value
+  int stacked;  // 1: the first dim stacks separate matrices (query, key and value)
   int ndim;
   int shape[3];
   size_t offset;  // into the flat buffers
@@ -48,7 +48,7 @@ typedef struct {
 
 typedef struct {
   int vocab;    // number of distinct characters
-  int context;  // characters that are seen at once
+  int context;  // number of characters in a sequence
   int width;
   int heads;  // divides width
   int layers;
@@ -60,12 +60,12 @@ typedef struct {
 // Fills the table.
 void model_create(Model* model, int vocab, int context, int width, int heads, int layers);
 
-// Index of a parameter in the table; layer is not looked at where the role has only one.
+// Returns the index of a parameter in the table. layer is ignored for roles that occur only once.
 int model_tensor(const Model* model, Role role, int layer);
 
-// Draws first values: gains 1, biases 0, all else uniformly around 0. Embeddings and output have a deviation of 0.02,
-// other weights of 1 / sqrt(inputs); project and down, which write into the residual stream, of 1 / sqrt(2 layers) of
-// that, since the stream sums up so many.
+// Draws initial values: gains are 1, biases are 0, and all others are uniform around 0. The standard deviation is 0.02
+// for embeddings and output and 1 / sqrt(inputs) for other weights. That of project and down is divided by
+// sqrt(2 layers), because the residual stream sums the outputs of 2 layers of them.
 void model_init(const Model* model, real* params, uint64_t* random_state);
 
 #endif

@@ -1,20 +1,20 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model at work: loss and gradient of a few sequences, on one thread.
+// Loss and gradient of a few sequences, on one thread.
 #ifndef C_TRANSFORMER_NETWORK_H
 #define C_TRANSFORMER_NETWORK_H
 
 #include "model.h"
 
-// What one layer keeps for the way back. n rows: sequences * context.
+// Values that a layer keeps for the backward pass. n is sequences * context.
 typedef struct {
   real* in;       // [n][width], the residual stream before the layer
   real* norm1;    // [n][width]
   real* stats1;   // [n][2]
   real* qkv;      // [n][3 width]
   real* weights;  // [sequences][heads][context][context]
-  real* mixed;    // [n][width], what attention gives
+  real* mixed;    // [n][width], output of the attention
   real* middle;   // [n][width], the stream between attention and MLP
   real* norm2;    // [n][width]
   real* stats2;   // [n][2]
@@ -23,25 +23,25 @@ typedef struct {
 } LayerMemory;
 
 typedef struct {
-  int sequences;  // the most that are computed at once
+  int sequences;  // largest number in a pass
   LayerMemory layers[kMaxLayers];
   real* last;       // [n][width], the stream after the last layer
   real* norm;       // [n][width]
   real* stats;      // [n][2]
   real* scores;     // [n][vocab]
-  real* d_stream;   // [n][width], gradient by the residual stream
+  real* d_stream;   // [n][width], gradient of the residual stream
   real* d_small;    // [n][width]
   real* d_large;    // [n][4 width]
   real* d_weights;  // [context][context]
 } Memory;
 
-// Memory for at most `sequences` sequences at once.
+// Allocates memory for passes of at most `sequences` sequences.
 void memory_create(Memory* memory, const Model* model, int sequences);
 void memory_free(Memory* memory, const Model* model);
 
-// The sum, over all characters of `sequences` texts, of -log(probability of the next character). A text has context + 1
-// characters: the last one is only foretold. Where grads [model->values] is not NULL, scale times the gradient of the
-// sum is added to it.
+// Returns the sum of -log(probability of the next character) over all characters of `sequences` texts. A text has
+// context + 1 characters, of which the last one is only predicted. If grads [model->values] is not NULL, scale times
+// the gradient of the sum is added to it.
 double network_loss(const Model* model, const real* params, Memory* memory, int sequences, const uint8_t* const* texts,
                     real scale, real* grads);
 

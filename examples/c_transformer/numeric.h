@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the whole program computes with: its type of numbers, and the few operations that are worth writing in a way
-// that a compiler turns into vector instructions.
+// The number type of the program, and operations that are written so that compilers turn them into vector instructions.
 #ifndef C_TRANSFORMER_NUMERIC_H
 #define C_TRANSFORMER_NUMERIC_H
 
@@ -11,19 +10,19 @@
 
 #include "real.h"
 
-// Whether the right-hand or left-hand factor of a product is taken as it lies in memory.
+// Whether a factor of a product is used as it is stored or transposed.
 typedef enum { kAsIs, kTransposed } Form;
 
-// C [m][n] = alpha A B + beta C, where A is m x k and B is k x n in their forms. Rows of a matrix as it lies in memory
-// begin a_stride (b_stride, c_stride) values apart. With beta 0 what C holds does not matter.
+// Computes C [m][n] = alpha A B + beta C, where A is m x k and B is k x n in their forms. The rows of a stored matrix
+// begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride);
 
-// Makes each product run on the thread that calls multiply: the parallel work of this program lies above the products.
-// threads: how many will call multiply. Ends the program if they are several and the BLAS is not safe for that.
+// Makes each product run on the thread that calls multiply, because this program runs whole sequences in parallel.
+// threads: how many threads will call multiply. Exits with an error if there are several and the BLAS is serial.
 void multiply_on_calling_threads(int threads);
 
-// Many sums side by side: what a compiler may not make of one sum by itself, since it rounds differently.
+// Number of partial sums. Compilers may not split a single sum themselves, because that rounds differently.
 enum { kLanes = 16 };
 
 static inline real add_lanes(real* lanes) {
@@ -65,8 +64,8 @@ static inline real largest(int n, const real* a) {
   return lanes[0];
 }
 
-// exp(x). Of floats by the series around the nearest power of two, to about 2e-7 of the value, without a call: a loop
-// of it becomes vector instructions. What would overflow or vanish stays at the end of the range.
+// Returns exp(x). For floats it uses the series around the nearest power of two, with a relative error of about 2e-7.
+// It makes no calls, so that loops become vector instructions. The result is clamped to the range of floats.
 static inline real exponential(real x) {
   union {
     float value;
@@ -74,11 +73,11 @@ static inline real exponential(real x) {
   } power;
   if (sizeof(real) == sizeof(double)) return (real)exp((double)x);
   const float y = (float)(x < -87 ? -87 : x > 88 ? 88 : x);
-  // Adding 1.5 * 2^23 leaves no room for a fraction: the low bits of the sum are the nearest whole number of powers.
+  // Adding 1.5 * 2^23 rounds to an integer, which is in the low bits of the sum: the exponent of the power of two.
   power.value = y * 1.44269504f + 12582912.0f;
   const float powers = power.value - 12582912.0f;
-  power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;  // 2^powers: its exponent field, and nothing else
-  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts, the first one exact
+  power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;      // the exponent field of 2^powers
+  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts; the first is exact
   const float series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r / 720)))));
   return (real)(series * power.value);
 }

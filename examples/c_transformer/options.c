@@ -11,7 +11,7 @@ static const char kAbout[] =
 
 static const char* const kOptimizers[] = {"adamw", "shampoo", NULL};
 
-// Of sizes and counts: what can be allocated, or waited for, is far below.
+// Limit of sizes and counts. Practical values are far smaller.
 enum { kLargest = 1 << 24 };
 
 void options_parse(Options* options, int argc, char** argv) {

@@ -10,18 +10,18 @@
 #include "check.h"
 
 struct Pool {
-  pthread_mutex_t mutex;  // guards all below
+  pthread_mutex_t mutex;  // guards the members below
   pthread_cond_t work, done;
   void (*task)(void* argument, int64_t i);
   void* argument;
-  int64_t next, count;  // tasks that nobody has taken yet are [next, count)
+  int64_t next, count;  // tasks [next, count) have not been taken yet
   int64_t running;
   int stopping;
-  int thread_count;  // started ones
+  int thread_count;  // number of started threads
   pthread_t* threads;
 };
 
-// Takes tasks until none is left. The mutex is held on entry and on return.
+// Runs tasks until none is left. The mutex is held on entry and on return.
 static void run_tasks(Pool* pool) {
   while (pool->next < pool->count) {
     const int64_t i = pool->next++;

@@ -19,7 +19,7 @@ static int compare_doubles(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Of some steps: whole steps, or the optimizer's part of them.
+// Returns the median time of steps [first, end): of whole steps, or of the optimizer only.
 static double median_seconds(const Contender* contender, int first, int end, int whole) {
   const int count = end - first;
   double* sorted = allocate((size_t)count, sizeof(double));
@@ -42,7 +42,7 @@ void report_head(const Training* training) {
   printf("\n");
 }
 
-void report_look(const Training* training) {
+void report_evaluation(const Training* training) {
   const Contender* first = &training->contenders[0];
   const Point* point = newest(first);
   clear_progress();
@@ -76,7 +76,8 @@ void report_progress(const Training* training) {
   fflush(stdout);
 }
 
-// When a contender first had a loss, between two looks by a straight line. Returns 0 if it never had.
+// Computes when a contender first reached a loss, by linear interpolation between evaluations. Returns 0 if it never
+// did.
 static int when_reached(const Contender* contender, double loss, double* steps, double* seconds) {
   for (int i = 1; i < contender->point_count; ++i) {
     const Point *p = &contender->points[i - 1], *q = &contender->points[i];
@@ -90,13 +91,13 @@ static int when_reached(const Contender* contender, double loss, double* steps, 
 }
 
 static void report_comparison(const Training* training) {
-  const Point* yardstick = newest(&training->contenders[0]);
+  const Point* baseline = newest(&training->contenders[0]);
   printf("\n%22s  over %s  to %s's last loss\n", "", training->contenders[0].name, training->contenders[0].name);
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
-    double steps = yardstick->step, seconds = yardstick->seconds;
-    printf("%-22s  %+8.1f %%", contender->name, 100 * (newest(contender)->seconds / yardstick->seconds - 1));
-    if (c == 0 || when_reached(contender, yardstick->judged_loss, &steps, &seconds)) {
+    double steps = baseline->step, seconds = baseline->seconds;
+    printf("%-22s  %+8.1f %%", contender->name, 100 * (newest(contender)->seconds / baseline->seconds - 1));
+    if (c == 0 || when_reached(contender, baseline->judged_loss, &steps, &seconds)) {
       printf("  %5.0f steps  %7.1f s\n", steps, seconds);
     } else {
       printf("  never\n");

@@ -7,15 +7,14 @@
 
 #include "train.h"
 
-// The head of the table, and a row of it: the newest look at the contenders.
+// Print the head of the table, and a row with the newest evaluation of each contender.
 void report_head(const Training* training);
-void report_look(const Training* training);
+void report_evaluation(const Training* training);
 
-// Shows how far the run is, in place, on a terminal; does nothing otherwise. The next row of the table covers it.
+// Shows the progress line on a terminal. The next row of the table replaces it.
 void report_progress(const Training* training);
 
-// Times of a step and losses of every contender. In a comparison the first contender is what the others are measured
-// by.
+// Prints times of a step and losses of every contender. In a comparison, the first contender is the baseline.
 void report_results(const Training* training);
 
 void report_csv(const char* path, const Training* training);

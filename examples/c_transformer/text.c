@@ -31,7 +31,7 @@ static const char* const kPlaces[] = {"river", "old mill", "forest", "market", "
 static const char* const kNear[] = {"near", "behind", "above", "inside"};
 static const char* const kKinds[] = {"small", "grey", "clever", "hungry", "sleepy", "proud", "quiet"};
 
-// At most one in an expression: the order in which arguments are evaluated is left to the compiler.
+// Use it at most once in an expression, because the order of evaluation is unspecified.
 #define PICK(writer, list) (list)[random_below(&(writer)->random_state, (int)(sizeof(list) / sizeof((list)[0])))]
 
 static int chance(Writer* w, double share) { return random_uniform(&w->random_state) < share; }
@@ -45,8 +45,8 @@ static void write(Writer* w, const char* format, ...) {
   if (w->length >= kLongestStory) fail("a story is longer than %d characters", kLongestStory);
 }
 
-// Two or three syllables; names are many, so a model does best to copy them from where they stood before. The last
-// vowel tells he or she.
+// Writes a name of two or three syllables. There are so many names that a model does best to copy them from earlier in
+// the story. The last vowel determines the pronoun.
 static void invent_name(Writer* w, char* name) {
   const int syllables = 2 + random_below(&w->random_state, 2);
   for (int s = 0; s < syllables; ++s) {
@@ -65,7 +65,7 @@ static void place(Writer* w) {
   write(w, "%s", PICK(w, kPlaces));
 }
 
-// A noun with what belongs to it; returns 1 if it is plural. A relative clause stands between it and its verb.
+// Writes a noun phrase and returns 1 if it is plural. A relative clause may separate it from its verb.
 static int noun_phrase(Writer* w, int depth) {
   const int plural = chance(w, 0.5);
   write(w, "the ");
@@ -98,7 +98,7 @@ static void sentence_of_names(Writer* w) {
   }
 }
 
-// Somebody finds some apples, or gives some away: the numbers of a story stay right to its end.
+// Writes that somebody finds apples or gives some away. The counts are consistent within a story.
 static void sentence_of_numbers(Writer* w) {
   const int who = random_below(&w->random_state, kPeople), whom = (who + 1) % kPeople;
   const char *name = w->people[who], *other = w->people[whom];
@@ -116,7 +116,7 @@ static void sentence_of_numbers(Writer* w) {
   }
 }
 
-// A bracket closes after the letter that it opened with.
+// Writes nested brackets. Each repeats its opening letter before it closes.
 static void brackets(Writer* w, int depth) {
   const int kind = random_below(&w->random_state, 4), letter = 'a' + random_below(&w->random_state, 26);
   write(w, "%c%c", "([{<"[kind], letter);

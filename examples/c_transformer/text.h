@@ -1,13 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the model learns from: about a million characters of small stories, which this program invents by a grammar.
-// They are the same in every run.
+// The text: about a million characters of short stories that a grammar generates. They are the same in every run.
 //
-// To foretell the next character takes knowledge of several kinds and ranges: words; which of them follow each other;
-// verbs in the number of a subject that stands before a relative clause; names that recur in a story, and "he" or "she"
-// by their last letter; brackets that close in the order in which they opened; sums that are right; and who owns how
-// many apples, over a whole story.
+// Predicting the next character requires several kinds of knowledge, at different ranges: words and their order; the
+// number of a verb whose subject is before a relative clause; names that recur in a story, and the pronoun that their
+// last letter determines; matching brackets; correct sums; and how many apples each person has, over a whole story.
 #ifndef C_TRANSFORMER_TEXT_H
 #define C_TRANSFORMER_TEXT_H
 
@@ -16,9 +14,9 @@
 
 typedef struct {
   int vocab;             // number of distinct characters
-  char characters[256];  // [vocab], in rising order
-  size_t count;          // characters to learn from
-  size_t judged;         // characters to judge with; they come after the others
+  char characters[256];  // [vocab], in ascending order
+  size_t count;          // number of training characters
+  size_t judged;         // number of validation characters, which come after those
   uint8_t* tokens;       // [count + judged], each in [0, vocab)
 } Text;
 

@@ -10,7 +10,7 @@
 #include "check.h"
 #include "random.h"
 
-// What a thread computes at once, in characters.
+// Number of characters that a thread computes at a time.
 enum { kRowsAtOnce = 512 };
 
 static double seconds(void) {
@@ -71,8 +71,8 @@ double training_schedule(const Options* options, int step) {
   return 0.5 * (1 + cos(3.14159265358979323846 * (step - options->warmup) / (options->steps - options->warmup)));
 }
 
-// Looks at every contender: the loss of the whole text that is not learnt from, cut into sequences.
-static void look(Training* training) {
+// Evaluates every contender: the loss of the whole validation text, divided into sequences.
+static void evaluate(Training* training) {
   const Text* text = training->text;
   const int context = training->model->context, count = (int)((text->judged - 1) / (size_t)context);
   const uint8_t** texts = allocate((size_t)count, sizeof(uint8_t*));
@@ -114,13 +114,13 @@ static void make_step(Training* training, Contender* contender, const uint8_t* c
   contender->update_seconds[step] = seconds() - middle;
 }
 
-void training_run(Training* training, void (*on_look)(const Training*), void (*on_step)(const Training*)) {
+void training_run(Training* training, void (*on_evaluation)(const Training*), void (*on_step)(const Training*)) {
   const Options* options = training->options;
-  uint64_t random_state = (uint64_t)options->seed + 1000000007;  // of the batches; the weights have had theirs
+  uint64_t random_state = (uint64_t)options->seed + 1000000007;  // for the batches; the weights use the seed itself
   const uint8_t** texts = allocate((size_t)options->batch, sizeof(uint8_t*));
   const int starts = (int)(training->text->count - (size_t)training->model->context);
-  look(training);
-  on_look(training);
+  evaluate(training);
+  on_evaluation(training);
   while (training->step < options->steps) {
     for (int s = 0; s < options->batch; ++s) texts[s] = training->text->tokens + random_below(&random_state, starts);
     for (int c = 0; c < training->count; ++c) {
@@ -134,8 +134,8 @@ void training_run(Training* training, void (*on_look)(const Training*), void (*o
     training->step += 1;
     on_step(training);
     if (training->step % options->every == 0 || training->step == options->steps) {
-      look(training);
-      on_look(training);
+      evaluate(training);
+      on_evaluation(training);
     }
   }
   free((void*)texts);

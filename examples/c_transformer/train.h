@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The training: contenders that begin with the same weights and see the same batches, step by step in turn, so that
-// only the optimizer differs, and a busy machine disturbs all alike.
+// The training. All contenders start from the same weights and use the same batches, so that only the optimizer
+// differs. They take turns step by step, so that other load on the machine affects all of them equally.
 #ifndef C_TRANSFORMER_TRAIN_H
 #define C_TRANSFORMER_TRAIN_H
 
@@ -14,19 +14,19 @@
 
 enum { kMaxContenders = 10 };
 
-// A look at a contender.
+// An evaluation of a contender.
 typedef struct {
   int step;            // steps made
-  double seconds;      // that they took: gradients and updates, without looks like this one
-  double train_loss;   // mean of the steps since the look before; NaN at step 0
-  double judged_loss;  // of text that is not learnt from
+  double seconds;      // time of gradients and updates, without evaluations
+  double train_loss;   // mean of the steps since the previous evaluation; NaN at step 0
+  double judged_loss;  // validation loss
 } Point;
 
 typedef struct {
   char name[48];
   int uses_shampoo;
-  int frequency;  // of new inverse roots; 0: as the settings say
-  double lr;      // the largest
+  int frequency;  // precondition_frequency; 0: that of the settings
+  double lr;      // largest learning rate
   real* params;   // [values]
   AdamW adamw;
   WithShampoo shampoo;
@@ -35,7 +35,7 @@ typedef struct {
   double* losses;            // [steps], before the step
   int point_count;
   Point* points;
-  int diverged;  // 1: its loss is not finite any more, and it stays where it is
+  int diverged;  // 1: its loss is not finite, and it makes no more steps
 } Contender;
 
 typedef struct {
@@ -44,20 +44,20 @@ typedef struct {
   const Model* model;
   Pool* pool;
   Batch batch;
-  real* grads;  // [values], of whose turn it is
+  real* grads;  // [values], of the current contender
   int step;
   int count;
   Contender contenders[kMaxContenders];
 } Training;
 
-// Creates what the names, kinds, frequencies and learning rates of training->contenders [count] ask for, and the rest.
+// Creates the contenders from the names, kinds, frequencies and learning rates in training->contenders [count].
 void training_create(Training* training, const Options* options, const Text* text, const Model* model, Pool* pool);
 void training_free(Training* training);
 
-// Makes all steps. `on_look` is called after every look at the contenders, `on_step` after each step.
-void training_run(Training* training, void (*on_look)(const Training*), void (*on_step)(const Training*));
+// Makes all steps. Calls `on_evaluation` after every evaluation and `on_step` after each step.
+void training_run(Training* training, void (*on_evaluation)(const Training*), void (*on_step)(const Training*));
 
-// The learning rate of a step, counted from 0, as a share of the largest.
+// Returns the learning rate of a step, counted from 0, relative to the largest one.
 double training_schedule(const Options* options, int step);
 
 #endif

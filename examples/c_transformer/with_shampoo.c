@@ -7,14 +7,14 @@
 #include "check.h"
 #include "status.h"
 
-// Groups of parameters: matrices decay, gains and biases do not.
+// Parameter groups. Matrices have weight decay; gains and biases do not.
 enum { kMatrices, kVectors, kGroups };
 
 static void add_param(shampoo_plan* plan, const Tensor* tensor) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = tensor->name;
   desc.ndim = tensor->ndim;
-  desc.stack_dims = tensor->stacked;  // query, key and value weights: three matrices, each with factors of its own
+  desc.stack_dims = tensor->stacked;  // three matrices (query, key, value), each with its own factor matrices
   for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
   desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
   desc.group = tensor->ndim > 1 ? kMatrices : kVectors;
@@ -33,25 +33,25 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
 
   // 2. The shapes of the parameters, in the order of the model's table.
   shampoo_plan* plan;
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.threads = pool_threads(pool);
-  check(shampoo_plan_create(&plan, config, &place), "plan");
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.threads = pool_threads(pool);
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   check(shampoo_plan_add_group(plan, vectors, NULL), "group");
   for (int t = 0; t < model->tensor_count; ++t) add_param(plan, &model->tensors[t]);
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_block_count(plan, &shampoo->blocks), "plan");
 
-  // 3. The optimizer, which allocates all that it will ever need. It works on the threads of this program.
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+  // 3. The optimizer. It allocates everything here; steps allocate nothing. It runs on the threads of this program.
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
   executor.user = pool;
   executor.threads = pool_threads(pool);
   executor.parallel_for = pool_run;
-  device.executor = &executor;
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
+  optimizer_desc.executor = &executor;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
 
-  // 4. Where parameters and gradients are. They stay there, so once is enough.
+  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
   shampoo_buffers* buffers = allocate((size_t)model->tensor_count, sizeof *buffers);
   for (int t = 0; t < model->tensor_count; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW, the yardstick: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
+// AdamW, the baseline: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
 #ifndef EXAMPLES_ADAMW_H
 #define EXAMPLES_ADAMW_H
 
@@ -15,11 +15,11 @@ typedef struct {
   real* second;  // [count], moving average of its square
 } AdamW;
 
-// beta1 0.9, beta2 0.999, epsilon 1e-8.
+// Uses beta1 0.9, beta2 0.999 and epsilon 1e-8.
 void adamw_create(AdamW* adamw, int count, double lr, double weight_decay);
 void adamw_free(AdamW* adamw);
 
-// One step: reads grads [count] and moves params [count].
+// Makes one step: reads grads [count] and updates params [count].
 void adamw_step(AdamW* adamw, real* params, const real* grads);
 
 #endif

@@ -31,6 +31,6 @@ FILE* open_file(const char* path, const char* mode) {
 }
 
 void close_file(FILE* file, const char* path) {
-  const int failed = ferror(file);  // fclose alone does not report what failed before it
+  const int failed = ferror(file);  // fclose does not report earlier failures
   if (fclose(file) != 0 || failed) fail("cannot read or write all of %s: %s", path, strerror(errno));
 }

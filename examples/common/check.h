@@ -1,23 +1,23 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What to do when something goes wrong: say it and stop.
+// Error handling: print a message and exit.
 #ifndef EXAMPLES_CHECK_H
 #define EXAMPLES_CHECK_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-// What a message begins with: each program defines its own.
+// Name that messages begin with. Each program defines it.
 extern const char program_name[];
 
-// Prints the program's name and the message, as printf would, on the standard error stream, and ends with status 1.
+// Prints the program's name and the message, formatted as by printf, to stderr and exits with status 1.
 void fail(const char* format, ...);
 
-// calloc(count, size), but never NULL: ends the program instead.
+// Calls calloc. Exits with an error instead of returning NULL.
 void* allocate(size_t count, size_t size);
 
-// fopen and fclose; a file that cannot be opened, or not be written to the end, ends the program.
+// Call fopen and fclose. Exit with an error if the file cannot be opened or completely written.
 FILE* open_file(const char* path, const char* mode);
 void close_file(FILE* file, const char* path);
 

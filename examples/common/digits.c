@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file, byte by byte:
-//   "digits8\n"                       8 bytes, so that another file is noticed
-//   train_count, test_count           2 bytes each, the low byte first
+// Format of the file:
+//   "digits8\n"                       8 bytes that identify the format
+//   train_count, test_count           2 bytes each, little-endian
 //   per image: 64 pixels, its label   65 bytes; a pixel is 0 (paper) to 16 (ink)
 #include "digits.h"
 
@@ -19,7 +19,7 @@ void digits_load(Digits* digits, const char* path) {
   unsigned char bytes[kImageBytes];
   FILE* file = open_file(path, "rb");
   if (fread(header, 1, kHeaderBytes, file) != kHeaderBytes || memcmp(header, "digits8\n", 8) != 0) {
-    fail("%s does not begin with \"digits8\": it is no file of c_mlp/data/make_digits.py", path);
+    fail("%s does not begin with \"digits8\"; expected a file that c_mlp/data/make_digits.py wrote", path);
   }
   digits->train_count = header[8] + 256 * header[9];
   digits->test_count = header[10] + 256 * header[11];

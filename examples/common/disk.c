@@ -23,7 +23,7 @@ void make_folder(const char* path) {
     join_path(parent, path, "..");
     sync_path(parent);
   } else if (errno != EEXIST) {
-    fail("cannot make %s: %s", path, strerror(errno));
+    fail("cannot create %s: %s", path, strerror(errno));
   }
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FNV-1a, to tell whether bits are the same.
+// FNV-1a hash, to compare bits.
 #ifndef EXAMPLES_HASH_H
 #define EXAMPLES_HASH_H
 
@@ -10,7 +10,7 @@
 
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
-// Goes on from the hash of what comes before.
+// Returns the hash of the bytes behind those of `hash`.
 static inline uint64_t hash_bytes(uint64_t hash, const void* bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) hash = (hash ^ ((const unsigned char*)bytes)[i]) * UINT64_C(0x100000001b3);
   return hash;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type that a program computes in: float, or double with -DREAL=double.
+// The number type of a program: float, or double with -DREAL=double.
 #ifndef EXAMPLES_REAL_H
 #define EXAMPLES_REAL_H
 

@@ -17,15 +17,15 @@ typedef struct {
   char* texts[kMaxSettings];
 } Settings;
 
-// Copies the text to the end.
+// Appends a copy of the text.
 void settings_add(Settings* settings, const char* text);
-// Puts a setting in front of all others, so that each of those replaces it.
+// Inserts a setting before all others, so that those take precedence.
 void settings_put_first(Settings* settings, const char* key, double value);
-// The option --set KEY=VALUE, which adds to the settings.
+// Returns the option --set KEY=VALUE, which appends to the settings.
 Option settings_option(Settings* settings);
 void settings_free(Settings* settings);
 
-// Applies all settings to a config. A setting that libshampoo refuses ends the program.
+// Applies all settings to a config. Exits with an error if libshampoo rejects one.
 void settings_apply(const Settings* settings, shampoo_config* config);
 
 #endif

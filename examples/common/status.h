@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every call of libshampoo can fail, and says why in words.
+// Error handling of calls of libshampoo.
 #ifndef EXAMPLES_STATUS_H
 #define EXAMPLES_STATUS_H
 
 #include <shampoo/shampoo.h>
 
-// Ends the program where the status is that of a failure. what: what was tried, for the message.
+// Exits with the library's error text if the status is not SHAMPOO_OK. what: the operation, for the message.
 void check(shampoo_status status, const char* what);
 
 #endif

@@ -42,7 +42,7 @@ void device_adamw_free(DeviceAdamW* adamw) {
 
 void device_adamw_step(DeviceAdamW* adamw, float* params, const float* grads, cudaStream_t stream) {
   adamw->step += 1;
-  // Both averages start at 0: dividing by these makes up for the zeros that are still in them.
+  // Bias correction: both averages start at 0.
   const double correction1 = 1 - std::pow(adamw->beta1, adamw->step);
   const double correction2 = 1 - std::pow(adamw->beta2, adamw->step);
   Numbers numbers;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW on a GPU, the yardstick: all parameters in one kernel, which reads and writes each number once.
+// AdamW on a GPU, the baseline: all parameters in one kernel, which reads and writes each number once.
 #ifndef CUDA_MLP_ADAMW_H
 #define CUDA_MLP_ADAMW_H
 
@@ -15,18 +15,18 @@ extern "C" {
 
 typedef struct {
   double beta1, beta2, epsilon, weight_decay;
-  const float* lr;  // the learning rate, in memory of the GPU
+  const float* lr;  // the learning rate, in GPU memory
   int step;
   int64_t count;  // number of parameter values
   float* first;   // [count], moving average of the gradient
   float* second;  // [count], moving average of its square
 } DeviceAdamW;
 
-// beta1 0.9, beta2 0.999, epsilon 1e-8, as ../common/adamw.h.
+// Uses beta1 0.9, beta2 0.999 and epsilon 1e-8, like ../common/adamw.h.
 void device_adamw_create(DeviceAdamW* adamw, int64_t count, const float* lr, double weight_decay);
 void device_adamw_free(DeviceAdamW* adamw);
 
-// One step: reads grads [count] and moves params [count]; nothing is waited for.
+// Enqueues one step: reads grads [count] and updates params [count].
 void device_adamw_step(DeviceAdamW* adamw, float* params, const float* grads, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ void check_cublas(cublasStatus_t status, const char* what) {
 }
 
 static void skip(const char* why) {
-  printf("skipped: libshampoo cannot use a GPU here: %s\n", why);
+  printf("skipped: libshampoo cannot use a GPU: %s\n", why);
   exit(kSkipped);
 }
 
@@ -43,7 +43,7 @@ void* device_allocate(size_t count, size_t size) {
     fail("out of memory on the GPU: %zu elements of %zu bytes", count, size);
   }
   check_cuda(cudaMemset(memory, 0, count * size), "cudaMemset");
-  check_cuda(cudaDeviceSynchronize(), "cudaMemset");  // other streams need not wait for this one
+  check_cuda(cudaDeviceSynchronize(), "cudaMemset");  // other streams do not wait for cudaMemset
   return memory;
 }
 

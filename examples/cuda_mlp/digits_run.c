@@ -24,7 +24,7 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
   curve->accuracy[epoch] = (double)correct / digits->test_count;
 }
 
-// The gradient of a batch here, and by the code of c_mlp on the host: they round differently, and that is all.
+// Checks that the gradient of a batch equals that of c_mlp's code on the host, up to rounding.
 static void check_gradient(DeviceMlp* net, Mlp* host, const Digits* digits, const DeviceDigits* images, const int* rows,
                            const int* rows_there) {
   const int count = net->rows;
@@ -77,7 +77,7 @@ void digits_run(const Options* options) {
     curves[c].accuracy = allocate((size_t)options->epochs + 1, sizeof(double));
   }
 
-  // The learning rates of all steps, and those of the next one, where the optimizers read them.
+  // The learning rates of all steps, and the number that the optimizers read: the one of the next step.
   float* rates[kContenders];
   float* lr = device_allocate(kContenders, sizeof(float));
   const double highest[kContenders] = {options->lr, options->adamw_lr};
@@ -101,15 +101,15 @@ void digits_run(const Options* options) {
     tensor->param = nets[kShampoo].params + from->offset;
     tensor->grad = nets[kShampoo].grads + from->offset;
   }
-  // The longest dim of the network. The default of 1024 would merge W3 into one vector, since 10 * 64 is below it.
+  // The largest dim of the network. The default of 1024 would merge W3 into one vector, because 10 * 64 is below it.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=128");
   for (int i = 0; i < options->settings.count; ++i) settings_add(&settings, options->settings.texts[i]);
-  const Place place = {.device = options->device, .stream = stream, .lr = &lr[kShampoo], .world = 1};
-  with_shampoo_create(&shampoo, tensors, kTensors, &settings, &place);
+  const Placement placement = {.device = options->device, .stream = stream, .lr = &lr[kShampoo], .world = 1};
+  with_shampoo_create(&shampoo, tensors, kTensors, &settings, &placement);
   device_adamw_create(&adamw, kValues, &lr[kAdamW], options->weight_decay);
 
-  printf("digits      %d images to learn from, %d to judge with\n", digits.train_count, digits.test_count);
+  printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", options->epochs, steps_per_epoch, options->batch);
   printf("state       Shampoo %.0f KiB, AdamW %.0f KiB\n", (double)shampoo.state_bytes / 1024,

@@ -21,7 +21,7 @@ enum {
   kWarmUp = 10,  // steps that are not timed
 };
 
-// The parameters, one behind another in a flat buffer.
+// The parameters, in one flat buffer.
 typedef struct {
   int count;
   Tensor* tensors;
@@ -40,7 +40,7 @@ static void add(Model* model, int64_t rows, int64_t columns, const char* format,
   model->values += rows * (columns == 0 ? 1 : columns);
 }
 
-// Names and shapes as published with the model.
+// Sets the names and shapes of the published model.
 static void model_create(Model* model, int layers) {
   model->count = 0;
   model->values = 0;
@@ -98,8 +98,8 @@ void gpt2_run(const Options* options) {
   float* lr = device_allocate(1, sizeof(float));
   device_upload(lr, &rate, sizeof rate, stream);
   model_place(&model, params, grads);
-  const Place place = {.device = options->device, .stream = stream, .lr = lr, .world = 1};
-  with_shampoo_create(&shampoo, model.tensors, model.count, &options->settings, &place);
+  const Placement placement = {.device = options->device, .stream = stream, .lr = lr, .world = 1};
+  with_shampoo_create(&shampoo, model.tensors, model.count, &options->settings, &placement);
   device_adamw_create(&adamw, model.values, lr, options->weight_decay);
   times_create(&shampoo_times, steps);
   times_create(&adamw_times, steps);

@@ -4,7 +4,7 @@
 
 namespace {
 
-// splitmix64 of the index; its four 16-bit parts, summed, are near enough to a normal distribution.
+// Adds the four 16-bit parts of splitmix64 of the index, which approximates a normal distribution.
 __global__ void Random(int64_t count, float* values, float scale, uint64_t seed) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;

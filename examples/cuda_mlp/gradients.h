@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients out of thin air, for times without a network.
+// Random gradients, for timing without a network.
 #ifndef CUDA_MLP_GRADIENTS_H
 #define CUDA_MLP_GRADIENTS_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// values [count] become random numbers around 0, bell-shaped with a deviation of `scale`; others for another seed.
+// Fills values [count] with random numbers of mean 0 and standard deviation `scale`, nearly normally distributed.
 void random_values(int64_t count, float* values, float scale, uint64_t seed, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shampoo on a GPU: trains the network of c_mlp there, or times steps with the parameters of a large model.
+// Trains the network of c_mlp on a GPU, or times steps with the parameters of a large model.
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   options_parse(&options, argc, argv, NULL);
 
   const int count = device_count();
-  if (options.device >= count) fail("--device %d: libshampoo finds %d", options.device, count);
+  if (options.device >= count) fail("--device %d: there are %d GPUs", options.device, count);
   struct cudaDeviceProp properties;
   check_cuda(cudaSetDevice(options.device), "cudaSetDevice");
   check_cuda(cudaGetDeviceProperties(&properties, options.device), "cudaGetDeviceProperties");

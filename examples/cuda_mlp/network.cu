@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Where the parameters lie, in the order of mlp_tensors.
+// Indices of the parameters, in the order of mlp_tensors.
 enum { kW1, kB1, kW2, kB2, kW3, kB3 };
 int At(int tensor) { return mlp_tensors[tensor].offset; }
 
@@ -25,7 +25,7 @@ __global__ void Fill(int count, float* values, float value) {
   if (i < count) values[i] = value;
 }
 
-// x [count][kInputs] and labels [count] of the images that rows names.
+// Gathers x [count][kInputs] and labels [count] of the images whose indices are in rows.
 __global__ void Gather(int count, const int* rows, const float* images, const int* all_labels, float* x, int* labels) {
   const int i = Index();
   if (i >= count * kInputs) return;
@@ -39,14 +39,14 @@ __global__ void AddBiasAndTanh(int count, int outputs, const float* bias, float*
   if (i < count) y[i] = tanhf(y[i] + bias[i % outputs]);
 }
 
-// tanh' = 1 - tanh^2, and y holds tanh.
+// Uses tanh' = 1 - tanh^2; y is the output of tanh.
 __global__ void TanhBackward(int count, const float* y, float* dy) {
   const int i = Index();
   if (i < count) dy[i] *= 1 - y[i] * y[i];
 }
 
-// A thread is an image: its ten scores become the gradient by them of scale times the cross entropy. The largest score
-// is taken off first, so that no exponential overflows.
+// Processes one image per thread: replaces its ten scores by their gradient of scale times the cross entropy. The
+// largest score is subtracted first so that no exponential overflows.
 __global__ void Softmax(int count, const float* bias, const int* labels, float scale, float* scores, float* losses,
                         int* hits) {
   const int r = Index();
@@ -65,9 +65,7 @@ __global__ void Softmax(int count, const float* bias, const int* labels, float s
   hits[r] = best == labels[r];
 }
 
-// Matrices of cuBLAS are column-major, which is to say that ours are transposed there.
-//
-// y [n][outputs] = x [n][inputs] W^T
+// Computes y [n][outputs] = x [n][inputs] W^T. cuBLAS is column-major, so it sees the transposes of our matrices.
 void Forward(const DeviceMlp& net, int n, int inputs, int outputs, const float* x, const float* w, float* y) {
   const float one = 1, zero = 0;
   check_cublas(cublasSgemm(net.blas, CUBLAS_OP_T, CUBLAS_OP_N, outputs, n, inputs, &one, w, inputs, x, inputs, &zero, y,
@@ -75,8 +73,8 @@ void Forward(const DeviceMlp& net, int n, int inputs, int outputs, const float* 
                "y = x W^T");
 }
 
-// From dy [n][outputs]: dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy, dx [n][inputs] = dy W.
-// dx may be null: nobody needs the gradient by the image.
+// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
+// dx may be null: the gradient with respect to the image is not needed.
 void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float* x, const float* w, const float* dy,
               float* dw, float* db, float* dx) {
   const float one = 1, zero = 0;
@@ -91,7 +89,7 @@ void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float*
                "dx = dy W");
 }
 
-// Scores, losses and hits of n images, and the gradient by the scores.
+// Computes scores, losses and hits of n images, and the gradient of the scores.
 void AllForward(DeviceMlp* net, int n, const float* x, const int* labels, float scale) {
   const float* p = net->params;
   Forward(*net, n, kInputs, kHidden1, x, p + At(kW1), net->hidden1);

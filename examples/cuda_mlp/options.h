@@ -16,9 +16,9 @@ typedef struct {
   int seed;
   int device;
   const char* data;
-  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, in place of the digits
-  int steps;   // of that, timed
-  int layers;  // of that
+  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, instead of the digits
+  int steps;   // with gpt2: timed steps
+  int layers;  // with gpt2: layers
   Settings settings;
 } Options;
 

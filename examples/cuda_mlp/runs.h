@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two things that this program does, each on the current GPU.
+// The two modes of this program, both on the current GPU.
 #ifndef CUDA_MLP_RUNS_H
 #define CUDA_MLP_RUNS_H
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of work on a stream, by events of CUDA: from where one stretch of work begins on the GPU to where it ends.
+// Times of intervals of work on a stream, measured by CUDA events.
 #ifndef CUDA_MLP_TIMES_H
 #define CUDA_MLP_TIMES_H
 
@@ -20,11 +20,11 @@ typedef struct {
 void times_create(Times* times, int capacity);
 void times_free(Times* times);
 
-// Around the work of one stretch; nothing is waited for.
+// Record the begin and the end of an interval. They do not wait.
 void times_begin(Times* times, cudaStream_t stream);
 void times_end(Times* times, cudaStream_t stream);
 
-// Of all stretches but the first `skip`. Waits for the last.
+// Summarizes all intervals except the first `skip`. Waits for the last one.
 TimesSummary times_summary(const Times* times, int skip);
 
 #endif

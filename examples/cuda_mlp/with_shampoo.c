@@ -18,37 +18,37 @@ static void add_param(shampoo_plan* plan, const Tensor* tensor) {
 }
 
 void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
-                         const Place* place) {
+                         const Placement* placement) {
   // 1. The hyper-parameters.
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
   snprintf(shampoo->frequency, sizeof shampoo->frequency, "%s", shampoo_config_get(config, "precondition_frequency"));
 
-  // 2. The shapes of the parameters, and that memory is that of a GPU.
+  // 2. The plan: the shapes of the parameters, and the type of the device.
   shampoo_plan* plan;
-  shampoo_plan_desc here = SHAMPOO_PLAN_DESC_INIT;
-  here.device_type = SHAMPOO_CUDA;
-  here.replica_rank = place->rank;
-  here.replica_world = place->world;
-  check(shampoo_plan_create(&plan, config, &here), "plan");
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.device_type = SHAMPOO_CUDA;
+  plan_desc.replica_rank = placement->rank;
+  plan_desc.replica_world = placement->world;
+  check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
   for (int t = 0; t < count; ++t) add_param(plan, &tensors[t]);
   check(shampoo_plan_finish(plan), "plan");
-  check(shampoo_plan_bytes(plan, place->rank, "state", &shampoo->state_bytes), "plan");
-  check(shampoo_plan_bytes(plan, place->rank, "comm", &shampoo->sent_bytes), "plan");
+  check(shampoo_plan_bytes(plan, placement->rank, "state", &shampoo->state_bytes), "plan");
+  check(shampoo_plan_bytes(plan, placement->rank, "comm", &shampoo->sent_bytes), "plan");
 
-  // 3. The optimizer, which allocates all that it will ever need, on the stream.
+  // 3. The optimizer. It allocates everything here, in the order of the stream; steps allocate nothing.
   shampoo_comm* ranks = NULL;
-  shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
-  if (place->ops != NULL) check(shampoo_comm_from_ops(&ranks, place->ops), "communicator");
-  device.device_type = SHAMPOO_CUDA;
-  device.device_id = place->device;
-  device.stream = place->stream;
-  device.replica_comm = ranks;
-  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &device), "optimizer");
-  shampoo_comm_destroy(ranks);  // the optimizer has its own hold
+  shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
+  if (placement->ops != NULL) check(shampoo_comm_from_ops(&ranks, placement->ops), "communicator");
+  optimizer_desc.device_type = SHAMPOO_CUDA;
+  optimizer_desc.device_id = placement->device;
+  optimizer_desc.stream = placement->stream;
+  optimizer_desc.replica_comm = ranks;
+  check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
+  shampoo_comm_destroy(ranks);  // the optimizer keeps its own reference
 
-  // 4. Where parameters and gradients are: addresses of the GPU. They stay there, so once is enough.
+  // 4. The buffers of parameters and gradients, in GPU memory. They never move, so they are bound once.
   shampoo_buffers* buffers = allocate((size_t)count, sizeof *buffers);
   for (int t = 0; t < count; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;
@@ -59,8 +59,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   check(shampoo_optimizer_bind(shampoo->optimizer, 0, count, buffers), "bind");
   free(buffers);
 
-  // 5. The learning rate is read from the GPU, too: a schedule that runs there needs no word from the host.
-  check(shampoo_optimizer_bind_scalar(shampoo->optimizer, 0, "lr", SHAMPOO_F32, place->lr), "lr");
+  // 5. The learning rate. Steps read it from GPU memory, so a schedule can run there without the host.
+  check(shampoo_optimizer_bind_scalar(shampoo->optimizer, 0, "lr", SHAMPOO_F32, placement->lr), "lr");
 
   shampoo_plan_destroy(plan);
   shampoo_config_destroy(config);
@@ -74,7 +74,7 @@ void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream) {
 
 double with_shampoo_roots(const WithShampoo* shampoo) {
   double roots;
-  /* What the last step has found is told by no later one. */
+  // There is no later step to report an error of the last one.
   check(shampoo_optimizer_status(shampoo->optimizer, 1, NULL), "the last step");
   check(shampoo_optimizer_stat(shampoo->optimizer, "root_computed", &roots), "root_computed");
   return roots;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that this program does with libshampoo, but for the question whether there is a GPU (device.h).
+// All calls of libshampoo except those that look for a GPU (device.h).
 #ifndef CUDA_MLP_WITH_SHAMPOO_H
 #define CUDA_MLP_WITH_SHAMPOO_H
 
@@ -10,7 +10,7 @@
 #include "device.h"
 #include "settings.h"
 
-// One parameter: its shape, and where it and its gradient are in memory of the GPU, float32, row-major.
+// A parameter: its shape, and its values and gradient in GPU memory, float32, row-major.
 typedef struct {
   char name[32];
   int ndim;
@@ -19,31 +19,31 @@ typedef struct {
   float* grad;
 } Tensor;
 
-// Where an optimizer works.
+// Device and ranks of an optimizer.
 typedef struct {
-  int device;                   // the GPU
-  cudaStream_t stream;          // on which its memory is allocated
-  const float* lr;              // the learning rate, in memory of the GPU: every step reads what is there by then
-  int rank, world;              // among those that hold the same parameters; 0 and 1: alone
-  const shampoo_comm_ops* ops;  // how those talk to each other; NULL where there is one rank
-} Place;
+  int device;                   // index of the GPU
+  cudaStream_t stream;          // stream on which memory is allocated
+  const float* lr;              // the learning rate, in GPU memory, which every step reads
+  int rank, world;              // among the ranks that hold the same parameters; 0 and 1 if there is only one
+  const shampoo_comm_ops* ops;  // communicator of these ranks; NULL if there is only one
+} Placement;
 
 typedef struct {
   shampoo_optimizer* optimizer;
-  int64_t state_bytes;  // memory of the state on the GPU
-  int64_t sent_bytes;   // what this rank sends in a step
-  char frequency[16];   // new inverse roots every so many steps
+  int64_t state_bytes;  // size of the state on the GPU
+  int64_t sent_bytes;   // bytes that this rank sends per step
+  char frequency[16];   // precondition_frequency, as text
 } WithShampoo;
 
-// Makes an optimizer for the tensors, bound to their buffers.
+// Creates an optimizer for the tensors, bound to their buffers.
 void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
-                         const Place* place);
+                         const Placement* placement);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// One step, in the order of the stream: reads gradients and moves parameters. Nothing is waited for.
+// Enqueues one step on the stream: reads the gradients and updates the parameters.
 void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream);
 
-// Inverse roots computed so far.
+// Returns the number of inverse roots computed so far.
 double with_shampoo_roots(const WithShampoo* shampoo);
 
 #endif

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network on handwritten digits in JAX, with Shampoo and with AdamW; README.md tells what comes out."""
+"""Trains a small network on handwritten digits in JAX, with Shampoo and with AdamW. README.md shows the results."""
 from __future__ import annotations
 
 import functools
@@ -21,34 +21,34 @@ SIZES = (64, 128, 64, 10)
 
 
 def make(seed: int) -> list[dict[str, jax.Array]]:
-    """Make weights by Glorot's rule, and biases of 0."""
+    """Draw weights by Glorot's rule; biases are 0."""
     keys = jax.random.split(jax.random.key(seed), len(SIZES) - 1)
     draw = jax.nn.initializers.glorot_uniform()
     return [{"w": draw(key, shape), "b": jnp.zeros(shape[1])} for key, shape in zip(keys, zip(SIZES, SIZES[1:]))]
 
 
 def scores_of(params: Any, images: jax.Array) -> jax.Array:
-    """Give the scores of the ten digits."""
+    """Return the scores of the ten digits."""
     for layer in params[:-1]:
         images = jnp.tanh(images @ layer["w"] + layer["b"])
     return images @ params[-1]["w"] + params[-1]["b"]
 
 
 def loss_of(params: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Give the mean cross entropy."""
+    """Return the mean cross entropy."""
     return optax.softmax_cross_entropy_with_integer_labels(scores_of(params, images), labels).mean()
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def step(tx: optax.GradientTransformation, params: Any, state: Any, images: jax.Array, labels: jax.Array) -> Any:
-    """Make one step, in the memory of the parameters and the state that are given."""
+    """Make one step in place: the parameters and the state are donated."""
     updates, state = tx.update(jax.grad(loss_of)(params, images, labels), state, params)
     return optax.apply_updates(params, updates), state
 
 
 @jax.jit
 def evaluate(params: Any, images: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Give the loss, and the share of images that are recognized."""
+    """Return the loss, and the share of images that are classified correctly."""
     return loss_of(params, images, labels), (scores_of(params, images).argmax(axis=1) == labels).mean()
 
 

@@ -1,13 +1,13 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW in NumPy, the yardstick."""
+"""AdamW in NumPy, the baseline."""
 from __future__ import annotations
 
 import numpy as np
 
 
 class AdamW:
-    """Averages 0.9 and 0.999, epsilon 1e-8, decoupled weight decay."""
+    """AdamW with beta1 0.9, beta2 0.999, epsilon 1e-8 and decoupled weight decay."""
 
     def __init__(self, params: dict[str, np.ndarray], lr: float, weight_decay: float) -> None:
         self.params, self.lr, self.weight_decay, self.steps = params, lr, weight_decay, 0

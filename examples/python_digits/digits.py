@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The images, the options of a training, and the batches that it is made of: of jax_digits and tinygrad_digits, too."""
+"""The images, the options and the batches of a training. jax_digits and tinygrad_digits use this file, too."""
 from __future__ import annotations
 
 import argparse
@@ -14,7 +14,7 @@ TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
 
 
 def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Give images with pixels from 0 to 1, and labels: of a file as examples/c_mlp has it, or of scikit-learn."""
+    """Return images with pixels from 0 to 1, and labels, from a file such as that of c_mlp or from scikit-learn."""
     if path is not None:
         text = Path(path).read_bytes()
         train, test = struct.unpack_from("<HH", text, 8)
@@ -29,7 +29,7 @@ def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_options(description: str | None) -> argparse.Namespace:
-    """Read the command line; `steps` is the number of steps that follows from it."""
+    """Read the command line and add the number of steps as `steps`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", help="a file with the images; without it they come from scikit-learn")
     parser.add_argument("--epochs", type=int, default=25)
@@ -44,7 +44,7 @@ def read_options(description: str | None) -> argparse.Namespace:
 
 
 def batches(options: argparse.Namespace) -> Iterator[tuple[int, np.ndarray, bool]]:
-    """Give of each step its number, the rows of its images, and whether it ends an epoch."""
+    """Yield for each step its number, the rows of its images, and whether it ends an epoch."""
     random = np.random.default_rng(options.seed)
     per_epoch = TRAIN // options.batch
     for step in range(options.steps):

@@ -11,7 +11,7 @@ Params = dict[str, np.ndarray]
 
 
 def make(seed: int) -> Params:
-    """Make weights by Glorot's rule, and biases of 0."""
+    """Draw weights by Glorot's rule; biases are 0."""
     random = np.random.default_rng(seed)
     params: Params = {}
     for layer, (inputs, outputs) in enumerate(zip(SIZES, SIZES[1:]), 1):
@@ -22,7 +22,7 @@ def make(seed: int) -> Params:
 
 
 def forward(params: Params, images: np.ndarray) -> list[np.ndarray]:
-    """Give what each layer puts out, the images first."""
+    """Return the images and the output of each layer."""
     layers = [images]
     for layer in (1, 2, 3):
         scores = layers[-1] @ params[f"W{layer}"].T + params[f"b{layer}"]
@@ -31,7 +31,7 @@ def forward(params: Params, images: np.ndarray) -> list[np.ndarray]:
 
 
 def loss_of(scores: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Give the mean cross entropy, and its gradient by the scores."""
+    """Return the mean cross entropy, and its gradient with respect to the scores."""
     shifted = scores - scores.max(axis=1, keepdims=True)
     shares = np.exp(shifted)
     sums = shares.sum(axis=1, keepdims=True)
@@ -43,7 +43,7 @@ def loss_of(scores: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def gradient(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[float, Params]:
-    """Give the loss and the gradient of each parameter."""
+    """Return the loss and the gradient of each parameter."""
     layers = forward(params, images)
     loss, back = loss_of(layers[3], labels)
     grads: Params = {}
@@ -55,6 +55,6 @@ def gradient(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[fl
 
 
 def evaluate(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Give the loss, and the share of images that are recognized."""
+    """Return the loss, and the share of images that are classified correctly."""
     scores = forward(params, images)[3]
     return loss_of(scores, labels)[0], float((scores.argmax(axis=1) == labels).mean())

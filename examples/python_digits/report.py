@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class Curve:
-    """Loss on the training images and accuracy on the test images, at the beginning and after each epoch."""
+    """Loss on the training images and accuracy on the test images, at the start and after each epoch."""
 
     name: str
     loss: list[float] = field(default_factory=list)
@@ -18,7 +18,7 @@ class Curve:
 
 
 def show_progress(step: int, steps: int) -> None:
-    """Draw a line that stays in its place, on a terminal."""
+    """Show the progress line on a terminal."""
     if sys.stderr.isatty():
         width = 40 * (step + 1) // steps
         print(f"\r[{'#' * width}{'.' * (40 - width)}] {100 * (step + 1) // steps:3d} %", end="", file=sys.stderr)
@@ -27,7 +27,7 @@ def show_progress(step: int, steps: int) -> None:
 
 
 def show_table(curves: list[Curve]) -> None:
-    """Print an epoch in each row."""
+    """Print a table with a row for each epoch."""
     print("\n         training loss         test accuracy")
     print("epoch" + "".join(f"{curve.name:>11}" for curve in curves + curves))
     for epoch in range(len(curves[0].loss)):
@@ -36,7 +36,7 @@ def show_table(curves: list[Curve]) -> None:
 
 
 def write_csv(path: str, curves: list[Curve]) -> None:
-    """Write all numbers of the table."""
+    """Write the numbers of the table as CSV."""
     names = [curve.name.lower() for curve in curves]
     columns = [f"{name}_{kind}" for kind in ("train_loss", "test_accuracy") for name in names]
     lines = [",".join(["epoch", *columns])]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network on handwritten digits with Shampoo and with AdamW; README.md tells what comes out."""
+"""Trains a small network on handwritten digits with Shampoo and with AdamW. README.md shows the results."""
 from __future__ import annotations
 
 import math

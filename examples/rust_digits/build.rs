@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Has the program find the library at run time where it was found when it was compiled.
+//! Adds the folder of the library to the program's run path.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let folder = std::env::var("DEP_SHAMPOO_LIB_DIR").expect("libshampoo-sys tells its folder");
+    let folder = std::env::var("DEP_SHAMPOO_LIB_DIR").expect("libshampoo-sys sets DEP_SHAMPOO_LIB_DIR");
     println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}");
 }

@@ -7,7 +7,7 @@ from tinygrad import Tensor, nn
 
 
 class Network:
-    """Weights by Glorot's rule, and biases of 0."""
+    """The network. Weights are drawn by Glorot's rule; biases are 0."""
 
     def __init__(self, seed: int) -> None:
         Tensor.manual_seed(seed)
@@ -17,5 +17,5 @@ class Network:
             layer.bias = Tensor.zeros(*layer.bias.shape)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Give the scores of the ten digits."""
+        """Return the scores of the ten digits."""
         return self.last(self.second(self.first(images).tanh()).tanh())

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small network on handwritten digits in tinygrad, with Shampoo and with AdamW; README.md tells the result."""
+"""Trains a small network on handwritten digits in tinygrad, with Shampoo and AdamW. README.md shows the results."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ from report import Curve, report, show_progress  # noqa: E402
 
 
 def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Tensor], list[Tensor]]:
-    """Make the compiled half of a step: gradients in row-major order, which are read where they are."""
+    """Return the compiled part of a step, which computes row-major gradients that Shampoo can read in place."""
 
     @TinyJit
     def backward(images: Tensor, labels: Tensor) -> list[Tensor]:
@@ -45,7 +45,7 @@ def main() -> None:
     ]
     print(opts[0].optimizer)
     backwards = [make_backward(net, opt) for net, opt in zip(nets, opts)]
-    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # a step of Shampoo is compiled already
+    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # a step of Shampoo is a call of the library, which needs no JIT
 
     def evaluate() -> None:
         for net, curve in zip(nets, curves):

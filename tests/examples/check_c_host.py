@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: what the example of a whole host promises.
 
-It trains, although gradients overflow now and then; a refused step leaves parameters and state as they were; too many
-in a row, or one that was refused for something else, end it with the library's message. A run that a signal ended, or
+It trains, although gradients overflow now and then; a rejected step leaves parameters and state as they were; too many
+in a row, or one that was rejected for something else, end it with the library's message. A run that a signal ended, or
 that was killed at a call of every STRIDE that a save makes, goes on to the parameters of the run that never was. Old
 checkpoints are removed, and nothing else. What is wrong on the command line is said.
 SIGNAL_AT is the library that sends signals, and writes down calls.
@@ -94,24 +94,24 @@ def check_training():
     accuracy = float(epochs(text)[-1].split()[-2])
     print(f"test accuracy: {accuracy:.2f} %")
     assert len(epochs(text)) == 10 and accuracy >= LEAST_ACCURACY, text
-    batches, refused = map(int, found(r"^batches +(\d+), of which (\d+) were refused", text))
-    assert batches == 220 and 0 < refused < 20, text
-    scales = re.findall(r"^batch .* refused, .* loss scale (\d+) -> (\d+)$", text, re.MULTILINE)
-    assert refused == len(scales) and all(int(before) == 2 * int(after) for before, after in scales), text
+    batches, rejected = map(int, found(r"^batches +(\d+), of which (\d+) were rejected", text))
+    assert batches == 220 and 0 < rejected < 20, text
+    scales = re.findall(r"^batch .* rejected because .* loss scale (\d+) -> (\d+)$", text, re.MULTILINE)
+    assert rejected == len(scales) and all(int(before) == 2 * int(after) for before, after in scales), text
     rises = [int(before) > int(after) for (_, after), (before, _) in zip(scales, scales[1:])]
     assert any(rises), "the loss scale never rose:\n" + text
     steps, roots = map(int, found(r"^this run +(\d+) steps, (\d+) inverse roots", text))
-    assert steps == batches - refused and roots > 0, text
+    assert steps == batches - rejected and roots > 0, text
     assert names == ["step-000200", "step-000220"], names
     assert parameters(again) == parameters(text), "what was loaded after the end is something else"
 
 
-def check_refusals():
+def check_rejections():
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *SMALL, "--checkpoint-every", "1", "--warmup", "8", "--loss-scale", "1024",
                      "--broken-from", "4", "--give-up", "2")
         assert result.returncode == 1, result
-        assert "2 batches in a row were refused" in result.stderr and "of step 4" in result.stderr, result.stderr
+        assert "2 batches in a row were rejected" in result.stderr and "of step 4" in result.stderr, result.stderr
         assert 'parameter "layer3.bias" has NaN' in result.stderr, result.stderr
         before, after = pathlib.Path(folder, "saved/step-000003"), pathlib.Path(folder, "saved/step-000004")
         for name in ["trainer.bin", *(path.name for path in before.glob("*.safetensors"))]:
@@ -119,12 +119,12 @@ def check_refusals():
             if name == "trainer.bin":
                 assert old != new, "the batch was not counted"
                 old, new = old[-PARAMETER_BYTES:], new[-PARAMETER_BYTES:]
-            assert old == new, f"a refused step has changed {name}"
+            assert old == new, f"a rejected step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
-        # Whoever goes on has all tries again. Batch 5 would be the second that is refused in a row.
+        # Whoever goes on has all tries again. Batch 5 would be the second that is rejected in a row.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
-        assert result.returncode == 1 and "Of batch 6 libshampoo says" in result.stderr, result
+        assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
         # The fault is mended, and the training goes on; the threads of the host's BLAS are its own.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
@@ -132,9 +132,9 @@ def check_refusals():
         assert threads == ["2", "2"], text
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *OVERFLOWS)
-        assert result.returncode == 1 and " refused, " not in result.stdout, result
-        assert "batch 2 was refused, and its gradients are finite" in result.stderr, result
-        assert "libshampoo says:\nthe direction of block layer1.weight/0 was not finite" in result.stderr, result
+        assert result.returncode == 1 and " rejected because " not in result.stdout, result
+        assert "batch 2 was rejected although its gradients are finite" in result.stderr, result
+        assert "The error:\nthe direction of block layer1.weight/0 was not finite" in result.stderr, result
 
 
 def check_messages():
@@ -166,14 +166,14 @@ def check_signals():
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)
-    assert " refused, " in whole, "the loss scale in a checkpoint is not tried"
+    assert " rejected because " in whole, "the loss scale in a checkpoint is not tried"
     for number, at in ((signal.SIGINT, 40), (signal.SIGTERM, 50)):
         with tempfile.TemporaryDirectory() as folder:
             result = run(folder, *SMALL, **interrupted_by(number, at=at))
             assert result.returncode == 128 + number and not result.stderr, result
-            saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume goes on$", result.stdout)
+            saved, = found(rf"^signal {int(number)}: saved after (\d+) of 10 batches; --resume continues$", result.stdout)
             rest = done(run(folder, *SMALL, "--resume"))
-            assert f"goes on from step {saved}\n" in rest, rest
+            assert f"continues from step {saved}\n" in rest, rest
             assert parameters(rest) == parameters(whole), f"after signal {number} at step {saved}:\n{rest}\n{whole}"
             assert last_files(folder) == files, f"after signal {number} at step {saved} the state differs"
             assert epochs(whole) == epochs(result.stdout) + epochs(rest), rest
@@ -206,7 +206,7 @@ def killed(at, files_of_whole):
         # An older one is still there where its removal was cut off after the last step.
         assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
         check_whole(folder, at)
-        return True, "goes on from" not in rest
+        return True, "continues from" not in rest
 
 
 def check_removal(files_of_whole):
@@ -255,37 +255,37 @@ def check_kills(files_of_whole):
 
 def check_mistakes():
     with tempfile.TemporaryDirectory() as folder:
-        def refused(text, *options):
+        def rejected(text, *options):
             result = run(folder, *options)
             assert result.returncode == 1 and text in result.stderr, (options, result)
 
-        refused('--epochs: "0"; expected an integer from 1 to 1000', "--epochs", "0")
-        refused('--checkpoint-every: "often"; expected an integer', "--checkpoint-every", "often")
-        refused("--batch 1438: there are 1437 images", "--batch", "1438")
-        refused("unknown option: --chekpoints", "--chekpoints", "x")
-        refused("--seed has no value; expected --seed N", "--seed")
-        refused("lr=-1: ", "--set", "lr=-1")
-        refused("on_nonfinite must be error here", "--set", "on_nonfinite=skip_step")
-        refused("cannot open nowhere", "--data", "nowhere")
-        refused("cannot make /dev/null/saved", "--checkpoints", "/dev/null/saved")
+        rejected('--epochs: "0"; expected an integer from 1 to 1000', "--epochs", "0")
+        rejected('--checkpoint-every: "often"; expected an integer', "--checkpoint-every", "often")
+        rejected("--batch 1438: there are 1437 images", "--batch", "1438")
+        rejected("unknown option: --chekpoints", "--chekpoints", "x")
+        rejected("--seed has no value; expected --seed N", "--seed")
+        rejected("lr=-1: ", "--set", "lr=-1")
+        rejected("on_nonfinite must be error:", "--set", "on_nonfinite=skip_step")
+        rejected("cannot open nowhere", "--data", "nowhere")
+        rejected("cannot create /dev/null/saved", "--checkpoints", "/dev/null/saved")
         done(run(folder, *SMALL))
-        refused("saved has a checkpoint of step 10: --resume goes on from it", *SMALL)
-        refused("is of --seed 1 --batch 256 --epochs 2 --warmup 2: give the same", *SMALL, "--resume", "--epochs", "3")
+        rejected("saved has a checkpoint of step 10; use --resume to continue from it", *SMALL)
+        rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
         # Fewer to learn from, and one with another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
-        refused("is of other images than those of --data: of 1437 where these are 1000", *SMALL, "--resume", "--data", other)
+        rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])
-        refused("is of other images than those of --data", *SMALL, "--resume", "--data", other)
+        rejected("was saved with other images than those of --data", *SMALL, "--resume", "--data", other)
         file = pathlib.Path(folder, "saved/step-000010/trainer.bin")
         file.write_bytes(file.read_bytes()[:-1])
-        refused("trainer.bin was not written by this program, or is cut off", *SMALL, "--resume")
+        rejected("trainer.bin was not written by this program, or is truncated", *SMALL, "--resume")
 
 
 if stride > 1:
     check_training()
-    check_refusals()
+    check_rejections()
     check_messages()
     check_mistakes()
 whole_files = check_signals()

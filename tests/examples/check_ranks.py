@@ -26,7 +26,7 @@ EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+) %$", re.MULTILINE)
 # Which algorithm each parameter gets.
 ALGORITHM = re.compile(r"^shampoo +(.*)$", re.MULTILINE)
 WHOLE = ["on blocks of the whole parameter: W1 b1 W2 b2 W3 b3"]
-PIECES = ["on pieces of the own chunk: W1 b1 W2 b2 W3 b3"]
+PIECES = ["on pieces of the rank's chunk: W1 b1 W2 b2 W3 b3"]
 RANK = re.compile(r"^ +(\d+) +(\d+) +(\d+) KiB +(\d+) bytes +([0-9a-f]{16})$", re.MULTILINE)
 
 parser = argparse.ArgumentParser(description=__doc__)

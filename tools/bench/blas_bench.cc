@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rates of the products that a step is made of, on one thread, as decisions 9 and 10 (docs/adr) compare them: with
-// full matrices, and with the two triangles of an array of rows of n + 1.
+// Measures the rates of the matrix products of a step on one thread, for decisions 9 and 10 (docs/adr): with full
+// matrices, and with the two triangles of an array with rows of n + 1 elements.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -48,7 +48,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// 124M: the output layer is the token embedding, and so has no parameters of its own.
+// 124M. The output layer is the token embedding, so it has no parameters of its own.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -73,8 +73,8 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a DLRM with 26 embedding tables of width 128, whose 27 * 26 / 2 products and 128 dense features are
-// the input of the second. The tables themselves are no matter of Shampoo.
+// The two MLPs of a DLRM with 26 embedding tables of width 128. The input of the second MLP are 27 * 26 / 2 products
+// and 128 dense features. The tables are left out, because Shampoo is not used for them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {

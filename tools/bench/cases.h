@@ -15,7 +15,7 @@ struct Tensor {
   Dims shape;
 };
 
-// A list of parameters with a name, and the block sizes at which it is measured unless others are asked for.
+// A named list of parameters, with the block sizes that are measured by default.
 struct Case {
   std::string name;
   std::string about;
@@ -23,7 +23,7 @@ struct Case {
   std::vector<int64_t> blocks;
 };
 
-// All that this program knows, in the order of --case list.
+// Returns all predefined cases, in the order of --case list.
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 

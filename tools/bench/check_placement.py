@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo_placement counts right: a small model on 8 ranks, worked out here anew from its shapes.
+"""Compares the counts of shampoo_placement for a small model on 8 ranks with counts that are computed here.
 
     check_placement.py PROGRAM
 """
@@ -25,7 +25,7 @@ RANKS = 8
 FREQUENCY = 20
 FLOPS, SHAMPOO_FLOPS, ROOT_FLOPS, LINK, LATENCY, TOKENS = 2e12, 3e11, 1e11, 4e9, 5e-6, 1000
 HEADER = 64  # bytes, at the start of a rank's segment
-COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and what an arena is rounded up to
+COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and the unit to which an arena is rounded up
 RATES = ("--flops", FLOPS, "--shampoo-flops", SHAMPOO_FLOPS, "--root-flops", ROOT_FLOPS, "--link", LINK, "--latency",
          LATENCY)
 
@@ -40,7 +40,7 @@ def require_near(value: float, expected: float, text: str) -> None:
 
 
 def blocks_of(shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-    """Cut into chunks; no two neighbouring dims of these shapes can be merged."""
+    """Split into chunks; no two neighboring dims of these shapes can be merged."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
@@ -51,7 +51,7 @@ def seconds_of(block: Tuple[int, ...]) -> float:
 
 
 def owners_by_bytes(blocks: List[Tuple[int, ...]], ranks: int = RANKS) -> List[int]:
-    """Greedy, the largest first, over the bytes of float32 updates rounded up to 64."""
+    """Assign greedily, largest first, by the bytes of float32 updates rounded up to 64."""
     sizes = [aligned_bytes(block) for block in blocks]
     loads = [(0, rank) for rank in range(ranks)]
     owners = [0] * len(blocks)
@@ -105,7 +105,7 @@ def check_row(row: Dict, train_seconds: float) -> None:
 
 
 def check_shards(row: Dict, by_replicas: Dict) -> None:
-    """With shard_mode gather; the blocks have the owners that they have over as many replicas."""
+    """Check shard_mode gather, in which blocks have the same owners as with as many replicas."""
     ranks = row["world"]
     where = f"{ranks} shards"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]

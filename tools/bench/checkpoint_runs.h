@@ -11,18 +11,17 @@
 
 namespace bench {
 
-// What is saved.
+// Size of the saved state.
 struct CheckpointSize {
-  int64_t mib = 1024;  // of state, about
-  int64_t dim = 1024;  // of its matrices, half of which are one block each, and half of them four
+  int64_t mib = 1024;  // approximate size of the state
+  int64_t dim = 1024;  // order of its matrices; half of them are one block each, and half of them four
 };
 
 struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// shampoo_save and shampoo_load of one rank, and dd with as many bytes, in a directory of their own, which is removed
-// in the end.
+// Runs of shampoo_save and shampoo_load of one rank, and of dd with as many bytes, in a temporary directory.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -30,9 +29,9 @@ class CheckpointRuns {
   CheckpointRuns(const CheckpointRuns&) = delete;
   CheckpointRuns& operator=(const CheckpointRuns&) = delete;
 
-  // All four; dd_first: which of two is the first.
+  // Measures all four. dd_first: whether dd is before the library.
   CheckpointRun TimeOnce(bool dd_first);
-  int64_t bytes() const { return bytes_; }  // of the files of states
+  int64_t bytes() const { return bytes_; }  // size of the files of states
 
  private:
   double Save();
@@ -40,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> states_;  // always of the same names, as each checkpoint is the first of its directory
+  std::vector<std::string> states_;  // always the same names: each checkpoint is the first of its directory
   int64_t bytes_ = 0;
 };
 

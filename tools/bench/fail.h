@@ -8,7 +8,7 @@
 
 namespace bench {
 
-// Says what is wrong and ends the program: a benchmark has nothing to save.
+// Prints the message and ends the program.
 [[noreturn]] void Fail(const std::string& text);
 
 // Ends the program with the library's last error unless status is SHAMPOO_OK.

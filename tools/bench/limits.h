@@ -9,8 +9,8 @@
 
 namespace bench {
 
-// What a part of a step took beside the least that its flops and bytes take on the same threads: of the two the longer
-// one; of elementwise work the bytes alone. All seconds are summed over threads.
+// The measured time of a phase, and the limit that its flops and bytes set on the same threads: the longer of the two;
+// for elementwise work, that of the bytes. All seconds are summed over threads.
 struct PartLimit {
   const char* name = "";
   Work work;
@@ -20,10 +20,11 @@ struct PartLimit {
 };
 std::array<PartLimit, kParts> LimitParts(const Row& row, const Machine& machine);
 
-// Seconds of an ordinary step at these limits, all threads together: factor updates, preconditioning, elementwise work.
+// Returns the seconds of an ordinary step at these limits, with all threads: factor updates, preconditioning and
+// elementwise work.
 double LimitOf(const Row& row, const Machine& machine);
 
-// Products of an ordinary step in its time, as a part of what multiply-adds in registers reach.
+// Returns the rate of the products of an ordinary step, relative to that of multiply-adds in registers.
 double PartOfPeak(const Row& row, const Machine& machine);
 
 }  // namespace bench

@@ -12,7 +12,7 @@ namespace bench {
 
 using Json = nlohmann::ordered_json;
 
-// What every report of shampoo_placement begins with: how its plans were made.
+// Returns the common members of all reports of shampoo_placement: how its plans were made.
 Json HeadJson(const PlacementOptions& options);
 Json LoadJson(const Load& load);
 void WriteJson(const Json& report, const std::string& path);

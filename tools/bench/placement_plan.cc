@@ -40,7 +40,7 @@ double MeanRefreshes(const shampoo_config* config, const PlacementOptions& optio
 
 int64_t FirstOf(int64_t things, int64_t shards) { return (things + shards - 1) / shards; }
 
-// The first of `shards` pieces, all of them as long but the last ones, which may be shorter or empty.
+// Sets the first of `shards` chunks. All are equally long, except that the last ones may be shorter or empty.
 void CutFirstShard(int shards, bool flat, shampoo_param_desc* param) {
   if (shards == 1) return;
   if (flat) {

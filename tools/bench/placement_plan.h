@@ -12,8 +12,8 @@
 
 namespace bench {
 
-// The plan that a model has on the first of so many ranks: with shard_mode local it has the first rows of each
-// parameter, with gather the first of equal chunks of the flattened one.
+// The plan of a model on the first rank. With shard_mode local it holds the first rows of each parameter, with gather
+// the first of equal chunks of the flattened parameter.
 class ModelPlan {
  public:
   ModelPlan(const Case& of, int replicas, int shards, const std::string& balance, const PlacementOptions& options);

@@ -1,10 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""How much sooner four optimizers are done in four threads of Python than one after another.
+"""Measures the speedup of four optimizers in four Python threads over running them one after another.
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 
-Each optimizer works on one thread (threads=1). A step that held the GIL would give 1.0.
+Each optimizer uses one thread (threads=1). If steps held the GIL, the speedup would be 1.0.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time of one inverse 4th root on one thread, by method, dtype and order of the matrix: what the recovery ladder takes
-// for one factor of a step, without allocations. docs/measure/roots_table.py makes a table of its JSON.
+// Measures one inverse 4th root on one thread, by method, dtype and order of the matrix: the time of the recovery
+// ladder for one factor matrix, without allocations. docs/measure/roots_table.py makes a table of its JSON.
 #include <benchmark/benchmark.h>
 #include <lapacke.h>
 
@@ -32,8 +32,8 @@ struct Method {
 constexpr Method kMethods[] = {
     {"eigen", RootMethod::kEigen}, {"newton", RootMethod::kNewton}, {"higher_order", RootMethod::kHigherOrder}};
 
-// Q diag(l) Q^T with a random orthogonal Q and eigenvalues from 1 / kCondition to 1, evenly spaced by their logarithm.
-// The caller is inside a ScratchUse.
+// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues from 1 / kCondition to 1. The
+// caller must have a ScratchUse.
 std::vector<double> MakeMatrix(int64_t n) {
   const auto count = static_cast<size_t>(n * n);
   const auto order = static_cast<lapack_int>(n);
@@ -57,7 +57,7 @@ std::vector<double> MakeMatrix(int64_t n) {
   return a;
 }
 
-// The same for all methods and dtypes; made when a benchmark that needs it runs.
+// Returns the matrix of order n, which is the same for all methods and dtypes. Made when it is first needed.
 const std::vector<double>& MatrixOf(int64_t n) {
   static std::map<int64_t, std::vector<double>> made;
   auto found = made.find(n);
@@ -110,7 +110,7 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
     benchmark::DoNotOptimize(x.data());
     benchmark::ClobberMemory();
   }
-  // Another rung's time would pass for that of the method.
+  // Otherwise the time of another rung would be reported for the method.
   if (!outcome.ok() || outcome.rungs_used != 0) state.SkipWithError("the method did not give this root");
   state.counters["iterations_of_root"] = outcome.iterations;
   state.counters["converged"] = outcome.converged;

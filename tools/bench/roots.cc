@@ -35,7 +35,7 @@ double Median(std::vector<double>* values) {
   return *middle;
 }
 
-// G G^T / n of an n x 2n matrix G of normal random numbers.
+// Returns G G^T / n for an n x 2n matrix G of normal random numbers.
 FloatVector RandomFactor(int64_t n) {
   std::mt19937_64 random(static_cast<uint64_t>(n));
   std::normal_distribution<float> normal;
@@ -78,7 +78,7 @@ Times MeasureOrder(int64_t n, int min_runs) {
     for (int64_t i = 0; i < count; ++i) work();
     times[what].push_back((ThreadSeconds() - start) / static_cast<double>(count));
   };
-  // About 100 microseconds at once, and with 10 runs half a second together.
+  // About 100 microseconds per run, and half a second in total with 10 runs.
   const int64_t roots_at_once = std::max<int64_t>(1, 128 * 128 / (n * n));
   const int64_t products_at_once = std::max<int64_t>(1, 256 * 256 * 256 / (n * n * n) / 2);
   double total = 0;

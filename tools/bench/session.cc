@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-// Roots at steps that this divides, without refresh_growth: at the steps that the counter is set to, and never between.
+// Large, so that roots are computed only at multiples of it (without refresh_growth), to which the counter is set.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 void Set(shampoo_config* config, const std::string& key, const std::string& value) {
@@ -27,7 +27,7 @@ shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
   for (const char* state : {"factor", "inverse", "filtered_grad", "momentum", "grafting"}) {
     Set(config, std::string(state) + "_dtype", settings.state_dtype);
   }
-  // No time depends on whether a second moment in 16 bits ever decreases.
+  // Times do not depend on whether 16-bit second moments can decrease.
   Set(config, "allow_stalled_moments", "true");
   for (const auto& [key, value] : settings.keys) Set(config, key, value);
   Set(config, "refresh_growth", "0");
@@ -52,7 +52,8 @@ shampoo_plan* MakePlan(const Case& of, const Settings& settings) {
   return plan;
 }
 
-// Random numbers in [-0.01, 0.01), a few per nanosecond: gradients may have a hundred million elements.
+// Fills values with random numbers in [-0.01, 0.01), a few per nanosecond, because gradients may have a hundred million
+// elements.
 void FillAtRandom(std::vector<float>* values) {
   uint64_t state = 88172645463325252u;
   for (float& value : *values) {
@@ -89,7 +90,7 @@ Session::~Session() {
 }
 
 void Session::BindBuffers(const Case& of) {
-  // Aligned to cache lines, as a trainer's are.
+  // Aligned to cache lines, as those of a trainer usually are.
   const auto padded = [](const Tensor& tensor) { return static_cast<size_t>((Elements(tensor.shape) + 15) / 16 * 16); };
   size_t elements = 16;
   for (const Tensor& tensor : of.tensors) elements += padded(tensor);

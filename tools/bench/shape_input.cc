@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shapes that the user gives: on the command line or in a file.
+// Shapes from the command line or from a file.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

@@ -15,10 +15,10 @@ struct Curve {
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
-  std::vector<Curve> dashed;  // to compare with
+  std::vector<Curve> dashed;  // for comparison
 };
 
-// Two panels side by side over the same x, all axes logarithmic, in the look of examples/c_mlp/curves.svg.
+// Two panels side by side with the same x and logarithmic axes, in the style of examples/c_mlp/curves.svg.
 struct Chart {
   std::string title;
   std::string note;

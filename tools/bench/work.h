@@ -10,8 +10,8 @@
 
 namespace bench {
 
-// What a part of a step has to compute and to move at least: flops as a product of symmetric result is counted (one
-// triangle), bytes as if everything were read and written once.
+// The least work of a phase: flops, of which products with a symmetric result count one triangle, and bytes, as if
+// everything were read and written once.
 struct Work {
   double flops = 0;
   double bytes = 0;
@@ -32,7 +32,7 @@ struct StepWork {
   Work preconditioning;
   Work elementwise;
 
-  // Of an ordinary step, as the targets count: products alone.
+  // Returns the flops of the products of an ordinary step.
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
@@ -47,8 +47,8 @@ inline double RootFlops(double d, bool square_root) {
   return per_cube * d * d * d;
 }
 
-// plan: finished, of float32 parameters and gradients; optimizer: made from it. square_roots: its roots are inverse
-// square roots in float32 by the default method.
+// Computes the work of a step. plan must be finished and have float32 parameters and gradients; optimizer was created
+// from it. square_roots: its roots are inverse square roots in float32 by the default method.
 StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench

@@ -9,9 +9,9 @@
 
 /**
  * @file
- * api.h - every function of shampoo.h in one table, for hosts that load libshampoo with dlopen.
+ * api.h - the functions of shampoo.h as a table of pointers, for hosts that load libshampoo with dlopen().
  *
- * One dlsym finds the table, and the table has all other functions:
+ * One dlsym() finds the function that returns the table:
  *
  * @code{.c}
  * void* library = dlopen("libshampoo.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -121,11 +121,11 @@ typedef struct shampoo_api {
   /** @endcond */
 } shampoo_api;
 
-/** 1 if the table of the library that was loaded has the member: SHAMPOO_API_HAS(api, matrix_inverse_root). Otherwise
- * 0. */
+/** Is 1 if the table of the loaded library has a member, as in SHAMPOO_API_HAS(api, matrix_inverse_root), otherwise 0.
+ */
 #define SHAMPOO_API_HAS(api, member) ((api)->struct_size > offsetof(shampoo_api, member))
 
-/** Type of shampoo_get_api(), for the result of dlsym. */
+/** Type of shampoo_get_api(), for the result of dlsym(). */
 typedef const struct shampoo_api* (*shampoo_get_api_function)(void);
 
 /**

@@ -14,38 +14,41 @@
 
 /**
  * @file
- * shampoo_mpi.h - ranks of MPI for libshampoo: fills shampoo_comm_ops from an MPI_Comm.
+ * shampoo_mpi.h - communicators of libshampoo over MPI: fills shampoo_comm_ops from an MPI_Comm.
  *
- * A header alone, in C99 and C++, for MPI 3 and later. It is compiled by the caller with the caller's own <mpi.h>, so
- * libshampoo links no MPI and works with every one. Nothing in here is exported by the library.
+ * A header-only adapter in C99 and C++ for MPI 3 and later. The caller compiles it with its own <mpi.h>, so libshampoo
+ * is not linked with MPI and works with every implementation of it.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
  * shampoo_comm* comm;
- * shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+ * shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
  *
  * if (shampoo_mpi_ops(MPI_COMM_WORLD, &ops) != MPI_SUCCESS) return 1;
  * if (shampoo_comm_from_ops(&comm, &ops) != SHAMPOO_OK) {
  *   ops.release(ops.user);
  *   return 1;
  * }
- * device.replica_comm = comm;
- * status = shampoo_optimizer_create(&optimizer, plan, &device);
- * shampoo_comm_destroy(comm);  // the optimizer has its own hold
+ * desc.replica_comm = comm;
+ * status = shampoo_optimizer_create(&optimizer, plan, &desc);
+ * shampoo_comm_destroy(comm);  // the optimizer keeps its own reference
  * @endcode
  *
- * Threads. MPI is called on the thread that is inside a call with the optimizer, on no other: MPI_THREAD_FUNNELED is
- * enough where that is the thread that initialised MPI, MPI_THREAD_SERIALIZED where it is not. Ranks that step two
- * optimizers at once from two threads need MPI_THREAD_MULTIPLE, and a communicator for each.
+ * The conventions of shampoo.h hold here too, with these differences and additions:
  *
- * Functions return MPI_SUCCESS or the error of MPI, which MPI_Error_string() puts into words.
+ * Errors. Functions return MPI_SUCCESS or an error code of MPI, which MPI_Error_string() describes. They do not change
+ * the text of shampoo_last_error().
+ *
+ * Threads. MPI is only called on the thread that is inside a call with the optimizer. MPI_THREAD_FUNNELED is enough if
+ * that is the thread that initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers at
+ * once from two threads need MPI_THREAD_MULTIPLE and one communicator for each optimizer.
  */
 
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
-/** The most bytes that one MPI_Allgather brings to a rank, the segments of all ranks together, and the most that one
- * message of an all-to-all has; what is larger is cut into slices. Counts of MPI are int, and some implementations
- * compute the sum of all counts as one. To be defined before the header is included, if at all, and the same on every
- * rank. */
+/** Largest number of bytes that a rank receives in one MPI_Allgather (the segments of all ranks together) or in one
+ * message of an all-to-all. Larger transfers are divided into slices. The limit exists because counts of MPI are int,
+ * and some implementations also compute the sum of all counts as an int. To change it, define it before including the
+ * header, with the same value on every rank. */
 #define SHAMPOO_MPI_LARGEST_MESSAGE INT_MAX
 #endif
 
@@ -53,31 +56,31 @@
 extern "C" {
 #endif
 
-/** What the callbacks need. It belongs to the ops that shampoo_mpi_ops() filled, and ends with their release. */
+/** State of the callbacks (shampoo_comm_ops.user). shampoo_mpi_ops() allocates it; the callback release frees it. */
 typedef struct shampoo_mpi_state {
-  /** The duplicate: messages of the optimizer never meet those of the caller. */
+  /** Duplicate of the caller's communicator, so that messages of the optimizer and of the caller stay apart. */
   MPI_Comm comm;
-  /** This rank in it. */
+  /** This process's rank in comm. */
   int rank;
-  /** Number of its ranks. */
+  /** Number of ranks in comm. */
   int world;
-  /** What the last failed call returned, for abort. */
+  /** Error code of the last MPI call that failed. */
   int error;
-  /** Which collective that was. */
+  /** Name of the collective that failed. */
   const char* failed;
-  /** Of an all-to-all: world receives, then world sends; MPI_REQUEST_NULL where nothing is under way. Made once, so
-   * that a step allocates nothing here. */
+  /** Requests of an all-to-all: world receives, then world sends. MPI_REQUEST_NULL: not in progress. Allocated once,
+   * because steps allocate no memory. */
   MPI_Request* requests;
 } shampoo_mpi_state;
 
-/** Keeps what failed for abort. */
+/** Records a failed collective for shampoo_mpi_abort(). */
 static inline void shampoo_mpi_note(shampoo_mpi_state* state, const char* collective, int error) {
   if (error == MPI_SUCCESS) return;
   state->error = error;
   state->failed = collective;
 }
 
-/** A slice of the gather: bytes [first, first + count) of every segment. */
+/** Gathers bytes [first, first + count) of every segment. */
 static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const char* send, char* recv,
                                            size_t bytes_per_rank, size_t first, int count) {
   const int in_place = send == recv + (size_t)state->rank * bytes_per_rank;
@@ -89,7 +92,7 @@ static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const
   }
   error = MPI_Type_contiguous(count, MPI_BYTE, &bytes);
   if (error != MPI_SUCCESS) return error;
-  /* The next rank's slice lies a whole segment further on. */
+  /* The slices of consecutive ranks are bytes_per_rank apart in recv. */
   error = MPI_Type_create_resized(bytes, 0, (MPI_Aint)bytes_per_rank, &slice);
   MPI_Type_free(&bytes);
   if (error != MPI_SUCCESS) return error;
@@ -99,7 +102,7 @@ static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const
   return error;
 }
 
-/** shampoo_comm_ops.all_gather. stream is not used: memory is that of the host. */
+/** Implements shampoo_comm_ops.all_gather. stream is unused because the memory is that of the host. */
 static inline int32_t shampoo_mpi_all_gather(void* user, const void* send, void* recv, size_t bytes_per_rank,
                                              void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
@@ -117,7 +120,8 @@ static inline int32_t shampoo_mpi_all_gather(void* user, const void* send, void*
   return error;
 }
 
-/** First byte of a rank's segment, where segments of so many bytes lie in the order of the ranks, without gaps. */
+/** Returns the offset of a rank's segment. Segments are in the order of the ranks, without gaps; segment r has bytes[r]
+ * bytes. */
 static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   size_t offset = 0;
   int r;
@@ -125,15 +129,15 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** Begins a slice of the all-to-all with each other rank whose segment reaches so far: bytes [first, first + largest
- * message) of it. One of send and recv is NULL, and bytes are those of the other. */
+/** Starts the transfer of bytes [first, first + SHAMPOO_MPI_LARGEST_MESSAGE) of the segment of each other rank, if the
+ * segment has any there. Either send or recv is NULL; bytes has the sizes of the segments of the other one. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);
-  const int tag = 23; /* any: the duplicate carries no other messages from rank to rank */
+  const int tag = 23; /* arbitrary: the duplicate carries no other point-to-point messages */
   size_t offset = shampoo_mpi_offset(bytes, state->rank + 1);
   int step, error = MPI_SUCCESS;
-  /* From the next rank on, so that not all of them send to rank 0 first. */
+  /* Each rank begins with its successor, so that they do not all send to rank 0 first. */
   for (step = 1; step < state->world && error == MPI_SUCCESS; ++step) {
     const int peer = (state->rank + step) % state->world;
     if (peer == 0) offset = 0;
@@ -150,18 +154,18 @@ static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char*
   return error;
 }
 
-/** Waits for all requests, or until one of them fails. */
+/** Waits until all requests are complete or one of them fails. */
 static inline int shampoo_mpi_wait(shampoo_mpi_state* state) {
   int i, error = MPI_SUCCESS;
-  /* One by one: MPI_Waitall tells the error itself only in an array of statuses. */
+  /* Not MPI_Waitall, which reports the error of a request only through an array of statuses. */
   for (i = 0; i < 2 * state->world && error == MPI_SUCCESS; ++i) {
     error = MPI_Wait(&state->requests[i], MPI_STATUS_IGNORE);
   }
   return error;
 }
 
-/** After a failure: lets go of what is still under way and waits for nobody. Nothing is written to the memory of the
- * call any more, unless it is arriving already. */
+/** Cancels the requests that are still in progress after a failure, without waiting. Only a message that is already
+ * arriving can still be written to the buffers of the call. */
 static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   int i;
   for (i = 0; i < 2 * state->world; ++i) {
@@ -172,8 +176,8 @@ static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   }
 }
 
-/** shampoo_comm_ops.all_to_all: a message from each rank to each other, or several where one would be too large. Both
- * ranks of a pair know how many bytes there are, so that nothing has to be agreed on. stream is not used. */
+/** Implements shampoo_comm_ops.all_to_all with one message between each pair of ranks, or several if it is larger than
+ * SHAMPOO_MPI_LARGEST_MESSAGE. Both ranks of a pair know the size, so they need not exchange it. stream is unused. */
 static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                              const size_t* recv_bytes, void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
@@ -191,7 +195,7 @@ static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const
            (const char*)send + shampoo_mpi_offset(send_bytes, state->rank), own_bytes);
   }
   for (first = 0; first < longest && error == MPI_SUCCESS; first += (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE)) {
-    /* Receives before sends: what finds its receive is not copied twice. */
+    /* Receives are posted first, so that arriving messages need no intermediate copy. */
     error = shampoo_mpi_begin_slices(state, NULL, (char*)recv, recv_bytes, first);
     if (error == MPI_SUCCESS) error = shampoo_mpi_begin_slices(state, (const char*)send, NULL, send_bytes, first);
     if (error == MPI_SUCCESS) error = shampoo_mpi_wait(state);
@@ -201,20 +205,20 @@ static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const
   return error;
 }
 
-/** shampoo_comm_ops.abort: ends the whole job with an error. */
+/** Implements shampoo_comm_ops.abort: ends the whole job with an error. */
 static inline void shampoo_mpi_abort(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
   char reason[MPI_MAX_ERROR_STRING + 1] = "";
   int length = 0;
   if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
-  /* The job may not live to see the error of the optimizer, and MPI does not say why it is ended. */
+  /* Print the reason here: the job may end before the caller can print the optimizer's error, and MPI prints none. */
   fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s), the job is aborted\n", state->rank, state->world,
           state->failed, reason);
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
 }
 
-/** shampoo_comm_ops.release: frees the duplicate, unless MPI has ended before and has taken it along. */
+/** Implements shampoo_comm_ops.release: frees the state and, unless MPI has been finalized, the duplicate. */
 static inline void shampoo_mpi_release(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
   int finalized = 0;
@@ -226,26 +230,26 @@ static inline void shampoo_mpi_release(void* user) {
 /**
  * Fills ops for shampoo_comm_from_ops() from a communicator of MPI.
  *
- * The communicator is duplicated, so that it stays the caller's in every respect; the duplicate reports errors
- * (MPI_ERRORS_RETURN) in place of ending the job. When a collective of the optimizer fails on a rank, abort writes a
- * line to stderr that says which and why, and calls MPI_Abort: peers that wait for this rank could be reached in no
- * other way, and a job that ends with an error is better than one that waits for ever. A caller that wants to end it by
- * itself sets ops->abort to NULL before shampoo_comm_from_ops(): the call with the optimizer then returns
+ * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
+ *
+ * If a collective of the optimizer fails on a rank, abort writes a line with the collective and the reason to stderr
+ * and calls MPI_Abort(): without it, ranks that wait for this one would wait forever. A caller that wants to end the
+ * job itself sets ops->abort to NULL before shampoo_comm_from_ops(); the call with the optimizer then returns
  * SHAMPOO_E_COMM on this rank alone.
  *
- * The duplicate is freed by release, when the shampoo_comm and every optimizer made with it are gone. MPI calls that
- * collective: destroy them on all ranks, in the same order as other collective calls, and before MPI_Finalize(). After
- * MPI_Finalize() nothing is freed, which is allowed.
+ * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. This
+ * is a collective call of MPI: destroy them on all ranks, in the same order relative to other collective calls, and
+ * before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
  *
- * Collective over comm. Blocks: until the other ranks have come here. Threads: see the head of this file.
+ * Collective over comm. Blocks until the other ranks have made the call.
  *
- * @param comm ranks that hold the same parameters, or the shards of one copy. An intracommunicator, which stays
- *     the caller's.
- * @param ops filled, struct_size included: rank, world, device_type SHAMPOO_CPU and all callbacks but async_error. The
- *     caller calls ops->release(ops->user) only where ops never become a shampoo_comm. Must not be NULL.
- * @return MPI_SUCCESS; MPI_ERR_ARG: ops is NULL; MPI_ERR_COMM: comm is MPI_COMM_NULL or an intercommunicator;
- *     MPI_ERR_NO_MEM; or what MPI_Comm_dup() returned, where the error handler of comm lets it return. *ops is as
- *     before on failure.
+ * @param comm an intracommunicator of the ranks that hold the same parameters, or the shards of one copy. It remains
+ *     owned by the caller.
+ * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CPU, and all callbacks except async_error.
+ *     If no shampoo_comm is created from it, call ops->release(ops->user).
+ * @return MPI_SUCCESS; MPI_ERR_ARG if ops is NULL; MPI_ERR_COMM if comm is MPI_COMM_NULL or an intercommunicator;
+ *     MPI_ERR_NO_MEM; or the error of an MPI call, if the error handler of comm lets it return. On failure *ops is
+ *     unchanged.
  */
 static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
@@ -294,20 +298,22 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
 }
 
 /**
- * Splits a communicator into groups of consecutive ranks: with a group_size of 4, ranks 0 to 3, ranks 4 to 7, and so
- * on. Given to shampoo_mpi_ops(), each group divides the work among its ranks, and the groups repeat it: less is sent
- * over slow links, and more state is kept. In hybrid sharding the groups hold the shards of one copy; the ranks at the
- * same place of each group, which hold the same shard, come from MPI_Comm_split(comm, rank % group_size, rank,
- * &replicas).
+ * Splits a communicator into groups of consecutive ranks: with group_size 4, ranks 0 to 3, ranks 4 to 7, and so on.
  *
- * Collective over comm. Blocks: until the other ranks have come here. Threads: see the head of this file.
+ * Groups have two uses:
+ * - With a communicator per group, the ranks of each group divide the work, and every group does all of it. Less is
+ *   sent over slow links, and each rank keeps more state.
+ * - In hybrid sharding, each group holds the shards of one copy. The ranks that hold the same shard come from
+ *   MPI_Comm_split(comm, rank % group_size, rank, &replicas).
  *
- * @param comm to be split. It stays as it is.
- * @param group_size ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
- * @param group receives the communicator of this rank's group, which the caller ends with MPI_Comm_free(); ops that
- *     were filled from it have a duplicate and do not need it. Must not be NULL.
- * @return MPI_SUCCESS; MPI_ERR_ARG: group is NULL, or group_size does not divide the number of ranks; MPI_ERR_COMM:
- *     comm is MPI_COMM_NULL; or what MPI_Comm_split() returned.
+ * Collective over comm. Blocks until the other ranks have made the call.
+ *
+ * @param comm the communicator to split. It is not changed.
+ * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
+ * @param group receives the communicator of this rank's group. Release it with MPI_Comm_free(), at any time after
+ *     shampoo_mpi_ops(), which duplicates it.
+ * @return MPI_SUCCESS; MPI_ERR_ARG if group is NULL or group_size does not divide the number of ranks; MPI_ERR_COMM if
+ *     comm is MPI_COMM_NULL; or the error of an MPI call.
  */
 static inline int shampoo_mpi_split(MPI_Comm comm, int group_size, MPI_Comm* group) {
   int rank, world, error;

@@ -10,46 +10,50 @@
 
 /**
  * @file
- * shampoo_nccl.h - ranks of NCCL for libshampoo: fills shampoo_comm_ops from an ncclComm_t.
+ * shampoo_nccl.h - communicators of libshampoo over NCCL: fills shampoo_comm_ops from an ncclComm_t.
  *
- * A header alone, in C99 and C++, for NCCL 2.4 and later, of which 2.7 brought what an all-to-all needs. It is compiled
- * by the caller with the caller's own <nccl.h>, and calls the caller's own copy of NCCL: libshampoo neither links nor
- * ships one, so there is never a second copy in the process. Callers that cannot compile C have
- * shampoo_comm_from_nccl() in place of this header.
+ * A header-only adapter in C99 and C++ for NCCL 2.4 and later; all_to_all needs 2.7. The caller compiles it with its
+ * own <nccl.h>, and it calls the caller's copy of NCCL. libshampoo neither links nor ships one, so there is never a
+ * second copy in the process. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
  * shampoo_comm* comm;
- * shampoo_optimizer_desc device = SHAMPOO_OPTIMIZER_DESC_INIT;
+ * shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
  *
  * if (shampoo_nccl_ops(nccl_comm, &ops) != ncclSuccess) return 1;
  * if (shampoo_comm_from_ops(&comm, &ops) != SHAMPOO_OK) return 1;
- * device.replica_comm = comm;
- * status = shampoo_optimizer_create(&optimizer, plan, &device);
- * shampoo_comm_destroy(comm);  // the optimizer has its own hold
+ * desc.device_type = SHAMPOO_CUDA;
+ * desc.replica_comm = comm;
+ * status = shampoo_optimizer_create(&optimizer, plan, &desc);
+ * shampoo_comm_destroy(comm);  // the optimizer keeps its own reference
  * @endcode
  *
- * Memory is that of the GPU of the communicator, and an optimizer on the CPU, the only kind in this version, refuses
- * that. What works today is an NCCL that takes memory of the host, such as the stand-in of the library's own tests: set
- * ops.device_type to SHAMPOO_CPU for it.
+ * NCCL moves GPU memory, so the communicator is for optimizers on CUDA. An optimizer on the CPU rejects it with
+ * SHAMPOO_E_UNSUPPORTED.
  *
- * The communicator is used, not owned: it must live until the shampoo_comm and every optimizer made with it are gone,
- * and is the caller's to destroy. Collectives go into the stream of the step, in the order of the calls. NCCL asks that
- * all ranks give the work of one communicator in one order: where the caller uses it too, on another stream or thread,
- * a communicator of its own for the optimizer (ncclCommSplit() with one color) avoids every question.
+ * The conventions of shampoo.h hold here too, with these differences and additions:
  *
- * Threads. NCCL is called on the thread that is inside a call with the optimizer, on no other. No step may be made
+ * Errors. Functions return ncclSuccess or an error code of NCCL, which ncclGetErrorString() describes. They do not
+ * change the text of shampoo_last_error().
+ *
+ * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer with
+ * it have been destroyed.
+ *
+ * Order. Collectives are enqueued on the stream of the step, in the order of the calls. NCCL requires that all ranks
+ * enqueue the work of a communicator in the same order. If the caller also uses the communicator on another stream or
+ * thread, give the optimizer its own (ncclCommSplit() with the same color on all ranks).
+ *
+ * Threads. NCCL is only called on the thread that is inside a call with the optimizer. Do not call the optimizer
  * between ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
- *
- * Functions return ncclSuccess or the error of NCCL, which ncclGetErrorString() puts into words.
  */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** What became of a call: one that a non-blocking communicator (ncclConfig_t.blocking = 0) has left in progress is
- * waited for. */
+/** Returns the final result of a call. Waits if a non-blocking communicator (ncclConfig_t.blocking = 0) has left it in
+ * progress. */
 static inline ncclResult_t shampoo_nccl_finish(ncclComm_t comm, ncclResult_t result) {
   while (result == ncclInProgress) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
@@ -58,7 +62,7 @@ static inline ncclResult_t shampoo_nccl_finish(ncclComm_t comm, ncclResult_t res
   return result;
 }
 
-/** shampoo_comm_ops.all_gather. */
+/** Implements shampoo_comm_ops.all_gather. */
 static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void* recv, size_t bytes_per_rank,
                                               void* stream) {
   const ncclComm_t comm = (ncclComm_t)user;
@@ -68,11 +72,11 @@ static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void
 }
 
 #if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 2700
-/** What a non-blocking communicator has left in progress has not failed. */
+/** Returns 1 if a call has failed. A call that a non-blocking communicator has left in progress has not. */
 static inline int shampoo_nccl_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-/** shampoo_comm_ops.all_to_all: a group of ncclSend and ncclRecv, to and from this rank itself, too. Only with NCCL 2.7
- * and later, which brought these two. */
+/** Implements shampoo_comm_ops.all_to_all as a group of ncclSend() and ncclRecv(), including those from this rank to
+ * itself. Needs NCCL 2.7, which introduced these functions. */
 static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                               const size_t* recv_bytes, void* stream) {
   const ncclComm_t comm = (ncclComm_t)user;
@@ -93,13 +97,13 @@ static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, cons
     sent += send_bytes[r];
     received += recv_bytes[r];
   }
-  /* After an error, too: the group would stay open for all that this thread does afterwards. */
+  /* Also after an error: otherwise the group would stay open for later calls of this thread. */
   ended = ncclGroupEnd();
   return (int32_t)(shampoo_nccl_failed(result) ? result : shampoo_nccl_finish(comm, ended));
 }
 #endif
 
-/** shampoo_comm_ops.async_error. What is in progress is no error. */
+/** Implements shampoo_comm_ops.async_error. ncclInProgress is not an error. */
 static inline int32_t shampoo_nccl_async_error(void* user) {
   const ncclComm_t comm = (ncclComm_t)user;
   ncclResult_t error = ncclSuccess, asked;
@@ -112,18 +116,17 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
 /**
  * Fills ops for shampoo_comm_from_ops() from a communicator of NCCL.
  *
- * It has no abort: ncclCommAbort() frees the communicator, and that stays the caller's to do. When a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once; it is then the caller who
- * calls ncclCommAbort(), on every rank, as after any other failed collective. shampoo_nccl_abortable_ops() leaves it to
- * the library.
+ * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
+ * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once, and the caller then calls
+ * ncclCommAbort() on every rank, as after any other failed collective. With shampoo_nccl_abortable_ops() the library
+ * calls it.
  *
- * Blocks: no. Threads: see the head of this file.
- *
- * @param comm ranks that hold the same parameters, or the shards of one copy. It stays the caller's.
- * @param ops filled, struct_size included: rank, world, device_type SHAMPOO_CUDA, all_gather, async_error and, where
- *     <nccl.h> is of NCCL 2.7 or later, all_to_all. Must not be NULL.
- * @return ncclSuccess; ncclInvalidArgument: comm or ops is NULL; or what NCCL returned for comm. *ops is as before on
- *     failure.
+ * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
+ *     the caller.
+ * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CUDA, all_gather, async_error and, if
+ *     <nccl.h> is of NCCL 2.7 or later, all_to_all.
+ * @return ncclSuccess; ncclInvalidArgument if comm or ops is NULL; or the error of an NCCL call. On failure *ops is
+ *     unchanged.
  */
 static inline ncclResult_t shampoo_nccl_ops(ncclComm_t comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
@@ -146,7 +149,8 @@ static inline ncclResult_t shampoo_nccl_ops(ncclComm_t comm, shampoo_comm_ops* o
   return ncclSuccess;
 }
 
-/** The callbacks of shampoo_nccl_abortable_ops(): user is the place where the caller keeps the communicator. */
+/* Callbacks of shampoo_nccl_abortable_ops(). user is the address of the caller's ncclComm_t. */
+
 static inline int32_t shampoo_nccl_abortable_all_gather(void* user, const void* send, void* recv, size_t bytes_per_rank,
                                                         void* stream) {
   return shampoo_nccl_all_gather(*(ncclComm_t*)user, send, recv, bytes_per_rank, stream);
@@ -170,17 +174,17 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * The same, and the library may end the communicator: when a collective of the optimizer fails on a rank, abort calls
- * ncclCommAbort() and sets *comm to NULL, so that the caller sees that it is gone. Peers learn of it as NCCL lets them:
- * by ncclRemoteError where they are connected over a network; within a machine they may have to be watched by the
- * clock.
+ * Fills ops as shampoo_nccl_ops() does, with abort in addition: if a collective of the optimizer fails on a rank, the
+ * library calls ncclCommAbort() and sets *comm to NULL.
  *
- * Blocks: no. Threads: see the head of this file; the caller must not use *comm at the same time.
+ * Other ranks that are connected over a network then receive ncclRemoteError. NCCL may not inform ranks on the same
+ * machine; they need a time limit of their own.
  *
- * @param comm where the caller keeps the communicator: this variable must live as long as the shampoo_comm and every
- *     optimizer made with it. What it holds in the end, if not NULL, is the caller's to destroy.
- * @param ops filled as by shampoo_nccl_ops(), and abort. Must not be NULL.
- * @return as shampoo_nccl_ops(); ncclInvalidArgument, too, where comm is NULL.
+ * @param comm address of the caller's communicator. This variable must live as long as the shampoo_comm and every
+ *     optimizer with it, and must not be used by another thread during their calls. The caller destroys the
+ *     communicator at the end, unless it is NULL.
+ * @param ops filled.
+ * @return as for shampoo_nccl_ops(); ncclInvalidArgument also if *comm is NULL.
  */
 static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_comm_ops* ops) {
   const ncclResult_t result = shampoo_nccl_ops(comm != NULL ? *comm : NULL, ops);
@@ -197,19 +201,21 @@ static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_
 
 #if defined(NCCL_VERSION_CODE) && NCCL_VERSION_CODE >= 21800
 /**
- * Splits a communicator into groups of consecutive ranks: with a group_size of 8, ranks 0 to 7, ranks 8 to 15, and so
- * on: the GPUs of one machine, where ranks are numbered so. Given to shampoo_nccl_ops(), each group divides the work
- * among its ranks, and the groups repeat it: less is sent over slow links, and more state is kept. Only with NCCL 2.18
- * and later, which brought ncclCommSplit().
+ * Splits a communicator into groups of consecutive ranks: with group_size 8, ranks 0 to 7, ranks 8 to 15, and so on.
+ * If ranks are numbered machine by machine, a group can be the GPUs of one machine. Needs NCCL 2.18, which introduced
+ * ncclCommSplit().
  *
- * Collective over comm. Blocks: until the other ranks have come here. Threads: see the head of this file.
+ * With a communicator per group, the ranks of each group divide the work, and every group does all of it. Less is sent
+ * over slow links, and each rank keeps more state.
  *
- * @param comm to be split. It stays as it is.
- * @param group_size ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
- * @param group receives the communicator of this rank's group, which the caller ends with ncclCommDestroy(), after the
- *     optimizers that use it. Must not be NULL.
- * @return ncclSuccess; ncclInvalidArgument: comm or group is NULL, or group_size does not divide the number of ranks;
- *     or what NCCL returned.
+ * Collective over comm. Blocks until the other ranks have made the call.
+ *
+ * @param comm the communicator to split. It is not changed.
+ * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
+ * @param group receives the communicator of this rank's group. Release it with ncclCommDestroy() after the optimizers
+ *     that use it.
+ * @return ncclSuccess; ncclInvalidArgument if comm or group is NULL, or group_size does not divide the number of ranks;
+ *     or the error of an NCCL call.
  */
 static inline ncclResult_t shampoo_nccl_split(ncclComm_t comm, int group_size, ncclComm_t* group) {
   ncclResult_t result;
@@ -222,7 +228,7 @@ static inline ncclResult_t shampoo_nccl_split(ncclComm_t comm, int group_size, n
   *group = NULL;
   result = shampoo_nccl_finish(comm, ncclCommSplit(comm, rank / group_size, rank, group, NULL));
   if (result != ncclSuccess || *group == NULL) return result;
-  /* A non-blocking one inherits that, and may still be on its way when its parent is ready. */
+  /* The group of a non-blocking communicator is non-blocking too, and may be ready later than its parent. */
   return shampoo_nccl_finish(*group, ncclInProgress);
 }
 #endif

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes digits.bin, the images that the example learns from, out of scikit-learn's copy of them.
+"""Writes digits.bin, the images of the example, from scikit-learn's copy of them.
 
     pip install scikit-learn && python3 make_digits.py
 
-The file is in the repository already: this script only shows where it comes from. digits.c describes its bytes.
+The file is already in the repository; this script documents how it was made. common/digits.c describes its format.
 """
 import pathlib
 import struct
@@ -20,4 +20,4 @@ rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.u
 rows = rows[np.random.default_rng(1).permutation(len(rows))]
 path = pathlib.Path(__file__).with_name("digits.bin")
 path.write_bytes(b"digits8\n" + struct.pack("<HH", TRAIN, len(rows) - TRAIN) + rows.tobytes())
-print(f"{path}: {TRAIN} images to learn from, {len(rows) - TRAIN} to judge with")
+print(f"{path}: {TRAIN} training images, {len(rows) - TRAIN} test images")

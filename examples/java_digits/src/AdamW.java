@@ -3,7 +3,7 @@
 
 import java.nio.DoubleBuffer;
 
-/** AdamW, the yardstick: decoupled weight decay, averages 0.9 and 0.999, epsilon 1e-8. */
+/** AdamW, the baseline: decoupled weight decay, averages 0.9 and 0.999, epsilon 1e-8. */
 final class AdamW {
   private static final double BETA1 = 0.9;
   private static final double BETA2 = 0.999;
@@ -24,7 +24,7 @@ final class AdamW {
 
   void step(DoubleBuffer params, DoubleBuffer grads) {
     ++step;
-    // Both averages start at 0: dividing by these makes up for the zeros that are still in them.
+    // Bias correction: both averages start at 0.
     double stepSize = lr / (1 - Math.pow(BETA1, step));
     double rootScale = 1 / Math.sqrt(1 - Math.pow(BETA2, step));
     double keep = 1 - lr * weightDecay;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/** What became of one optimizer: at the beginning and after each epoch, and how long its steps took. */
+/** Results of one optimizer: at the start and after each epoch, and the times of its steps. */
 final class Curve {
   final String name;
   final double[] loss;

@@ -10,8 +10,8 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
- * The images. The file, byte by byte: "digits8\n"; the numbers of images to learn from and to judge with, 2 bytes each, the
- * low byte first; then of each image 64 pixels from 0 (paper) to 16 (ink), and its label.
+ * The images. Format of the file: "digits8\n"; the numbers of training and test images, 2 bytes each, little-endian;
+ * then for each image 64 pixels from 0 (paper) to 16 (ink), and its label.
  */
 final class Digits {
   private static final int INK = 16;
@@ -25,7 +25,7 @@ final class Digits {
     try (DataInputStream in = new DataInputStream(Files.newInputStream(Path.of(path)))) {
       String head = new String(in.readNBytes(8), StandardCharsets.ISO_8859_1);
       if (!head.equals("digits8\n")) {
-        throw new Failure(path + " does not begin with \"digits8\": it is no file of c_mlp/data/make_digits.py");
+        throw new Failure(path + " does not begin with \"digits8\"; expected a file that make_digits.py wrote");
       }
       trainCount = in.readUnsignedByte() + 256 * in.readUnsignedByte();
       testCount = in.readUnsignedByte() + 256 * in.readUnsignedByte();
@@ -43,7 +43,7 @@ final class Digits {
         labels[i] = checked(path, i, all[at++], Network.CLASSES - 1);
       }
     } catch (NoSuchFileException error) {
-      throw new Failure(path + " is not there: --data says where the images are");
+      throw new Failure(path + " does not exist; pass the file of the images with --data");
     } catch (IOException error) {
       throw new Failure(path + " cannot be read: " + error.getMessage());
     }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/** What ends the program, told in a sentence. */
+/** An error that ends the program, with its message. */
 final class Failure extends RuntimeException {
   private static final long serialVersionUID = 1;
 

@@ -1,15 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import io.github.libshampoo.Shampoo;
 import java.nio.DoubleBuffer;
 import java.util.Arrays;
-import io.github.libshampoo.Shampoo;
 
 /**
- * A small network, 64-128-64-10 with tanh between the layers, its mean cross entropy and the gradient of it.
+ * A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
  *
- * <p>All parameters lie in one direct buffer, all gradients in another, in the order W1 b1 W2 b2 W3 b3; W is row-major, a
- * row per output. They are computed in arrays, which compilers of Java make faster loops of.
+ * <p>All parameters are in one direct buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3; W is
+ * row-major, a row per output. Computations use arrays, because Java compiles faster loops for them.
  */
 final class Network {
   static final int INPUTS = 64;
@@ -30,15 +30,15 @@ final class Network {
   private final double[] p = new double[VALUES];
   private final double[] g = new double[VALUES];
 
-  /** outputs[k] of layer k for each image; outputs[0] are the images. Kept for the way back. */
+  /** outputs[k] of layer k for each image; outputs[0] are the images. Kept for the backward pass. */
   private final double[][] outputs = new double[LAYERS + 1][];
 
   private final double[][] d = new double[LAYERS + 1][];
 
-  /** Images that the last forward pass has recognised. */
+  /** Number of images that the last forward pass classified correctly. */
   private int correct;
 
-  /** What an evaluation gives. */
+  /** Result of an evaluation. */
   record Result(double loss, int correct) {}
 
   Network(int rows) {
@@ -61,7 +61,10 @@ final class Network {
     return offset;
   }
 
-  /** Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are 0. */
+  /**
+   * Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are
+   * 0.
+   */
   void init(Random random) {
     for (int t = 0, i = 0; t < NAMES.length; ++t) {
       double bound = SHAPES[t].length == 2 ? Math.sqrt(6.0 / (SHAPES[t][0] + SHAPES[t][1])) : 0;
@@ -71,7 +74,7 @@ final class Network {
     }
   }
 
-  /** Sum of a[i] * b[i], as eight sums side by side: the order in which c_mlp adds. */
+  /** Returns the sum of a[i] * b[i], as eight partial sums: the order in which c_mlp adds. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (int i = 0; i < n; i += 8) { // all layers have a multiple of 8 inputs
@@ -87,7 +90,7 @@ final class Network {
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
   }
 
-  /** outputs[k + 1] [n][to] = outputs[k] [n][from] W^T + b, and tanh of it but in the last layer. */
+  /** Computes outputs[k + 1] [n][to] = outputs[k] [n][from] W^T + b, and tanh of it except in the last layer. */
   private void layerForward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -101,7 +104,7 @@ final class Network {
     }
   }
 
-  /** From d[k + 1] [n][to], by the outputs before tanh: the gradients of W and b, and d[k] where somebody needs it. */
+  /** Computes the gradients of W and b, and d[k] if it is needed, from d[k + 1] [n][to]. */
   private void layerBackward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -127,7 +130,7 @@ final class Network {
     }
   }
 
-  /** Turns a row of scores into probabilities, the largest score taken off first, and returns the cross entropy. */
+  /** Replaces a row of scores by probabilities and returns the cross entropy. The largest score is subtracted first. */
   private static double softmax(double[] scores, int first, int label) {
     double largest = scores[first];
     double sum = 0;
@@ -144,7 +147,7 @@ final class Network {
     return Math.log(sum) - lossScore;
   }
 
-  /** Sum of the cross entropies of n images, which outputs[0] holds. */
+  /** Returns the sum of the cross entropies of the n images in outputs[0]. */
   private double forward(int n, int[] labels, int firstLabel) {
     for (int k = 0; k < LAYERS; ++k) {
       layerForward(n, k);
@@ -162,12 +165,12 @@ final class Network {
     return loss;
   }
 
-  /** The mean cross entropy of a batch of images, x [count][64], and its gradient in grads. */
+  /** Returns the mean cross entropy of a batch of images, x [count][64], and writes its gradient to grads. */
   double gradient(int count, double[] x, int[] labels) {
     params.get(0, p);
     System.arraycopy(x, 0, outputs[0], 0, count * INPUTS);
     double loss = forward(count, labels, 0);
-    // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+    // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
     for (int i = 0; i < count * CLASSES; ++i) {
       d[LAYERS][i] = outputs[LAYERS][i] / count;
     }
@@ -181,7 +184,7 @@ final class Network {
     return loss / count;
   }
 
-  /** The mean cross entropy of images [first, first + count), and how many of them are recognised. */
+  /** Returns the mean cross entropy of images [first, first + count), and how many are classified correctly. */
   Result evaluate(Digits digits, int first, int count) {
     params.get(0, p);
     correct = 0;

@@ -9,7 +9,7 @@ final class Random {
     state = seed;
   }
 
-  /** Next number in [0, 1). */
+  /** Returns the next number, in [0, 1). */
   double uniform() {
     long z = state += 0x9e3779b97f4a7c15L;
     z = (z ^ (z >>> 30)) * 0xbf58476d1ce4e5b9L;
@@ -17,7 +17,7 @@ final class Random {
     return ((z ^ (z >>> 31)) >>> 11) * 0x1p-53;
   }
 
-  /** Puts rows into another order. */
+  /** Shuffles rows. */
   void shuffle(int[] rows) {
     for (int i = rows.length - 1; i > 0; --i) {
       int j = (int) (uniform() * (i + 1));

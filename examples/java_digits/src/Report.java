@@ -18,7 +18,7 @@ final class Report {
     System.out.flush();
   }
 
-  /** A line that stays in its place, on a terminal. */
+  /** Shows the progress line on a terminal. */
   static void showProgress(int step, int steps) {
     if (System.console() != null) {
       int done = (int) ((double) step / steps * BAR);
@@ -40,8 +40,7 @@ final class Report {
     clearProgress();
     Curve one = curves.get(0);
     Curve other = curves.get(1);
-    print(
-        "%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, one.loss[epoch], other.loss[epoch], 100 * one.accuracy[epoch],
+    print("%5d  %9.5f %9.5f  %7.2f %% %7.2f %%%n", epoch, one.loss[epoch], other.loss[epoch], 100 * one.accuracy[epoch],
         100 * other.accuracy[epoch]);
   }
 

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import java.util.List;
 import io.github.libshampoo.Shampoo;
 import io.github.libshampoo.ShampooException;
+import java.util.List;
 
 /**
- * Trains the network on handwritten digits, twice at once: with Shampoo and with AdamW, from the same weights and on the
+ * Trains the network on handwritten digits with Shampoo and with AdamW, side by side from the same weights and on the
  * same batches, so that only the optimizer differs.
  */
 final class Train {
@@ -26,7 +26,8 @@ final class Train {
 
   private static void evaluate(Network net, Digits digits, Curve curve, int epoch) {
     curve.loss[epoch] = net.evaluate(digits, 0, digits.trainCount).loss();
-    curve.accuracy[epoch] = (double) net.evaluate(digits, digits.trainCount, digits.testCount).correct() / digits.testCount;
+    curve.accuracy[epoch] =
+        (double) net.evaluate(digits, digits.trainCount, digits.testCount).correct() / digits.testCount;
   }
 
   private static void train(Options options) {
@@ -44,15 +45,16 @@ final class Train {
     for (int i = 0; i < rows.length; ++i) {
       rows[i] = i;
     }
-    int stepsPerEpoch = digits.trainCount / options.batch; // a remainder that fills no batch sits out an epoch
+    int stepsPerEpoch = digits.trainCount / options.batch; // an incomplete last batch is left out
     int steps = options.epochs * stepsPerEpoch;
     StringBuilder losses = new StringBuilder("step,shampoo,adamw\n");
 
     try (WithShampoo shampoo = new WithShampoo(nets.get(0), options.settings)) {
       Report.print("libshampoo %s, float64%n", Shampoo.version());
-      Report.print("digits      %d images to learn from, %d to judge with%n", digits.trainCount, digits.testCount);
+      Report.print("digits      %d training images, %d test images%n", digits.trainCount, digits.testCount);
       Report.print("network     64-128-64-10, tanh, %d parameters%n", Network.VALUES);
-      Report.print("steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
+      Report.print(
+          "steps       %d epochs of %d steps with %d images each%n", options.epochs, stepsPerEpoch, options.batch);
       Report.print("state       Shampoo %d KiB, AdamW %d KiB%n", shampoo.stateBytes / 1024, 16 * Network.VALUES / 1024);
       Report.showHead();
       for (int c = 0; c < 2; ++c) {

@@ -1,15 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import java.nio.DoubleBuffer;
-import java.util.List;
 import io.github.libshampoo.Config;
 import io.github.libshampoo.DType;
 import io.github.libshampoo.Optimizer;
 import io.github.libshampoo.Param;
 import io.github.libshampoo.Plan;
+import java.nio.DoubleBuffer;
+import java.util.List;
 
-/** All that touches the library: config, plan, optimizer, bind, step. */
+/** All calls of libshampoo: config, plan, optimizer, bind, step. */
 final class WithShampoo implements AutoCloseable {
   final double lr;
   final long stateBytes;
@@ -31,12 +31,12 @@ final class WithShampoo implements AutoCloseable {
           plan.addParam(new Param(Network.NAMES[t], Network.SHAPES[t]).dtype(DType.F64));
         }
         stateBytes = plan.finish().bytes("state");
-        // 3. The optimizer, which allocates all that it will ever need.
+        // 3. The optimizer. It allocates everything here; steps allocate nothing.
         optimizer = new Optimizer(plan);
       }
     }
     lr = optimizer.lr();
-    // 4. Where parameters and gradients are. They stay there, so once is enough.
+    // 4. The buffers of parameters and gradients. They never move, so they are bound once.
     for (int t = 0; t < Network.NAMES.length; ++t) {
       optimizer.bind(t, part(net.params, t), part(net.grads, t));
     }

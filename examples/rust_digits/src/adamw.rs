@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! AdamW, the yardstick: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
+//! AdamW, the baseline: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
 
 pub struct AdamW {
     pub lr: f64,
@@ -22,10 +22,10 @@ impl AdamW {
         AdamW { lr, weight_decay, step: 0, first: vec![0.0; count], second: vec![0.0; count] }
     }
 
-    /// One step: reads grads and moves params.
+    /// Makes one step: reads grads and updates params.
     pub fn step(&mut self, params: &mut [f32], grads: &[f32]) {
         self.step += 1;
-        // Both averages start at 0: dividing by these makes up for the zeros that are still in them.
+        // Bias correction: both averages start at 0.
         let correction1 = 1.0 - BETA1.powf(self.step.into());
         let correction2 = 1.0 - BETA2.powf(self.step.into());
         let (beta1, beta2) = (BETA1 as f32, BETA2 as f32);

@@ -1,17 +1,17 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The handwritten digits: 8x8 images and what they show. ../c_mlp/data/README.md tells where they come from.
+//! The handwritten digits: 8x8 images and their labels. ../c_mlp/data/README.md describes their source.
 
 use crate::mlp::{CLASSES, INPUTS};
 use crate::options::Result;
 
 pub struct Digits {
-    /// Images to learn from; they come first. The others are to judge with.
+    /// Number of training images, which come first. The others are test images.
     pub train_count: usize,
     /// 64 pixels of each image, row by row, each in [0, 1].
     pub images: Vec<f32>,
-    /// What each shows, in 0 .. 10.
+    /// Label of each image, 0 to 9.
     pub labels: Vec<usize>,
 }
 
@@ -19,12 +19,13 @@ const MAGIC: &[u8] = b"digits8\n";
 const INK: u8 = 16;
 
 impl Digits {
-    /// Reads a file of ../c_mlp/data/make_digits.py: 8 bytes that name it, two counts of 2 bytes, the low byte first,
-    /// and of each image 64 pixels, 0 (paper) to 16 (ink), and its label.
+    /// Reads a file that ../c_mlp/data/make_digits.py wrote: 8 bytes that identify the format, the numbers of training
+    /// and test images (2 bytes each, little-endian), and for each image 64 pixels, 0 (paper) to 16 (ink), and its
+    /// label.
     pub fn load(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() < 12 || !bytes.starts_with(MAGIC) {
-            return Err(format!("{path} does not begin with \"digits8\": it is no file of make_digits.py").into());
+            return Err(format!("{path} does not begin with \"digits8\"; expected a file of make_digits.py").into());
         }
         let number = |at: usize| usize::from(bytes[at]) + 256 * usize::from(bytes[at + 1]);
         let (train_count, test_count) = (number(8), number(10));
@@ -33,7 +34,7 @@ impl Digits {
         for image in bytes[12..].chunks_exact(INPUTS + 1).take(count) {
             let (pixels, label) = (&image[..INPUTS], usize::from(image[INPUTS]));
             if pixels.iter().any(|pixel| *pixel > INK) || label >= CLASSES {
-                return Err(format!("{path}: image {} is no digit of 17 shades", digits.labels.len()).into());
+                return Err(format!("{path}: image {} has a wrong pixel or label", digits.labels.len()).into());
             }
             digits.images.extend(pixels.iter().map(|pixel| f32::from(*pixel) / f32::from(INK)));
             digits.labels.push(label);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Trains the network of mlp.rs on handwritten digits, twice at once: with Shampoo and with AdamW, from the same weights
-//! and on the same batches, so that only the optimizer differs. Its numbers are those of ../c_mlp, bit by bit.
+//! Trains the network of mlp.rs on handwritten digits with Shampoo and with AdamW, side by side from the same weights
+//! and on the same batches, so that only the optimizer differs. All numbers have the same bits as those of ../c_mlp.
 
 mod adamw;
 mod digits;
@@ -23,7 +23,7 @@ use std::io::{BufWriter, Write};
 use std::time::Instant;
 use with_shampoo::WithShampoo;
 
-/// The images that a step sees.
+/// The images of a step.
 struct Batch {
     x: Vec<f32>,
     labels: Vec<usize>,
@@ -56,7 +56,7 @@ fn evaluate(net: &mut Mlp, digits: &Digits, curve: &mut Curve) {
     curve.accuracy.push(correct as f64 / test_labels.len() as f64);
 }
 
-/// Notices now, and not after the training, that a file cannot be written.
+/// Fails before the training, not after it, if a file cannot be written.
 fn check_writable(path: &str) -> Result<()> {
     if !path.is_empty() {
         File::options().append(true).create(true).open(path).map_err(|error| format!("{path}: {error}"))?;
@@ -83,13 +83,13 @@ fn run(options: &Options) -> Result<()> {
     let mut shampoo = WithShampoo::new(&options.settings)?;
     let mut adamw = AdamW::new(VALUES, options.adamw_lr, options.weight_decay);
 
-    // A remainder that fills no batch sits out an epoch.
+    // An incomplete last batch is left out.
     let steps_per_epoch = digits.train_count / options.batch;
     let steps = options.epochs * steps_per_epoch;
     let (major, minor, patch) = libshampoo::version();
     let test_count = digits.labels.len() - digits.train_count;
     println!("libshampoo {major}.{minor}.{patch}, float32");
-    println!("digits      {} images to learn from, {test_count} to judge with", digits.train_count);
+    println!("digits      {} training images, {test_count} test images", digits.train_count);
     println!("network     64-128-64-{CLASSES}, tanh, {VALUES} parameters");
     println!("steps       {} epochs of {steps_per_epoch} steps with {} images each", options.epochs, options.batch);
     let kib = |bytes: usize| bytes as f64 / 1024.0;

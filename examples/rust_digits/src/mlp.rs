@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! A small network, 64-128-64-10 with tanh between the layers, its mean cross entropy and the gradient of it.
+//! A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
 //!
-//! All parameters lie in one flat buffer, all gradients in another, in the order of [`TENSORS`]. A layer computes
+//! All parameters are in one flat buffer and all gradients in another, in the order of [`TENSORS`]. A layer computes
 //! y = W x + b; W is row-major, a row per output. The order of all sums is that of ../c_mlp/mlp.c.
 
 pub const INPUTS: usize = 64;
@@ -13,7 +13,7 @@ pub const CLASSES: usize = 10;
 /// Number of parameter values.
 pub const VALUES: usize = HIDDEN1 * (INPUTS + 1) + HIDDEN2 * (HIDDEN1 + 1) + CLASSES * (HIDDEN2 + 1);
 
-/// One of the six parameters.
+/// A parameter.
 pub struct Tensor {
     pub name: &'static str,
     pub shape: &'static [usize],
@@ -40,7 +40,7 @@ const B2: usize = LAYER2 + HIDDEN2 * HIDDEN1;
 const LAYER3: usize = B2 + HIDDEN2;
 const B3: usize = LAYER3 + CLASSES * HIDDEN2;
 
-/// Next number of the generator splitmix64, in [0, 1).
+/// Returns the next number of the generator splitmix64, in [0, 1).
 pub fn random_uniform(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -53,20 +53,20 @@ pub fn random_uniform(state: &mut u64) -> f64 {
 pub struct Mlp {
     pub params: Vec<f32>,
     pub grads: Vec<f32>,
-    /// The most images that are computed at once.
+    /// Largest number of images in a pass.
     rows: usize,
-    /// Outputs of the layers, kept for the way back; the scores become probabilities.
+    /// Outputs of the layers, kept for the backward pass; the scores become probabilities.
     hidden1: Vec<f32>,
     hidden2: Vec<f32>,
     scores: Vec<f32>,
-    /// Gradients by those outputs, in the same shapes.
+    /// Gradients with respect to those outputs, in the same shapes.
     d1: Vec<f32>,
     d2: Vec<f32>,
     d3: Vec<f32>,
 }
 
 impl Mlp {
-    /// A network for at most `rows` images at once; its parameters are zeros.
+    /// Creates a network for passes of at most `rows` images. Its parameters are zeros.
     pub fn new(rows: usize) -> Self {
         let zeros = |count: usize| vec![0.0; count];
         Mlp {
@@ -82,8 +82,8 @@ impl Mlp {
         }
     }
 
-    /// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010). Biases
-    /// become 0.
+    /// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are
+    /// 0.
     pub fn init(&mut self, random_state: &mut u64) {
         let mut values = self.params.iter_mut();
         for tensor in &TENSORS {
@@ -97,7 +97,7 @@ impl Mlp {
         }
     }
 
-    /// The sum of the cross entropies, and how many images are recognised.
+    /// Returns the sum of the cross entropies, and how many images are classified correctly.
     fn forward(&mut self, x: &[f32], labels: &[usize]) -> (f64, usize) {
         let (n, p) = (labels.len(), &self.params);
         let hidden1 = &mut self.hidden1[..n * HIDDEN1];
@@ -117,13 +117,13 @@ impl Mlp {
         (loss, correct)
     }
 
-    /// The mean cross entropy of at most as many images as there are rows, and its gradient in `grads`.
+    /// Returns the mean cross entropy of at most `rows` images, and writes its gradient to `grads`.
     pub fn gradient(&mut self, x: &[f32], labels: &[usize]) -> f64 {
         let (loss, _) = self.forward(x, labels);
         let n = labels.len();
         let (d1, d2) = (&mut self.d1[..n * HIDDEN1], &mut self.d2[..n * HIDDEN2]);
         let d3 = &mut self.d3[..n * CLASSES];
-        // The gradient of softmax and cross entropy together is (probability - 1 at the label), and the mean divides.
+        // The gradient of softmax and cross entropy is (probability - 1 at the label), divided by the number of images.
         for (d, score) in d3.iter_mut().zip(&self.scores) {
             *d = score / n as f32;
         }
@@ -141,19 +141,19 @@ impl Mlp {
         loss / n as f64
     }
 
-    /// The mean cross entropy of any number of images, and how many of them are recognised.
+    /// Returns the mean cross entropy of any number of images, and how many are classified correctly.
     pub fn evaluate(&mut self, x: &[f32], labels: &[usize]) -> (f64, usize) {
         let (mut loss, mut correct) = (0.0, 0);
         for (x, labels) in x.chunks(self.rows * INPUTS).zip(labels.chunks(self.rows)) {
-            let (part, recognised) = self.forward(x, labels);
+            let (part, hits) = self.forward(x, labels);
             loss += part;
-            correct += recognised;
+            correct += hits;
         }
         (loss / labels.len() as f64, correct)
     }
 }
 
-/// Sum of a[i] * b[i]. Eight sums side by side, which can be computed with vector instructions.
+/// Returns the sum of a[i] * b[i], as eight partial sums that compilers turn into vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
@@ -169,7 +169,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]))
 }
 
-/// y [n][outputs] = x [n][inputs] W^T + b
+/// Computes y [n][outputs] = x [n][inputs] W^T + b.
 fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
     for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact_mut(b.len())) {
         for ((y, w), b) in y.iter_mut().zip(w.chunks_exact(inputs)).zip(b) {
@@ -178,8 +178,8 @@ fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) 
     }
 }
 
-/// From dy [n][outputs]: the gradient [outputs][inputs] of W, dy^T x, and behind it that of b, column sums of dy; and
-/// dx [n][inputs] = dy W, where it is wanted.
+/// Computes the gradient [outputs][inputs] of W, dy^T x, and behind it that of b, the column sums of dy [n][outputs];
+/// and dx [n][inputs] = dy W, if it is needed.
 fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32], mut dx: Option<&mut [f32]>) {
     let (dw, db) = g.split_at_mut(w.len());
     dw.fill(0.0);
@@ -203,15 +203,15 @@ fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32]
     }
 }
 
-/// tanh' = 1 - tanh^2, and y holds tanh.
+/// Uses tanh' = 1 - tanh^2; y is the output of tanh.
 fn tanh_backward(y: &[f32], dy: &mut [f32]) {
     for (dy, y) in dy.iter_mut().zip(y) {
         *dy *= 1.0 - y * y;
     }
 }
 
-/// Turns a row of scores into probabilities and gives the cross entropy -log(probability of the label). The largest
-/// score is taken off first, so that no exponential overflows.
+/// Replaces a row of scores by probabilities and returns the cross entropy -log(probability of the label). The largest
+/// score is subtracted first so that no exponential overflows.
 fn softmax(row: &mut [f32], label: usize) -> f64 {
     let largest = row[1..].iter().fold(row[0], |largest, &score| if score > largest { score } else { largest });
     let loss_score = f64::from(row[label] - largest);

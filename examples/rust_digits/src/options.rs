@@ -15,14 +15,14 @@ with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuraci
   --batch N            images per step (64)
   --lr X               learning rate of Shampoo (0.03)
   --adamw-lr X         learning rate of AdamW (0.03)
-  --weight-decay X     of both, decoupled (0.1)
-  --schedule NAME      cosine: the learning rates fall to 0 along half a cosine (default); constant
+  --weight-decay X     decoupled weight decay of both (0.1)
+  --schedule NAME      cosine (default): the learning rates fall to 0 along half a cosine; or constant
   --threads N          threads of a Shampoo step; 0: all processors (0)
-  --seed N             of the first weights and of the order of the images (1)
+  --seed N             seed of the initial weights and of the order of the images (1)
   --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
   --data FILE          the images (../c_mlp/data/digits.bin)
   --csv FILE           receives the curves, which ../plot.py draws (curves.csv); \"\": not written
-  --step-losses FILE   receives the loss of every step before the step, in full precision
+  --step-losses FILE   receives the loss before each step, in full precision
   --help               this text
 ";
 
@@ -38,14 +38,14 @@ pub struct Options {
     /// "": not written.
     pub csv: String,
     pub step_losses: Option<String>,
-    /// Hyper-parameters of libshampoo: keys and values, later ones over earlier ones.
+    /// Hyper-parameters of libshampoo as keys and values; a later value of a key replaces an earlier one.
     pub settings: Vec<(String, String)>,
 }
 
 fn number(name: &str, text: &str) -> Result<f64> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err(format!("{name}: {text:?} is not a number from 0 on").into()),
+        _ => Err(format!("{name}: {text:?} is not a number of at least 0").into()),
     }
 }
 
@@ -73,7 +73,7 @@ impl Options {
         }
     }
 
-    /// Defaults, then the command line. Ends the program after --help.
+    /// Returns the defaults, changed by the command line. Exits after --help.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut options = Options::defaults();
         while let Some(name) = arguments.next() {
@@ -81,7 +81,7 @@ impl Options {
                 print!("{HELP}");
                 std::process::exit(0);
             }
-            let value = arguments.next().ok_or_else(|| format!("{name} is unknown or lacks its value; see --help"))?;
+            let value = arguments.next().ok_or_else(|| format!("{name} is unknown or has no value; see --help"))?;
             options.take(&name, value)?;
         }
         Ok(options)

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The line that shows how far a training is, where someone looks on.
+//! The progress line, shown on a terminal only.
 
 use std::io::Write;
 use std::os::raw::c_int;
@@ -11,11 +11,11 @@ extern "C" {
 }
 
 fn on_terminal() -> bool {
-    // SAFETY: it takes any number; 1 is the standard output. (std::io::IsTerminal is of Rust 1.70.)
+    // SAFETY: isatty accepts any number; 1 is the standard output. (std::io::IsTerminal needs Rust 1.70.)
     unsafe { isatty(1) == 1 }
 }
 
-/// Takes the line away, so that something else can be printed in its place.
+/// Removes the line so that something else can be printed in its place.
 pub fn clear_progress() {
     if on_terminal() {
         print!("\r\x1b[K");
@@ -27,6 +27,6 @@ pub fn show_progress(step: usize, steps: usize) {
     if on_terminal() {
         let done = step * BAR / steps;
         print!("\r\x1b[K{}{} step {step} of {steps}", "#".repeat(done), ".".repeat(BAR - done));
-        let _ = std::io::stdout().flush(); // only a sight
+        let _ = std::io::stdout().flush(); // errors do not matter here
     }
 }

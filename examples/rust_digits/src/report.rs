@@ -12,12 +12,12 @@ pub const SHAMPOO: usize = 0;
 pub const ADAMW: usize = 1;
 const NAMES: [&str; 2] = ["Shampoo", "AdamW"];
 
-/// What was measured of one of the two. The first entries are from before any step.
+/// Results of one optimizer. The first entries are from before any step.
 #[derive(Default)]
 pub struct Curve {
     /// Mean cross entropy of all training images.
     pub loss: Vec<f64>,
-    /// Share of the test images that are recognised.
+    /// Share of the test images that are classified correctly.
     pub accuracy: Vec<f64>,
     /// All forward and backward passes.
     pub gradient_seconds: f64,
@@ -26,7 +26,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Mean times of a step in milliseconds: gradient, update.
+    /// Returns mean times of a step in milliseconds: gradient and update.
     fn times(&self, steps: usize) -> (f64, f64) {
         (1e3 * self.gradient_seconds / steps as f64, 1e3 * self.update_seconds / steps as f64)
     }
@@ -47,10 +47,10 @@ pub fn epoch(epoch: usize, curves: &[Curve; 2]) {
         100.0 * shampoo.accuracy[epoch],
         100.0 * adamw.accuracy[epoch]
     );
-    let _ = std::io::stdout().flush(); // only a sight
+    let _ = std::io::stdout().flush(); // errors do not matter here
 }
 
-/// Mean times of a step.
+/// Prints the mean times of a step.
 pub fn times(steps: usize, curves: &[Curve; 2]) {
     println!("\nmean time of a step    gradient   optimizer       whole");
     for (name, curve) in NAMES.iter().zip(curves) {
@@ -59,7 +59,7 @@ pub fn times(steps: usize, curves: &[Curve; 2]) {
     }
 }
 
-/// A row for each epoch.
+/// Writes a row for each epoch.
 pub fn csv(path: &str, curves: &[Curve; 2]) -> Result<()> {
     let mut text =
         String::from("epoch,shampoo_train_loss,adamw_train_loss,shampoo_test_accuracy,adamw_test_accuracy\n");

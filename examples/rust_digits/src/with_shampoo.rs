@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Everything that this program does with libshampoo.
+//! All calls of libshampoo.
 
 use crate::mlp::TENSORS;
 use crate::options::Result;
@@ -9,15 +9,14 @@ use libshampoo::{Buffers, Config, Optimizer, Param, Place, PlanBuilder};
 
 pub struct WithShampoo {
     optimizer: Optimizer,
-    /// The learning rate that it was made with.
+    /// Initial learning rate.
     pub lr: f64,
-    /// Memory of the state.
+    /// Size of the state.
     pub state_bytes: usize,
 }
 
 impl WithShampoo {
-    /// Makes an optimizer for the parameters of the network. `settings` are keys and values in the spelling of
-    /// docs/keys.md, later ones over earlier ones.
+    /// Creates an optimizer for the parameters of the network. `settings` are keys and values as in docs/keys.md.
     pub fn new(settings: &[(String, String)]) -> Result<Self> {
         // 1. The hyper-parameters.
         let mut config = Config::new()?;
@@ -32,12 +31,12 @@ impl WithShampoo {
         }
         let plan = plan.finish()?;
 
-        // 3. The optimizer, which allocates all that it will ever need.
+        // 3. The optimizer. It allocates everything here; steps allocate nothing.
         let optimizer = Optimizer::new(&plan)?;
         Ok(WithShampoo { lr: optimizer.get(0, "lr")?, optimizer, state_bytes: plan.bytes("state")? })
     }
 
-    /// One step: reads the gradients and moves the parameters, where they lie in the flat buffers of the network.
+    /// Makes one step: reads the gradients and updates the parameters in the flat buffers of the network.
     pub fn step(&mut self, mut params: &mut [f32], mut grads: &[f32]) -> Result<()> {
         let mut buffers = Vec::with_capacity(TENSORS.len());
         for tensor in &TENSORS {
@@ -54,7 +53,7 @@ impl WithShampoo {
         Ok(self.optimizer.set_lr(lr)?)
     }
 
-    /// Inverse roots computed so far.
+    /// Returns the number of inverse roots computed so far.
     pub fn roots(&self) -> Result<f64> {
         Ok(self.optimizer.stat("root_computed")?)
     }
