@@ -77,8 +77,7 @@ TEST_CASE("fields of a shard that is not asked for are refused") {
 
 TEST_CASE("the names that other optimizers have for a key lead to it") {
   const ConfigPtr config = MakeConfig({});
-  CHECK_ERROR(shampoo_config_set_f64(config.get(), "learning_rate", 1), SHAMPOO_E_INVALID,
-              {"learning_rate", "it is lr"});
+  CHECK_ERROR(shampoo_config_set_f64(config.get(), "learning_rate", 1), SHAMPOO_E_INVALID, {"learning_rate", "use lr"});
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "eps", 1), SHAMPOO_E_INVALID,
               {"use grafting_epsilon (of the grafted method) or epsilon (of the inverse roots)"});
   CHECK_ERROR(shampoo_config_set_str(config.get(), "betas", "1"), SHAMPOO_E_INVALID,

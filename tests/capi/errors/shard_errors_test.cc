@@ -55,7 +55,7 @@ TEST_CASE("what another shard rank holds is refused where it cannot be, and noth
   refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
   refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
   refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
-  refused(0, 1, Flat(10, 5), {"shard rank 1", "another shard", "own shampoo_plan_add_param"});  // this rank itself
+  refused(0, 1, Flat(10, 5), {"shard rank 1", "a different shard", "own shampoo_plan_add_param"});  // this rank itself
   shampoo_param_desc odd = Flat(0, 10);
   odd.shard_form = 0;
   refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
@@ -67,7 +67,7 @@ TEST_CASE("what another shard rank holds is refused where it cannot be, and noth
 
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same again
-  refused(0, 0, Flat(0, 9), {"shard rank 0", "another shard", "an earlier call"});
+  refused(0, 0, Flat(0, 9), {"shard rank 0", "a different shard", "an earlier call"});
   const shampoo_param_desc last = Flat(14, 10);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 2, &last) == SHAMPOO_OK);
   CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_OK);
@@ -96,7 +96,8 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   const shampoo_param_desc flat_whole = Flat(0, 24);
   const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
   CheckFinish(ParamDesc("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // on every rank, in any form
-  CheckFinish(Flat(8, 7), nullptr, nullptr, {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "equal chunks"});
+  CheckFinish(Flat(8, 7), nullptr, nullptr,
+              {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "not an equal chunk"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
 
   const shampoo_param_desc to_10 = Flat(0, 10);
