@@ -38,8 +38,8 @@ Status OptimizerState::Bind(const void* in, void* out) {
   const int64_t bytes = plan_.state_bytes();
   if (in != out && MemoryRange{in, bytes}.Overlaps({out, bytes})) {
     return Invalid(
-        "state_in and state_out overlap: expected the same arena, or two arenas that do not overlap; the plan's "
-        "\"state\" bytes are ",
+        "state_in and state_out overlap: expected the same arena, or two arenas that do not overlap; an arena has the "
+        "plan's \"state\" bytes, which are ",
         bytes);
   }
   is_initial_ = false;

@@ -60,8 +60,8 @@ TEST_CASE("a file name that is a path, a directory, or empty is refused with a t
     std::string name, says;
   };
   const std::vector<Case> cases = {{"", "the file name \"\" is empty"},
-                                   {".", "the file name \".\" is that of a directory"},
-                                   {"..", "the file name \"..\" is that of a directory"},
+                                   {".", "the file name \".\" is the name of a directory"},
+                                   {"..", "the file name \"..\" is the name of a directory"},
                                    {"/", "the file name \"/\" contains a slash"},
                                    {"/dev/zero", "the file name \"/dev/zero\" contains a slash"},
                                    {"../states", "the file name \"../states\" contains a slash"},

@@ -130,7 +130,7 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
   for (const std::string& warning : matched.matching.warnings()) all += warning + "\n";
   for (const char* const says : {"group 0 keeps its own hyper-parameters", "lr 0.125 (0.001)", "momentum 0 (0.5)",
                                  "parameter \"p1\" is f32 here and was f64 when it was saved",
-                                 "the momentum of 4 blocks of the checkpoint is left out"}) {
+                                 "the momentum of 4 blocks of the checkpoint is not loaded"}) {
     CHECK_MESSAGE(all.find(says) != std::string::npos, std::string(says), " in ", all);
   }
 }

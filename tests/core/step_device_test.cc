@@ -107,9 +107,9 @@ TEST_CASE("each reason for which a device rejects a step is an error of its own"
         Case{Refusal::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},
         Case{Refusal::kLearningRate, -1, Code::kInvalid, "the scalar bound to group 0: key lr: the value -1"},
         Case{Refusal::kGradientScale, infinity, Code::kInvalid, "the scalar bound to group 0: key gradient_scale"},
-        Case{Refusal::kNone, 0, Code::kInternal, "for the reason 0"},
-        Case{Refusal::kStale, 0, Code::kInternal, "has refused a step for the reason"},
-        Case{Refusal::kOtherRank, 0, Code::kInternal, "has refused a step for the reason"}}) {
+        Case{Refusal::kNone, 0, Code::kInternal, "for the unknown reason 0"},
+        Case{Refusal::kStale, 0, Code::kInternal, "rejected a step for the unknown reason"},
+        Case{Refusal::kOtherRank, 0, Code::kInternal, "rejected a step for the unknown reason"}}) {
     cuda::StepReport report = ReportOf(one.refusal, one.value);
     report.block = 0;
     const int64_t expected[] = {1};
@@ -122,7 +122,7 @@ TEST_CASE("a step that met another state than it was prepared for names the stat
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Refusal::kSchedule, 9);
   CheckError(DeviceError(fixture.inputs(), report, expected, 8), Code::kState,
-             "the state \"group.0/step\" is 9, and the step before it left 4");
+             "the state \"group.0/step\" is 9, but the previous step left 4");
   CheckError(DeviceError(fixture.inputs(), report, expected, 7), Code::kState,
              "a captured step was replayed as step 10 of group 0");
   report.block = 0;

@@ -202,7 +202,7 @@ TEST_CASE("replicas at different steps, with different hyper-parameters or input
   };
   for (const Case& one :
        {Case{offsetof(SegmentHeader, step), Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
-        Case{offsetof(SegmentHeader, hyper_parameters), Code::kInvalid, "rank 1 has another learning"},
+        Case{offsetof(SegmentHeader, hyper_parameters), Code::kInvalid, "rank 1 has a different learning"},
         Case{offsetof(SegmentHeader, inputs), Code::kComm, "different hashes of the inputs of a step"}}) {
     Replica replica;
     replica.comm.change = [&](int64_t call, int from, char* segment, size_t) {
@@ -220,7 +220,7 @@ TEST_CASE("a failure on one replica fails the step on all, with its text and wha
   };
   const Status status = replica.Share();
   CHECK(status.code() == Code::kNumeric);
-  CHECK_MESSAGE(status.message().find("rank 1: NaN somewhere. Try less. Other ranks could not see this") == 0,
+  CHECK_MESSAGE(status.message().find("rank 1: NaN somewhere. Try less. Other ranks could not detect this") == 0,
                 status.message());
 }
 

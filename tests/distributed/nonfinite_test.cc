@@ -180,7 +180,7 @@ TEST_CASE("a state that would overflow, which its owner alone can know: error") 
       CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
       CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
       CHECK_MESSAGE(Has(pair.grid[0].error, "\"large\" is too large: factor.0 would overflow f16"), pair.grid[0].error);
-      CHECK(Has(pair.grid[0].error, "Other ranks could not see this") == (kind.copies > 1));
+      CHECK(Has(pair.grid[0].error, "Other ranks could not detect this") == (kind.copies > 1));
       for (int rank = 0; rank < pair.grid.world(); ++rank) {
         CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
         CHECK(pair.grid[rank].Stat("steps") == 1);

@@ -260,7 +260,7 @@ TEST_CASE("a checkpoint with other root_async is loaded, and what waits is left 
     Must(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
     bool told = false;
     for (const std::string& line : listener.Take()) {
-      told = told || Has(line, {"the snapshot_step of 1 block of the checkpoint is left out"});
+      told = told || Has(line, {"the snapshot_step of 1 block of the checkpoint is not loaded"});
     }
     CHECK(told == from_async);
     const std::vector<double> inverse = first.Read("a/0/inverse.0").Values();

@@ -70,7 +70,9 @@ TEST_CASE("parameters are known by name and shape, in any order") {
                {"no optimizer has 2 of the parameters of the checkpoint: ", "\"bias\"", "\"table\"", "add them"});
   RankSpec reshaped = SmallModel();
   reshaped.params[0].shape = {7, 9};
-  CheckRefusal(saved, reshaped, {"\"weight\" has shape (7, 9) here and (9, 7) in the checkpoint", "as it was saved"});
+  CheckRefusal(
+      saved, reshaped,
+      {"\"weight\" has shape (7, 9) here and (9, 7) in the checkpoint", "expected the shape that it was saved with"});
 
   RankSpec reversed = SmallModel();
   std::swap(reversed.params.front(), reversed.params.back());
@@ -156,8 +158,8 @@ TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a w
   REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 1);
-  const std::string listed = warnings[0].substr(warnings[0].find("in brackets: "));
-  CHECK(listed == "in brackets: lr 0.125 (0.25), beta2 0.75 (0.99), root_method newton (eigen)");
+  const std::string listed = warnings[0].substr(warnings[0].find("in parentheses): "));
+  CHECK(listed == "in parentheses): lr 0.125 (0.25), beta2 0.75 (0.99), root_method newton (eigen)");
   double lr = 0;
   REQUIRE(shampoo_optimizer_get(loader.optimizer(), 0, "lr", &lr) == SHAMPOO_OK);
   CHECK(lr == 0.125);
@@ -217,7 +219,7 @@ TEST_CASE("vectors saved without factor matrices start with new ones, and saved 
   Trainee fewer(SmallModel(without));
   bool is_reported = false;
   for (const std::string& warning : Load(more, &fewer)) {
-    is_reported = is_reported || Has(warning, "the factor matrix of 2 blocks of the checkpoint is left out");
+    is_reported = is_reported || Has(warning, "the factor matrix of 2 blocks of the checkpoint is not loaded");
   }
   CHECK(is_reported);
   for (const auto& [key, bytes] : StatesOf(fewer.rank)) CHECK_MESSAGE(StatesOf(more.saver.rank).at(key) == bytes, key);

@@ -238,7 +238,7 @@ TEST_CASE("a state that something else has written is refused once, and then tak
   const auto params = model.ParamValues(3);
   CHECK(model.TryStep() == SHAMPOO_E_STATE);
   const std::string text = shampoo_last_error();
-  CHECK_MESSAGE(text.find("\"group.0/step\" is 0, and the step before it left 3") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\"group.0/step\" is 0, but the previous step left 3") != std::string::npos, text);
   CHECK(model.ParamValues(3) == params);
   model.Step();
   CHECK(model.State("group.0/step")[0] == 1);

@@ -143,7 +143,7 @@ TEST_CASE("what the device of one rank refuses all ranks tell, by the next call"
   ranks.CheckAll(SHAMPOO_OK);
   ranks.Step();
   ranks.CheckAll(SHAMPOO_E_NUMERIC, {std::string(kBefore) + "rank 1: the gradient of parameter \"w\" has an infinity",
-                                     "Other ranks could not see this"});
+                                     "Other ranks could not detect this"});
   CHECK(ranks[0].text.find("nothing has changed") == std::string::npos);
   ranks.Step();
   ranks.CheckAll(SHAMPOO_OK);
