@@ -26,7 +26,7 @@ struct DeviceRootSource {
 
 // Computes the inverse root on the host by the recovery ladder and stores it on the device. outcome: that of the
 // device, replaced by the ladder's.
-Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory, const DeviceRootSource& source,
-                         RootOutcome* outcome);
+Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
+                         const DeviceRootSource& source, RootOutcome* outcome);
 
 }  // namespace shampoo

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/cuda/plugin/call.h"
-#include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/root_solver.h"
 #include "core/backend/cuda/root_workspace.h"
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
 // RootSolver on the double of CUDA, with batches of the host.
 namespace shampoo::cuda_test {
@@ -162,13 +162,13 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   Check(RootSolver::Create({{question.method, n, batch.count, question.root_dtype}}, device.handles, &solver));
   CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(question.method, n, batch.count, question.root_dtype));
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
-  double_mark();
+  fake_cuda_mark();
   Check(solver->Compute(batch, question.Numbers(), device.handles, workspace.data()));
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
-  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
   Check(cudaStreamSynchronize(device.handles.stream));
-  CHECK(double_count(DOUBLE_NONFINITE_EIGENPROBLEMS) == 0);
-  CHECK(std::string(double_problems()).empty());
+  CHECK(fake_cuda_count(FAKE_CUDA_NONFINITE_EIGENPROBLEMS) == 0);
+  CHECK(std::string(fake_cuda_problems()).empty());
 
   Answer<Real> answer;
   answer.status = status.Read();

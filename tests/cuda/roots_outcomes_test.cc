@@ -156,7 +156,7 @@ TEST_CASE("an iteration that cannot end is given up") {
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
   CHECK(answer.status[0].converged == 0);
-  CHECK(double_count(DOUBLE_PRODUCTS) < 3000);
+  CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
 // In extended precision, whose range is wider.
@@ -175,7 +175,7 @@ TEST_CASE("no eigenvalue needs more iterations than are made at most") {
       }
       CAPTURE(root);
       CAPTURE(order);
-      CHECK(needed <= MostUsefulIterations(root, order));
+      CHECK(needed <= MaxUsefulIterations(root, order));
     }
   }
 }
@@ -185,11 +185,12 @@ TEST_CASE("what a solver gets wrong is found") {
   for (const int64_t n : {12, 40}) {
     const std::vector<Matrix<float>> matrices = {
         RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random)};
-    for (const int how : {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES}) {
+    for (const int how :
+         {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS, FAKE_CUDA_EIGEN_WRONG_VALUES}) {
       CAPTURE(how);
-      double_fail_eigen(1, 1, how, 3);
+      fake_cuda_fail_eigen(1, 1, how, 3);
       const Answer<float> answer = Solve<float>(Question{}, n, matrices);
-      const bool says_so = how == DOUBLE_EIGEN_INFO;
+      const bool says_so = how == FAKE_CUDA_EIGEN_INFO;
       CHECK(answer.status[0].failure == RootFailure::kNone);
       CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrong));
       CHECK(answer.status[1].solver_info == (says_so ? 3 : 0));
@@ -207,9 +208,9 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
     int64_t calls[3][2] = {};
     for (const size_t large : {size_t{0}, size_t{1}}) {
       Solve(question, 4, std::vector<Matrix<float>>(large != 0 ? 1000 : 10, RandomMatrix<float>(4, 10, &random)));
-      calls[0][large] = double_count(DOUBLE_LAUNCHES);
-      calls[1][large] = double_count(DOUBLE_PRODUCTS);
-      calls[2][large] = double_count(DOUBLE_EIGENPROBLEMS);
+      calls[0][large] = fake_cuda_count(FAKE_CUDA_LAUNCHES);
+      calls[1][large] = fake_cuda_count(FAKE_CUDA_PRODUCTS);
+      calls[2][large] = fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS);
     }
     for (const auto& of_kind : calls) CHECK(of_kind[0] == of_kind[1]);
     CHECK(calls[2][0] == (method == RootMethod::kEigen ? 1 : 0));
@@ -218,11 +219,11 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
 
 TEST_CASE("a batch beyond the limits of cuSOLVER is worked off in chunks") {
   std::mt19937_64 random(11);
-  const auto count = static_cast<size_t>(kMostRootsAtOnce + 1);
+  const auto count = static_cast<size_t>(kMaxRootsAtOnce + 1);
   std::vector<Matrix<float>> matrices(count, RandomMatrix<float>(2, 10, &random));
   matrices.back() = RandomMatrix<float>(2, 5, &random);
   const Answer<float> answer = Solve(Question{}, 2, matrices);
-  CHECK(double_count(DOUBLE_EIGENPROBLEMS) == 2);
+  CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == 2);
   CHECK(answer.matrices[0] == answer.matrices[count - 2]);
   CHECK(answer.matrices.back() == Solve<float>(Question{}, 2, {matrices.back()}).matrices[0]);
 }
@@ -235,7 +236,7 @@ TEST_CASE("workspaces stay below what is aimed at unless a matrix alone needs mo
           const int64_t chunk = RootChunkCount(method, n, count, dtype);
           CHECK(chunk >= 1);
           CHECK(chunk <= count);
-          CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kRootWorkspaceAim));
+          CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kTargetRootWorkspace));
         }
       }
     }

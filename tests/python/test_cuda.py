@@ -89,7 +89,7 @@ class OnDevice:
 
 @pytest.fixture(scope="module")
 def cuda() -> Cuda:
-    path = str(from_environment("SHAMPOO_CUDA_DOUBLE"))
+    path = str(from_environment("SHAMPOO_CUDA_FAKE"))
     libshampoo.cuda.load(path)
     assert libshampoo.cuda.unavailable_reason() == ""
     return Cuda(path)

@@ -6,9 +6,9 @@
 
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
+#include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/backend/cpu/slice_pass.h"
-#include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/blas/blas.h"

@@ -60,7 +60,7 @@ class FitCheck {
     StridedOperand<double> wide_parameter(item_.buffers->param, dtype, view);
     Operand<Real> momentum(arena_ + block_.momentum.offset, block_.momentum.dtype);
     bool fits = true;
-    ForEachStretchOf(parameter.run(), range, [&](int64_t at, int64_t n) {
+    ForEachViewChunk(parameter.run(), range, [&](int64_t at, int64_t n) {
       if (!fits) return;
       const Real* const w = parameter.Read(at, n);
       const Real* const m = targets_.has_momentum ? momentum.Read(at, n) : nullptr;
@@ -80,15 +80,15 @@ class FitCheck {
 
   // The loop of ApplyDirection itself, so that each intermediate value is rounded, and overflows, as it does there.
   bool ResultFits(int64_t at, int64_t n, const Real* w, const double* wide_w, const Real* m) const {
-    Real moved[kStretch] = {};
-    Real update[kStretch];
-    Real value[kStretch];
+    Real moved[kChunkElements] = {};
+    Real update[kChunkElements];
+    Real value[kChunkElements];
     if (m != nullptr) std::copy(m, m + n, moved);
     BestKernels().Of<Real>().apply(scalars_, p_ + at, w, m != nullptr ? moved : nullptr, update, value, n);
     if (item_.exchange != nullptr && !item_.exchange_params && block_.exchange_dtype != DtypeOf<Real>()) {
       // Each rank adds the update as it was rounded for the exchange.
-      alignas(16) unsigned char sent[kStretch * sizeof(double)];
-      Real received[kStretch];
+      alignas(16) unsigned char sent[kChunkElements * sizeof(double)];
+      Real received[kChunkElements];
       Narrow(update, sent, block_.exchange_dtype, n);
       Widen(sent, block_.exchange_dtype, received, n);
       for (int64_t i = 0; i < n; ++i) value[i] = w[i] + received[i];

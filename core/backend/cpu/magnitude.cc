@@ -40,7 +40,7 @@ GradientInspection InspectGradient(const StepItem& item, double* sums) {
   for (int k = block.order() - 1; k >= 0; --k) {
     const int64_t d = block.shape[k];
     std::fill_n(sums, d, 0.0);
-    ForEachStretch({0, block.elements}, [&](int64_t at, int64_t n) {
+    ForEachChunk({0, block.elements}, [&](int64_t at, int64_t n) {
       const double* const g = gradient.Read(at, n);
       const double* const w = item.program->coupled_decay != 0 ? parameter.Read(at, n) : nullptr;
       for (int64_t i = 0; i < n && finite; ++i) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/step_item.h"
-#include "core/backend/cpu/stretch.h"
 
 namespace shampoo {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/backend/cpu/stretch.h"
+#include "core/backend/cpu/chunks.h"
 #include "core/plan/shape.h"
 
 namespace shampoo {
@@ -22,11 +22,11 @@ struct BlockView {
 // work(first, count) for consecutive stretches of a range of a view whose neighbours are neighbours in memory for `run`
 // elements: long runs are not crossed, so that nothing needs to be put together.
 template <typename Work>
-void ForEachStretchOf(int64_t run, const Range& range, Work&& work) {
+void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
-  if (range.end <= run) return ForEachStretch(range, work);
+  if (range.end <= run) return ForEachChunk(range, work);
   for (int64_t first = range.begin; first < range.end;) {
-    int64_t count = range.end - first < kStretch ? range.end - first : kStretch;
+    int64_t count = range.end - first < kChunkElements ? range.end - first : kChunkElements;
     const int64_t left = run - first % run;
     if (run >= kLongRun && left < count) count = left;
     work(first, count);
@@ -76,7 +76,7 @@ class StridedOperand {
   Dtype dtype_;
   BlockView view_;
   int64_t run_;
-  Real buffer_[kStretch];
+  Real buffer_[kChunkElements];
 };
 
 template <typename Real>

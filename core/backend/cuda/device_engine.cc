@@ -80,8 +80,8 @@ Status DeviceEngine::Step(const StepArgs& args, int64_t* ticket) const {
   return StatusOfResult(table_->step(engine_, &args, ticket));
 }
 
-Status DeviceEngine::Take(int64_t ticket, StepReport* out) const {
-  return StatusOfResult(table_->take(engine_, ticket, out));
+Status DeviceEngine::ReadReport(int64_t ticket, StepReport* out) const {
+  return StatusOfResult(table_->read_report(engine_, ticket, out));
 }
 
 Status DeviceEngine::ReadSnapshotSteps(const char* arena, void* stream) const {

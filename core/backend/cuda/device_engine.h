@@ -34,7 +34,7 @@ class DeviceEngine {
   Status Initialize(char* arena, int64_t block, void* stream) const;
   Status IsCapturing(void* stream, bool* captured) const;
   Status Step(const StepArgs& args, int64_t* ticket) const;
-  Status Take(int64_t ticket, StepReport* out) const;
+  Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
   const int64_t* snapshot_steps() const { return table_->snapshot_steps(engine_); }
   Status ReadSnapshotSteps(const char* arena, void* stream) const;

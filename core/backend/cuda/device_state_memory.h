@@ -27,10 +27,10 @@ class DeviceStaging final : public Staging {
 };
 
 // Arenas in memory of an engine's device, read and written in the order of the stream of the last call.
-class DeviceMemory final : public StateMemory {
+class DeviceStateMemory final : public StateMemory {
  public:
   // arena: of the caller; nullptr: the engine's.
-  DeviceMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
+  DeviceStateMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
 
   void* stream() const { return stream_; }
 

@@ -36,9 +36,9 @@ struct DeviceBlock {
   StateSlot snapshot[kMaxDims];
   StateSlot snapshot_step;
   StateSlot diagonal, filtered_grad, grafting, momentum;
-  int64_t at;                   // in the tensors of its wave
-  int64_t matrix_at[kMaxDims];  // in the matrices of its wave
-  int64_t first_tile;           // in the tiles of its wave: partial sums
+  int64_t at;                   // in the tensors of its batch
+  int64_t matrix_at[kMaxDims];  // in the matrices of its batch
+  int64_t first_tile;           // in the tiles of its batch: partial sums
   int64_t first_scan_tile;      // in the tiles of all blocks
   int64_t tiles;
   int32_t direction_in_second;  // the contracted gradient ends in the second buffer of tensors
@@ -63,7 +63,7 @@ struct DeviceGroup : StepScalars {
 };
 
 // How it is found out whether the direction of a block can be applied.
-enum class FitCheck : int32_t {
+enum class FitCheckMode : int32_t {
   kNone,     // by its size alone
   kByBound,  // it is small: by a bound on what decay and momentum add, and exactly where that does not suffice
   kExact,    // element by element
@@ -71,28 +71,28 @@ enum class FitCheck : int32_t {
 
 // What a step knows of a block.
 struct BlockWork {
-  Refusal refusal;
+  Rejection rejection;
   int32_t dim;
   int32_t state_at_fault;
   RootTask task;  // of a block that is stepped
   int64_t element;
   double value;
-  double divisor;  // of the factor matrices whose roots the step computes
-  int32_t go;      // its states are written
-  int32_t stands;  // its direction cannot be used: parameter and momentum stay
-  FitCheck check;
+  double divisor;          // of the factor matrices whose roots the step computes
+  int32_t go;              // its states are written
+  int32_t update_skipped;  // its direction cannot be used: parameter and momentum stay
+  FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;
 };
 
 struct StepState {
-  int32_t go;       // blocks are stepped
-  int32_t refused;  // nothing is written, outputs neither
+  int32_t go;        // blocks are stepped
+  int32_t rejected;  // nothing is written, outputs neither
   // 1: the refusal is counted; 2: the other ranks know of it, too, from the first exchange of this step or from before.
   int32_t counted;
-  Code failure;                   // of this rank's host
-  int64_t acknowledged_refusals;  // see StepArgs
-  int64_t endings;                // of steps
+  Code failure;                     // of this rank's host
+  int64_t acknowledged_rejections;  // see StepArgs
+  int64_t endings;                  // of steps
   StepReport report;
 };
 

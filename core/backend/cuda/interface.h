@@ -97,7 +97,7 @@ struct StepArgs {
   int32_t captured;  // the stream is being captured into a graph: the number of the step is that of the replay
   // The number of refusals whose errors were returned: a step that finds more of them is stale. The largest number
   // that any step was given holds for replays of a captured one, too.
-  int64_t acknowledged_refusals;
+  int64_t acknowledged_rejections;
   // With several ranks.
   DeviceGather gather;
   uint64_t inputs_hash;  // of what must be the same on all ranks
@@ -108,7 +108,7 @@ struct StepArgs {
 };
 
 // Why a step has changed nothing.
-enum class Refusal : int32_t {
+enum class Rejection : int32_t {
   kNone,
   kGradientNotFinite,  // value: NaN or infinity, at element
   kParamNotFinite,     // the same, of the parameter
@@ -134,10 +134,10 @@ struct StepReport {
   int64_t
       ticket;  // of the last step in this report: calls are numbered from 1; replays have the number of their capture
   // Steps that were refused, but those that were stale; what follows is of the last of them.
-  int64_t refusals;
-  Refusal refusal;
+  int64_t rejections;
+  Rejection rejection;
   int32_t group;
-  int64_t refused_ticket;
+  int64_t rejected_ticket;
   int64_t block;  // of the plan
   int32_t dim;
   RankDifference difference;
@@ -147,10 +147,10 @@ struct StepReport {
   int32_t state_at_fault;  // the gradient alone would have passed
   int64_t steps;           // made
   int64_t skipped_steps;
-  int64_t nonfinite_blocks;  // skipped, or standing still
-  int64_t skipped_block;     // the last that was skipped; -1: none yet
-  int64_t standing_block;    // the last that stood still; -1: none yet
-  int64_t standing_blocks;
+  int64_t nonfinite_blocks;      // skipped, or standing still
+  int64_t skipped_block;         // the last that was skipped; -1: none yet
+  int64_t block_without_update;  // the last that stood still; -1: none yet
+  int64_t skipped_updates;
 };
 
 // What became of one root at its last refresh.
@@ -186,7 +186,7 @@ struct Table {
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
   // Copies the report of the steps so far; waits for the step with this ticket (0: for none).
-  Result (*take)(Engine* engine, int64_t ticket, StepReport* out);
+  Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // By factor matrix, in the order of the plan: of steps that take() has waited for.
   const RootStatus* (*roots)(Engine* engine);
   // By block of this rank with root_async, its state snapshot_step: as left by the steps that take() has waited for, or

@@ -21,7 +21,7 @@ constexpr const char* kName = "cuda";
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
 // As of CUDA: the plugin calls functions that came with 12.6.
-constexpr int32_t kLeastDriver = 12060;
+constexpr int32_t kMinDriverVersion = 12060;
 
 struct Plugin {
   std::mutex mutex;
@@ -71,13 +71,13 @@ Status CheckTable(const Table& table, const std::string& path) {
 
 // Why dlopen has failed; it begins with the file, as a rule, which the reader knows by then.
 std::string_view ReasonOf(const std::string& file) {
-  const char* const told = dlerror();
-  std::string_view why = told == nullptr ? "dlopen failed" : told;
-  if (why.starts_with(file) && why.substr(file.size()).starts_with(": ")) why.remove_prefix(file.size() + 2);
-  return why;
+  const char* const text = dlerror();
+  std::string_view reason = text == nullptr ? "dlopen failed" : text;
+  if (reason.starts_with(file) && reason.substr(file.size()).starts_with(": ")) reason.remove_prefix(file.size() + 2);
+  return reason;
 }
 
-Status Take(void* library, const std::string& file, Plugin* plugin) {
+Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
   auto* const function = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
   const Table* const table = function == nullptr ? nullptr : function();
   Status status = table == nullptr ? Unsupported(file, " is no CUDA backend of libshampoo: it has no ", kPluginSymbol)
@@ -98,7 +98,7 @@ Status Take(void* library, const std::string& file, Plugin* plugin) {
 // file: as dlopen takes it.
 Status Open(const std::string& file, Plugin* plugin) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return Take(library, file, plugin);
+  if (library != nullptr) return UsePlugin(library, file, plugin);
   return Unsupported("the CUDA backend ", file, " cannot be loaded: ", ReasonOf(file));
 }
 
@@ -110,28 +110,28 @@ Status OpenByName(Plugin* plugin) {
     if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
   }
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return Take(library, kVersionedFile, plugin);
-  const std::string_view why = ReasonOf(kVersionedFile);
+  if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
+  const std::string_view reason = ReasonOf(kVersionedFile);
   // Of a static program that was found by PATH the loader tells a name alone.
   const std::string where = folder.empty() ? "the folder of this program" : folder;
   // A file that is there, and needs one that is not, is told with the other's name. (In the words of glibc, which a
   // host's locale may translate.)
-  if (why.starts_with("cannot open shared object file")) {
+  if (reason.starts_with("cannot open shared object file")) {
     return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
                        " nor where the system looks for libraries: install it there, or give its path to "
                        "shampoo_backend_load");
   }
-  return Unsupported("the CUDA backend ", kVersionedFile, ", which is not in ", where, ", cannot be loaded: ", why,
+  return Unsupported("the CUDA backend ", kVersionedFile, ", which is not in ", where, ", cannot be loaded: ", reason,
                      ": install it there, or give its path to shampoo_backend_load");
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }
 
 std::string UnavailableReason(const Description& found) {
-  if (found.driver_version > 0 && found.driver_version < kLeastDriver) {
+  if (found.driver_version > 0 && found.driver_version < kMinDriverVersion) {
     return Cat("the driver is of CUDA ", VersionText(found.driver_version), ", the CUDA backend was built with ",
-               VersionText(found.runtime_version), ", and needs functions of ", VersionText(kLeastDriver),
-               ": install a driver of CUDA ", VersionText(kLeastDriver), " or later");
+               VersionText(found.runtime_version), ", and needs functions of ", VersionText(kMinDriverVersion),
+               ": install a driver of CUDA ", VersionText(kMinDriverVersion), " or later");
   }
   if (found.unavailable_reason[0] != '\0') return found.unavailable_reason;
   if (found.driver_version == 0) return "there is no driver of NVIDIA GPUs";

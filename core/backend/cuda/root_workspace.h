@@ -20,9 +20,9 @@ namespace shampoo::cuda {
 inline constexpr int64_t kJacobiUpTo = 32;
 
 // A chunk takes no more than this, unless a single matrix does.
-inline constexpr int64_t kRootWorkspaceAim = int64_t{1} << 30;
+inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
 // cuSOLVER's batches end at 2^31 elements; beyond about 32000 matrices, of whatever size, they have been seen to fail.
-inline constexpr int64_t kMostRootsAtOnce = 16384;
+inline constexpr int64_t kMaxRootsAtOnce = 16384;
 
 // Kernels take a matrix in pieces of some rows.
 inline constexpr int64_t kRootPieceElements = 8192;
@@ -70,7 +70,7 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 }
 
 // What cuSOLVER may ask for. Its answer is known on a device alone: RootSolver takes smaller chunks where it is more.
-inline int64_t RootSolverBytesForetold(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
   // The Jacobi solver takes 32 x 32 elements and some more for each matrix, however small.
@@ -79,17 +79,17 @@ inline int64_t RootSolverBytesForetold(RootMethod method, int64_t n, int64_t cou
   return element * count * (4 * n * n + 256 * n) + kFixed;
 }
 
-inline int64_t RootWorkspaceForetold(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
-  return MakeRootLayout(method, n, chunk, root_dtype, RootSolverBytesForetold(method, n, chunk, root_dtype)).bytes;
+inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
+  return MakeRootLayout(method, n, chunk, root_dtype, EstimatedSolverBytes(method, n, chunk, root_dtype)).bytes;
 }
 
 // How many of `count` matrices are worked off at once.
 inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  const int64_t most = std::min(kMostRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
+  const int64_t most = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;
   for (int64_t beyond = std::max<int64_t>(1, std::min(count, most)) + 1; beyond - fits > 1;) {
     const int64_t middle = fits + (beyond - fits) / 2;
-    (RootWorkspaceForetold(method, n, middle, root_dtype) <= kRootWorkspaceAim ? fits : beyond) = middle;
+    (EstimatedWorkspaceBytes(method, n, middle, root_dtype) <= kTargetRootWorkspace ? fits : beyond) = middle;
   }
   // Chunks of about the same size.
   const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
@@ -99,7 +99,7 @@ inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype
 // An upper bound of what RootSolver will need for batches of up to `count` matrices, as far as it can be known without
 // a device.
 inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  return RootWorkspaceForetold(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
+  return EstimatedWorkspaceBytes(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
 }
 
 }  // namespace shampoo::cuda

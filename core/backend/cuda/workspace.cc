@@ -15,7 +15,7 @@ int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& bl
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
   // The buffer of exchanges, which is counted elsewhere, may begin a little later in the same piece of memory.
   constexpr int64_t kAlignment = 256;
-  return LayOutDevice(MakeWaves(blocks), groups.data(), counts, 0, 0).bytes + kAlignment;
+  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, 0, 0).bytes + kAlignment;
 }
 
 }  // namespace shampoo::cuda

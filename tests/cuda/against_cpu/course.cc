@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
 namespace shampoo_test {
 namespace {
@@ -94,7 +94,7 @@ Results Run(const Course& course, int32_t device_type) {
   }
   for (const std::string& key : model.Keys()) add(key, model.State(key));
   for (const char* count : kCounts) results.counts.push_back(model.Stat(count));
-  CHECK(std::string(double_problems()).empty());
+  CHECK(std::string(fake_cuda_problems()).empty());
   return results;
 }
 

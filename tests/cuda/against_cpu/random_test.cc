@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/cuda/against_cpu/course.h"
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
 namespace shampoo_test {
 namespace {
@@ -128,10 +128,10 @@ void CheckCourses(uint64_t count) {
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Course course = DrawCourse(seed);
     INFO("seed ", seed, ": ", Text(course.spec));
-    double_set_order(static_cast<int>(seed % 4), seed);
+    fake_cuda_set_order(static_cast<int>(seed % 4), seed);
     CHECK(Difference(course) == "");
   }
-  double_set_order(DOUBLE_AS_LATE_AS_POSSIBLE, 1);
+  fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
 }
 
 TEST_CASE("options drawn by lot") { CheckCourses(30); }

@@ -60,9 +60,9 @@ TEST_CASE("every function leaves the current device as it was, be it that of the
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));
-      double_fail(function, 1, std::string(function).rfind("cu", 0) == 0 && function[2] == 'b' ? 13 : 999);
+      fake_cuda_fail(function, 1, std::string(function).rfind("cu", 0) == 0 && function[2] == 'b' ? 13 : 999);
       CHECK(kept(model.TryStep()) == SHAMPOO_E_DEVICE);
-      CHECK(double_cancel_failures() == 0);
+      CHECK(fake_cuda_cancel_failures() == 0);
     }
     CHECK(kept(shampoo_optimizer_step(model.optimizer, reinterpret_cast<void*>(uintptr_t{77}))) == SHAMPOO_E_DEVICE);
     shampoo_optimizer_destroy(model.optimizer);
@@ -82,10 +82,10 @@ TEST_CASE("create leaves the current device as it was where it fails, whatever f
     shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
     desc.device_type = SHAMPOO_CUDA;
     desc.device_id = 1;
-    double_fail(nullptr, nth, cudaErrorUnknown);
+    fake_cuda_fail(nullptr, nth, cudaErrorUnknown);
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
-    const bool failed = double_cancel_failures() == 0;
+    const bool failed = fake_cuda_cancel_failures() == 0;
     // Where it succeeds all the same that was a call that brings the device back, or asks for a version to be told.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
@@ -110,7 +110,7 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
     }
     alone.push_back(BitsOf(model));
   }
-  for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+  for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
     for (const int second : {0, 1}) {
       CAPTURE(order);
       CAPTURE(second);
@@ -127,7 +127,7 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
         // Both are under way at once.
         a.Step();
         b.Step();
-        double_progress(30);
+        fake_cuda_progress(30);
       }
       CHECK(BitsOf(a) == alone[0]);
       CHECK(BitsOf(b) == alone[1]);

@@ -75,7 +75,7 @@ const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step",
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
   for (const char* lag : {"0", "1"}) {
-    for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+    for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
       CAPTURE(std::string(lag));
       CAPTURE(order);
       const Stage stage(order);
@@ -129,22 +129,22 @@ TEST_CASE("replays are steps: with the numbers of their moment and the counter o
 }
 
 TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
-  const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);
   model.FillGradients(1);
   model.Step();
-  const int64_t pending = double_live(DOUBLE_PENDING_OPERATIONS);
-  double_mark();
+  const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
+  fake_cuda_mark();
   shampoo_status status = SHAMPOO_OK;
   const Graph graph(&model, &status);
   CHECK(status == SHAMPOO_OK);
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
-  CHECK(double_count(DOUBLE_COPIES_TO_HOST) == 0);
-  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-  CHECK(double_count(DOUBLE_QUERIES) == 0);
-  CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == pending);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == 0);
+  CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == pending);
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
@@ -328,7 +328,7 @@ TEST_CASE("a replay leaves the buffers of later calls alone, and they those of t
 }
 
 TEST_CASE("an optimizer is ended while replays are under way") {
-  const Stage stage(DOUBLE_YOUNGEST_FIRST);
+  const Stage stage(FAKE_CUDA_YOUNGEST_FIRST);
   const TestStream stream;
   auto model = std::make_unique<Model>(GraphSpec(), stream);
   model->FillParams(1);

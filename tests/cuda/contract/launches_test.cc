@@ -14,7 +14,7 @@ using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
 // Of the steps that follow the first: an ordinary one and one with roots, in turn. Of buffers bound once.
 std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
   const Stage stage;
-  double_set_protection(0);
+  fake_cuda_set_protection(0);
   ModelSpec spec;
   spec.keys = {{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}};
   spec.keys.insert(spec.keys.end(), keys.begin(), keys.end());
@@ -25,10 +25,10 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   model.Step();
   std::vector<Counts> counts;
   for (int t = 2; t <= 5; ++t) {
-    double_mark();
+    fake_cuda_mark();
     Must(shampoo_optimizer_step(model.optimizer, model.stream));
-    counts.push_back(
-        {double_count(DOUBLE_LAUNCHES), double_count(DOUBLE_PRODUCTS), double_count(DOUBLE_EIGENPROBLEMS)});
+    counts.push_back({fake_cuda_count(FAKE_CUDA_LAUNCHES), fake_cuda_count(FAKE_CUDA_PRODUCTS),
+                      fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS)});
   }
   return counts;
 }
@@ -75,12 +75,12 @@ TEST_CASE("addresses of 64 parameters travel with a launch, where they are bound
   model.FillParams(1);
   model.FillGradients(1);
   for (int t = 1; t <= 2; ++t) {
-    double_mark();
+    fake_cuda_mark();
     model.Step();
-    CHECK(double_launches_of("SetBuffers") == 3);
-    double_mark();
+    CHECK(fake_cuda_launches_of("SetBuffers") == 3);
+    fake_cuda_mark();
     Must(shampoo_optimizer_step(model.optimizer, model.stream));
-    CHECK(double_launches_of("SetBuffers") == 0);
+    CHECK(fake_cuda_launches_of("SetBuffers") == 0);
   }
 }
 

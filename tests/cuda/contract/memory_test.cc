@@ -51,7 +51,7 @@ struct Recorder {
     auto* const self = static_cast<Recorder*>(user);
     CHECK(type == SHAMPOO_CUDA);
     // cudaFree would wait, and so hide work that is still to come.
-    self->work_was_left = self->work_was_left || double_live(DOUBLE_PENDING_OPERATIONS) != 0;
+    self->work_was_left = self->work_was_left || fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) != 0;
     void* const began = static_cast<char*>(memory) - self->misalign;
     REQUIRE(self->live.count(began) == 1);
     CHECK(self->live[began].bytes == bytes);
@@ -61,7 +61,7 @@ struct Recorder {
   }
 };
 
-int64_t Foretold(const shampoo_plan* plan, const char* what) {
+int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(plan, 0, what, &bytes));
   return bytes;
@@ -72,7 +72,7 @@ TEST_CASE("all memory of the device comes from the caller's allocator, as foreto
     for (const int device : {0, 1}) {
       CAPTURE(std::string(method));
       CAPTURE(device);
-      const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+      const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       MustCuda(cudaSetDevice(device));
       const TestStream stream;
       MustCuda(cudaSetDevice(0));
@@ -86,21 +86,21 @@ TEST_CASE("all memory of the device comes from the caller's allocator, as foreto
       {
         Model model(spec, stream);
         REQUIRE(recorder.sizes.size() == 2);
-        const auto state = static_cast<size_t>(Foretold(model.plan, "state"));
-        const auto workspace = static_cast<size_t>(Foretold(model.plan, "workspace"));
+        const auto state = static_cast<size_t>(PlannedBytes(model.plan, "state"));
+        const auto workspace = static_cast<size_t>(PlannedBytes(model.plan, "workspace"));
         CHECK(recorder.sizes[1] == state);
         CHECK(recorder.sizes[0] <= workspace);
         CHECK(recorder.sizes[0] * 10 >= workspace);  // of some use
         CHECK(recorder.stream == static_cast<cudaStream_t>(stream));
-        double_mark();
+        fake_cuda_mark();
         model.FillParams(1);
         for (uint64_t t = 1; t <= 3; ++t) {
           model.FillGradients(t);
           model.Step();
         }
         CHECK(recorder.sizes.size() == 2);
-        CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-        CHECK(double_live(DOUBLE_PENDING_OPERATIONS) > 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+        CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
       }
       CHECK(recorder.live.empty());
       CHECK(recorder.released == 1);
@@ -141,9 +141,9 @@ TEST_CASE("where the device has not enough, create fails with the number of byte
   shampoo_plan* const plan = MakePlan(FiveShapes());
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.device_type = SHAMPOO_CUDA;
-  for (const int64_t room : {int64_t{1000}, Foretold(plan, "workspace")}) {
+  for (const int64_t room : {int64_t{1000}, PlannedBytes(plan, "workspace")}) {
     MustCuda(cudaDeviceSynchronize());
-    double_set_memory_limit(room);
+    fake_cuda_set_memory_limit(room);
     shampoo_optimizer* made = nullptr;
     CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_NOMEM);
     const std::string text = shampoo_last_error();
@@ -151,7 +151,7 @@ TEST_CASE("where the device has not enough, create fails with the number of byte
     CHECK(made == nullptr);
   }
   MustCuda(cudaDeviceSynchronize());  // what was had meanwhile is given back in the order of the stream
-  double_set_memory_limit(Foretold(plan, "total"));
+  fake_cuda_set_memory_limit(PlannedBytes(plan, "total"));
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan, &desc));
   shampoo_optimizer_destroy(made);
@@ -188,7 +188,7 @@ TEST_CASE("a parameter without elements takes its part of the workspace that is 
   desc.allocator = &allocator;
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan, &desc));
-  CHECK(recorder.sizes[0] <= static_cast<size_t>(Foretold(plan, "workspace")));
+  CHECK(recorder.sizes[0] <= static_cast<size_t>(PlannedBytes(plan, "workspace")));
   shampoo_optimizer_destroy(made);
   shampoo_plan_destroy(plan);
 }

@@ -51,7 +51,7 @@ TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from t
   const Keys growing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "2"}, {"root_spread", "true"}};
   for (const Keys& more : {Keys{}, Keys{{"root_spread", "true"}}, growing, Keys{{"root_method", "newton"}}}) {
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
-      for (const int order : {DOUBLE_RANDOM, DOUBLE_AS_LATE_AS_POSSIBLE}) {
+      for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
         const Stage stage(order);
         const TestStream stream;
         Pair pair(MissingSteps(more), stream);

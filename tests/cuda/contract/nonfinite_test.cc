@@ -56,7 +56,7 @@ TEST_CASE("error: the step changes nothing, and the text is that of the CPU") {
       CAPTURE(std::string(bad.what));
       CAPTURE(std::string(lag));
       const Stage stage;
-      double_set_protection(0);
+      fake_cuda_set_protection(0);
       const TestStream stream;
       Pair pair(SpecOf(bad, "error", lag), stream);
       for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
@@ -91,7 +91,7 @@ TEST_CASE("skip_step and skip_block: what is skipped is what the CPU skips, and 
         CAPTURE(std::string(choice));
         CAPTURE(std::string(lag));
         const Stage stage;
-        double_set_protection(0);
+        fake_cuda_set_protection(0);
         const TestStream stream;
         Pair pair(SpecOf(bad, choice, lag), stream);
         for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
 namespace shampoo_test {

@@ -19,7 +19,7 @@ shampoo_backend_info Cuda() {
 TEST_CASE("where there are devices, they are counted") {
   const Stage stage;
   for (const int devices : {1, 2}) {
-    double_set_system(devices, CUDART_VERSION, CUDART_VERSION);
+    fake_cuda_set_system(devices, CUDART_VERSION, CUDART_VERSION);
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 1);
     CHECK(info.device_count == devices);
@@ -41,7 +41,7 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
     CAPTURE(one.driver);
     CAPTURE(one.devices);
     const Stage stage;
-    double_set_system(one.devices, one.driver, one.runtime);
+    fake_cuda_set_system(one.devices, one.driver, one.runtime);
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 0);
     CHECK(info.device_count == 0);
@@ -58,7 +58,7 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
     CHECK(made == nullptr);
     shampoo_plan_destroy(plan);
     // Another machine; the text of before is still there.
-    double_set_system(2, CUDART_VERSION, CUDART_VERSION);
+    fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
     CHECK(unavailable_reason == info.unavailable_reason);
   }
@@ -67,7 +67,7 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
 TEST_CASE("a newer driver of the same major version, and of a later one, will do") {
   for (const int driver : {12060, 12090, 13010}) {
     const Stage stage;
-    double_set_system(1, driver, 12060);
+    fake_cuda_set_system(1, driver, 12060);
     CHECK(Cuda().usable == 1);
   }
 }

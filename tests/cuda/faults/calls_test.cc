@@ -29,10 +29,10 @@ shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
 
 // What asks whether there is a device at all comes first.
 int64_t CallsToDescribe() {
-  double_mark();
+  fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   Must(shampoo_backend_describe(1, &info));
-  return double_calls(nullptr);
+  return fake_cuda_calls(nullptr);
 }
 
 TEST_CASE("create: nothing is left, and another one works") {
@@ -47,14 +47,14 @@ TEST_CASE("create: nothing is left, and another one works") {
     shampoo_optimizer_destroy(std::exchange(made, nullptr));
   };
   for (int64_t n = 1; n <= first; ++n) {
-    const Outcome outcome = TryOnce(attempt, [&] { double_fail(nullptr, n, cudaErrorUnknown); });
+    const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
     // Versions that cannot be asked for are not of use but for a text.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   const int64_t calls = FailEach(
       attempt,
       [&](int64_t n) {
-        double_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
       },
       [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
   CHECK(calls > 30);
@@ -66,7 +66,7 @@ TEST_CASE("create says how much memory could not be had, and for what") {
                           return CreateAnother(model, &made);
                         }};
   for (const auto& [n, what] : {std::pair{1, "bytes of workspace on device 0"}, {2, "bytes of state on device 0"}}) {
-    const Outcome outcome = TryOnce(attempt, [&] { double_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
+    const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
     CHECK(outcome.status == SHAMPOO_E_NOMEM);
     CHECK(outcome.text.find(what) != std::string::npos);
     CHECK(outcome.text.find("cudaMallocAsync(...) failed: cudaErrorMemoryAllocation") != std::string::npos);
@@ -94,9 +94,9 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
     REQUIRE(n < 5000);
-    double_fail(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+    fake_cuda_fail(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
     const shampoo_status status = StepOnce(&model);
-    if (double_cancel_failures() != 0) {
+    if (fake_cuda_cancel_failures() != 0) {
       CHECK(status == SHAMPOO_OK);
       return n - 1;
     }
@@ -205,17 +205,17 @@ TEST_CASE("save and load: the checkpoint before stays, and none is begun that is
 
 TEST_CASE("destroy, whatever fails") {
   for (int64_t n = 1; n < 30; ++n) {
-    const Stage stage(DOUBLE_OLDEST_FIRST);
+    const Stage stage(FAKE_CUDA_OLDEST_FIRST);
     const TestStream stream;
     Model model(SpecOfCalls(), stream);
     model.FillParams(1);
     model.FillGradients(1);
     model.Step();
     model.Wait();
-    double_fail(nullptr, n, cudaErrorUnknown);
+    fake_cuda_fail(nullptr, n, cudaErrorUnknown);
     shampoo_optimizer_destroy(model.optimizer);
     model.optimizer = nullptr;
-    double_cancel_failures();
+    fake_cuda_cancel_failures();
   }
 }
 

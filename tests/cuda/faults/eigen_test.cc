@@ -7,7 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int kFaults[] = {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES};
+constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS,
+                           FAKE_CUDA_EIGEN_WRONG_VALUES};
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
   ModelSpec spec;
@@ -30,7 +31,7 @@ struct Log {
 // The steps before run first, as it is solvers at work that are counted.
 void Spoil(Model* model, int how) {
   model->Wait();
-  double_fail_eigen(2, 1, how, 3);
+  fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
 std::vector<double> InverseOf(Model* model, const char* block) {
@@ -64,7 +65,7 @@ TEST_CASE("the block goes on with its previous inverse, and the next call recove
         CHECK(spoiled.Stat("root_reused") == 0);
         CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
         const std::string why =
-            how == DOUBLE_EIGEN_INFO ? "the eigensolver did not converge" : "the solver gave a wrong result";
+            how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver gave a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
         // Others never notice, and its own step was another.
@@ -91,7 +92,7 @@ TEST_CASE("in the step itself it is the previous inverse") {
         model->FillGradients(t);
         model->Wait();
         // The first dims of all blocks, and then the second ones.
-        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) double_fail_eigen(1, -1, how, 3);
+        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
         model->Step();
       }
     }
@@ -114,7 +115,7 @@ TEST_CASE("the recovered root is that which the device would have computed") {
         model->FillParams(1);
         model->FillGradients(1);
         model->Wait();
-        if (model == &spoiled) double_fail_eigen(1, 0, DOUBLE_EIGEN_NAN, 0);
+        if (model == &spoiled) fake_cuda_fail_eigen(1, 0, FAKE_CUDA_EIGEN_NAN, 0);
         model->Step();
         Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
       }
@@ -128,7 +129,7 @@ TEST_CASE("the recovered root is that which the device would have computed") {
 
 // Two arenas in turn, of which the one that was written is only read from then on.
 TEST_CASE("where no root can be recovered it stays, and too often is an error") {
-  const Stage stage(DOUBLE_OLDEST_FIRST);
+  const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
   int64_t bytes = 0;
@@ -148,7 +149,7 @@ TEST_CASE("where no root can be recovered it stays, and too often is an error") 
   model.FillGradients(1);
   CHECK(step() == SHAMPOO_OK);
   for (int i = 0; i < 2; ++i) {
-    Spoil(&model, DOUBLE_EIGEN_INFO);
+    Spoil(&model, FAKE_CUDA_EIGEN_INFO);
     model.FillGradients(2);
     CHECK(step() == SHAMPOO_OK);
   }
@@ -174,7 +175,7 @@ TEST_CASE("all matrices of a batch at once, at the first refresh") {
       model->FillGradients(1);
       if (model == &spoiled) {
         model->Wait();
-        for (int run = 0; run < 2; ++run) double_fail_eigen(1, -1, how, 1);  // one after the other
+        for (int run = 0; run < 2; ++run) fake_cuda_fail_eigen(1, -1, how, 1);  // one after the other
       }
       model->Step();
     }

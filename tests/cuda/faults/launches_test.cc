@@ -22,24 +22,24 @@ namespace {
 using shampoo::Cat;
 
 // Of all kernels with one rank.
-const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",   "TakeGroupsBody",    "EndStepBody",
-                                "CopyStateBody",     "ScanBody",        "JudgeBlockBody",    "DecideBody",
-                                "FilterBody",        "NormBody",        "ScaleBody",         "FitBody",
-                                "StandBody",         "ApplyBody",       "LoadGradientBody",  "MoveDimBody",
-                                "UpdateFactorBody",  "StoreRootBody",   "MarkRootsBody",     "FindFlagsBody",
-                                "SumRowsBody",       "SumSquaresBody",  "StartBody",         "FirstIterateBody",
-                                "FactorBody",        "AddTermBody",     "FirstRootBody",     "SettleBody",
-                                "GoOnBody",          "PairBody",        "TransformBody",     "ScaleRowsBody",
-                                "InspectPieceBody",  "BeginMemberBody", "SignsBody",         "LoadBody",
-                                "SettleRootBody",    "NoteLargestBody", "JudgeByVectorBody", "DistanceBody",
-                                "JudgeByMatrixBody", "StatusBody",      "DeliverBody",       "InitializeFactorsBody"};
+const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "BeginGroupsBody",   "EndStepBody",
+                                "CopyStateBody",     "ScanBody",          "CheckBlockBody",    "DecideBody",
+                                "FilterBody",        "NormBody",          "ScaleBody",         "FitBody",
+                                "DecideSkipBody",    "ApplyBody",         "LoadGradientBody",  "MoveDimBody",
+                                "UpdateFactorBody",  "StoreRootBody",     "MarkRootsBody",     "FindFlagsBody",
+                                "SumRowsBody",       "SumSquaresBody",    "StartBody",         "FirstIterateBody",
+                                "FactorBody",        "AddTermBody",       "FirstRootBody",     "FinishIterateBody",
+                                "UpdateRunningBody", "PairBody",          "TransformBody",     "ScaleRowsBody",
+                                "InspectPieceBody",  "BeginMemberBody",   "SignsBody",         "LoadBody",
+                                "FinishRootBody",    "RecordLargestBody", "CheckByVectorBody", "DistanceBody",
+                                "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // What sees to exceptions, or writes what is there from the step before, if that was alike.
-const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",         "JudgeBlockBody",
-                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody", "BeginMemberBody",
-                                  "SignsBody",      "SettleRootBody", "NoteLargestBody",  "StatusBody",
-                                  "FitBody",        "StandBody"};
+const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",          "CheckBlockBody",
+                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody",  "BeginMemberBody",
+                                  "SignsBody",      "FinishRootBody", "RecordLargestBody", "StatusBody",
+                                  "FitBody",        "DecideSkipBody"};
 
 struct Trial {
   const char* name;
@@ -78,7 +78,7 @@ void Append(const Bytes& bytes, std::string* text) {
 
 // All that can be seen of a trial. drop() is called before the step in question, and seen() after it.
 std::string Result(const Trial& trial, const std::function<void()>& drop, const std::function<void()>& seen) {
-  const Stage stage(DOUBLE_OLDEST_FIRST);
+  const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Model model(trial.spec);
   std::unique_ptr<Arenas> arenas;
   if (trial.arenas) arenas = std::make_unique<Arenas>(&model);
@@ -105,7 +105,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     text += std::to_string(model.Stat(count)) + "\n";
   }
   Append(model.Bits(), &text);
-  double_clear_problems();  // what was dropped may have been in order to avoid them
+  fake_cuda_clear_problems();  // what was dropped may have been in order to avoid them
   return text;
 }
 
@@ -170,25 +170,25 @@ TEST_CASE("whatever launch of a step is dropped, something is another") {
     std::map<std::string, int64_t> launches;
     int64_t known = 0;
     const std::string expected = Result(
-        trial, [] { double_mark(); },
+        trial, [] { fake_cuda_mark(); },
         [&] {
           for (const char* kernel : kKernels) {
-            launches[kernel] = double_launches_of((std::string("::") + kernel).c_str());
+            launches[kernel] = fake_cuda_launches_of((std::string("::") + kernel).c_str());
             known += launches[kernel];
           }
-          CHECK(known == double_count(DOUBLE_LAUNCHES));
-          for (const char* call : kCalls) launches[call] = double_calls(call);
+          CHECK(known == fake_cuda_count(FAKE_CUDA_LAUNCHES));
+          for (const char* call : kCalls) launches[call] = fake_cuda_calls(call);
         });
     for (const auto& [what, count] : launches) {
       for (int64_t n = 1; n <= count; ++n) {
         const auto drop = [&] {
           if (what.find("Body") != std::string::npos) {
-            double_skip_launch(("::" + what).c_str(), n);
+            fake_cuda_skip_launch(("::" + what).c_str(), n);
           } else {
-            double_skip(what.c_str(), n);
+            fake_cuda_skip(what.c_str(), n);
           }
         };
-        if (Differs(expected, [&] { return Result(trial, drop, [] { REQUIRE(double_cancel_failures() == 0); }); })) {
+        if (Differs(expected, [&] { return Result(trial, drop, [] { REQUIRE(fake_cuda_cancel_failures() == 0); }); })) {
           ++noticed[what];
         } else {
           const bool may_be = std::find(std::begin(kSometimes), std::end(kSometimes), what) != std::end(kSometimes);
@@ -211,12 +211,12 @@ TEST_CASE("whatever is not written at create, something is another") {
   const Trial trial = Trials().front();
   int64_t calls = 0;
   const auto run = [&](const char* function, int64_t n) {
-    const Stage stage(DOUBLE_OLDEST_FIRST);
-    if (n > 0) std::string(function) == "Launch" ? double_skip_launch(nullptr, n) : double_skip(function, n);
-    double_mark();
+    const Stage stage(FAKE_CUDA_OLDEST_FIRST);
+    if (n > 0) std::string(function) == "Launch" ? fake_cuda_skip_launch(nullptr, n) : fake_cuda_skip(function, n);
+    fake_cuda_mark();
     Model model(trial.spec);
-    REQUIRE(double_cancel_failures() == 0);
-    calls = double_calls(function);
+    REQUIRE(fake_cuda_cancel_failures() == 0);
+    calls = fake_cuda_calls(function);
     std::string text;
     Append(model.Bits(), &text);
     model.FillParams(1);
@@ -229,7 +229,7 @@ TEST_CASE("whatever is not written at create, something is another") {
       text += std::to_string(model.Stat(count)) + "\n";
     }
     Append(model.Bits(), &text);
-    double_clear_problems();
+    fake_cuda_clear_problems();
     return text;
   };
   for (const char* function : {"cudaMemcpyAsync", "cudaMemsetAsync", "Launch"}) {

@@ -51,7 +51,7 @@ void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
   for (const Failing& one : all) {
     CAPTURE(one.function);
     const int64_t met = FailEach(
-        attempt, [&](int64_t n) { double_fail(one.function, n, one.code); }, [&](int64_t) { return one.status; },
+        attempt, [&](int64_t n) { fake_cuda_fail(one.function, n, one.code); }, [&](int64_t) { return one.status; },
         std::string(one.function) + "(...) failed: " + one.name);
     CHECK(met > 0);
   }
@@ -91,7 +91,7 @@ TEST_CASE("after a fault of the device every call says so, and destroy leaves no
   model.FillParams(1);
   model.FillGradients(1);
   model.Step();
-  double_fault(cudaErrorIllegalAddress);
+  fake_cuda_fault(cudaErrorIllegalAddress);
   float value = 7;
   for (int i = 0; i < 2; ++i) {
     CHECK(shampoo_optimizer_step(model.optimizer, stream) == SHAMPOO_E_DEVICE);

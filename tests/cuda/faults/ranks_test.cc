@@ -22,7 +22,7 @@ ModelSpec SpecOfRanks(const char* lag, const char* bucket = "0") {
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
 void FailHere(int64_t n) {
-  double_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+  fake_cuda_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
 
 bool Says(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
@@ -61,7 +61,7 @@ TEST_CASE("a rank fails and the communicator is aborted: the others return, and 
         if (status != SHAMPOO_OK) ranks.Abort();
         return status;
       });
-      if (double_cancel_failures() != 0) {
+      if (fake_cuda_cancel_failures() != 0) {
         CHECK(ranks.Unless(SHAMPOO_OK) == "");
         break;
       }
@@ -119,7 +119,7 @@ TEST_CASE("a rank fails and makes the step again: training goes on, or ends on a
           const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
           if (rank == kFaulty && !tried) {
             tried = true;
-            left = double_cancel_failures();
+            left = fake_cuda_cancel_failures();
             again = status == CodeOf(n);
             if (again) continue;
           }
@@ -170,7 +170,7 @@ TEST_CASE("create of a rank fails: that of the others does, or their first step,
       shampoo_comm_destroy(desc.replica_comm);
       return status;
     });
-    if (double_cancel_failures() != 0) {
+    if (fake_cuda_cancel_failures() != 0) {
       CHECK(ranks.Unless(SHAMPOO_OK) == "");
       break;
     }

@@ -59,7 +59,7 @@ TEST_CASE("what replays refuse is told by shampoo_optimizer_status") {
   Must(host.Step());
   fake.capturing = false;
   fake.replay();
-  fake.finds.refusal = shampoo::cuda::Refusal::kGradientNotFinite;
+  fake.finds.rejection = shampoo::cuda::Rejection::kGradientNotFinite;
   fake.replay();
   int64_t failed = 0;
   CHECK(shampoo_optimizer_status(host.optimizer, 1, &failed) == SHAMPOO_E_NUMERIC);

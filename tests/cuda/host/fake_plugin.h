@@ -13,13 +13,13 @@ namespace shampoo_test {
 struct FakeDevice {
   shampoo::cuda::Description description{1, 12060, 12060, ""};
   bool capturing = false;
-  bool refuses_create = false;  // of engines with blocks
+  bool fails_create = false;  // of engines with blocks
   // Of the next step; with several ranks of this one.
   int32_t rank = 0;
   shampoo::cuda::StepReport finds{};  // refusal, and where
   bool skips = false;
   int64_t skipped_blocks = 0;
-  int64_t standing_blocks = 0;
+  int64_t skipped_updates = 0;
   bool fails_roots = false;
   // Of the last.
   std::vector<int64_t> expected_step;

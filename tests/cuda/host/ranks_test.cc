@@ -31,10 +31,10 @@ class Ranks {
     TheFake() = FakeDevice();
     TheFake().replay = replay;
     TheFake().rank = 1;
-    TheFake().refuses_create = asked.refuses_create;
+    TheFake().fails_create = asked.fails_create;
     comm_.patience = std::chrono::seconds(20);
     OnEveryRank(kRanks, [&](int rank) { Create(rank, keys, change); });
-    TheFake().refuses_create = false;
+    TheFake().fails_create = false;
   }
   ~Ranks() {
     for (Rank& rank : ranks) {
@@ -128,7 +128,7 @@ TEST_CASE("plans are compared by way of the device, and a rank without memory te
     Ranks ranks(Keys{}, [](int rank, shampoo_param_desc* v) { v->shape[0] = rank == 2 ? 13 : 12; });
     ranks.CheckAll(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"});
   }
-  TheFake().refuses_create = true;
+  TheFake().fails_create = true;
   Ranks ranks(Keys{});
   ranks.CheckAll(SHAMPOO_E_NOMEM, {"rank 1: the fake has no memory"});
 }
@@ -137,7 +137,7 @@ TEST_CASE("what the device of one rank refuses all ranks tell, by the next call"
   Ranks ranks(Keys{});
   ranks.BindAll();
   ranks.Step();
-  TheFake().finds.refusal = shampoo::cuda::Refusal::kGradientNotFinite;
+  TheFake().finds.rejection = shampoo::cuda::Rejection::kGradientNotFinite;
   TheFake().finds.value = 1 / 0.0;
   ranks.Step();
   ranks.CheckAll(SHAMPOO_OK);

@@ -48,7 +48,7 @@ TEST_CASE("a checkpoint of a device is loaded into another") {
   DeviceHost host(keys);
   int stream = 0;
   Must(host.Step());
-  TheFake().finds.refusal = shampoo::cuda::Refusal::kGradientNotFinite;
+  TheFake().finds.rejection = shampoo::cuda::Rejection::kGradientNotFinite;
   Must(host.Step());
   Must(shampoo_load(&host.optimizer, 1, nullptr, folder, &stream));
   CHECK(TheFake().stream == &stream);

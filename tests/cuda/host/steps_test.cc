@@ -9,12 +9,12 @@ namespace shampoo_test {
 namespace {
 
 using shampoo::RootFailure;
-using shampoo::cuda::Refusal;
+using shampoo::cuda::Rejection;
 
 const Keys kAtOnce = {{"status_lag", "0"}};
 
 void FindNan() {
-  TheFake().finds.refusal = Refusal::kGradientNotFinite;
+  TheFake().finds.rejection = Rejection::kGradientNotFinite;
   TheFake().finds.element = 5;
   TheFake().finds.value = std::numeric_limits<double>::quiet_NaN();
 }
@@ -58,7 +58,7 @@ TEST_CASE("what a step refuses is told by the next call, which makes no step") {
   CHECK(TheFake().steps_given == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
-  CHECK(TheFake().args.acknowledged_refusals == 1);
+  CHECK(TheFake().args.acknowledged_rejections == 1);
   Must(host.Step());
   CHECK(host.Steps() == 3);
 }
@@ -89,7 +89,7 @@ TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once"
 
 TEST_CASE("every reason has its text") {
   struct Case {
-    Refusal refusal;
+    Rejection rejection;
     double value;
     int32_t dim;
     shampoo_status code;
@@ -97,25 +97,25 @@ TEST_CASE("every reason has its text") {
   };
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<Case> cases = {
-      {Refusal::kGradientNotFinite,
+      {Rejection::kGradientNotFinite,
        infinity,
        0,
        SHAMPOO_E_NUMERIC,
        {"the gradient of parameter \"w\" has an infinity"}},
-      {Refusal::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
-      {Refusal::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
-      {Refusal::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
-      {Refusal::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
-      {Refusal::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
-      {Refusal::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
-      {Refusal::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},
-      {Refusal::kLearningRate, -2, 0, SHAMPOO_E_INVALID, {"the scalar bound to group 0", "key lr", "-2"}},
-      {Refusal::kGradientScale, infinity, 0, SHAMPOO_E_INVALID, {"gradient_scale", "inf"}},
+      {Rejection::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
+      {Rejection::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
+      {Rejection::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
+      {Rejection::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
+      {Rejection::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
+      {Rejection::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
+      {Rejection::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},
+      {Rejection::kLearningRate, -2, 0, SHAMPOO_E_INVALID, {"the scalar bound to group 0", "key lr", "-2"}},
+      {Rejection::kGradientScale, infinity, 0, SHAMPOO_E_INVALID, {"gradient_scale", "inf"}},
   };
   for (const Case& one : cases) {
     DeviceHost host(
         Keys{{"status_lag", "0"}, {"grafting", "adam"}, {"factor_dtype", one.value == 1e9 ? "f16" : "f32"}});
-    TheFake().finds.refusal = one.refusal;
+    TheFake().finds.rejection = one.rejection;
     TheFake().finds.value = one.value;
     TheFake().finds.dim = one.dim;
     TheFake().finds.element = 7;
@@ -140,7 +140,7 @@ TEST_CASE("skips are counted, and the counter of the group stays") {
 
 TEST_CASE("a block that stood still is raised by the next step, once") {
   DeviceHost host(Keys{});
-  TheFake().standing_blocks = 1;
+  TheFake().skipped_updates = 1;
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
   CHECK(Lacking(shampoo_last_error(), {"the direction of block w/0 was not finite"}) == "");

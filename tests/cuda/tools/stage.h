@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
 namespace shampoo_test {
@@ -19,15 +19,15 @@ namespace shampoo_test {
 // The double as at its start, for one test. At its end nothing may be left, and nothing may have gone wrong.
 class Stage {
  public:
-  explicit Stage(int order = DOUBLE_RANDOM, uint64_t seed = 1) {
-    double_reset();
-    double_set_order(order, seed);
+  explicit Stage(int order = FAKE_CUDA_RANDOM, uint64_t seed = 1) {
+    fake_cuda_reset();
+    fake_cuda_set_order(order, seed);
   }
   ~Stage() {
-    CHECK(double_cancel_failures() == 0);
-    CHECK(std::string(double_problems()) == "");
-    CHECK(std::string(double_leaks()) == "");
-    double_reset();
+    CHECK(fake_cuda_cancel_failures() == 0);
+    CHECK(std::string(fake_cuda_problems()) == "");
+    CHECK(std::string(fake_cuda_leaks()) == "");
+    fake_cuda_reset();
   }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;

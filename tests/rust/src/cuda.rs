@@ -78,7 +78,7 @@ fn optimizer(device: Device) -> Optimizer {
 #[test]
 #[ignore = "needs the double of CUDA, and a process of its own"]
 fn steps_on_a_stream() {
-    let path = from_environment("SHAMPOO_CUDA_DOUBLE");
+    let path = from_environment("SHAMPOO_CUDA_FAKE");
     let path = path.to_str().unwrap();
     libshampoo::load_backend(path).unwrap();
     let backends = libshampoo::backends().unwrap();

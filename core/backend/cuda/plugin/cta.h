@@ -8,7 +8,7 @@
 
 // Kernels are bodies: structs whose call operator is the work of one cooperative thread array (CTA), given as loops
 // over indices that may run in any order, and reductions. So one source is compiled by nvcc for a GPU, and by a C++
-// compiler for the host double of the tests, whose launcher is named by SHAMPOO_CUDA_DOUBLE.
+// compiler for the host double of the tests, whose launcher is named by SHAMPOO_CUDA_FAKE.
 //
 //   struct Scale {
 //     float* data;
@@ -17,9 +17,9 @@
 //     }
 //   };
 //   SHAMPOO_CUDA_TRY(Launch(stream, grid, Scale{data}));
-#if defined(SHAMPOO_CUDA_DOUBLE)
+#if defined(SHAMPOO_CUDA_FAKE)
 #define SHAMPOO_DEVICE
-#include SHAMPOO_CUDA_DOUBLE
+#include SHAMPOO_CUDA_FAKE
 #elif defined(__CUDACC__)
 #define SHAMPOO_DEVICE __device__
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/base/text.h"
 
 namespace shampoo::cuda {

@@ -7,11 +7,11 @@
 
 #include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/async_roots.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
-#include "core/backend/cuda/plugin/handles.h"
-#include "core/backend/cuda/plugin/roots.h"
-#include "core/backend/cuda/plugin/roots_ahead.h"
-#include "core/backend/cuda/plugin/tables.h"
+#include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/root_solver.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
@@ -28,7 +28,7 @@ struct Engine {
   Status Initialize(char* arena, int64_t block, cudaStream_t stream);
   Status Step(const StepArgs& args, int64_t* ticket);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
-  Status Take(int64_t ticket, StepReport* out);
+  Status ReadReport(int64_t ticket, StepReport* out);
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
 
@@ -49,25 +49,25 @@ struct Engine {
   Status MakeHandles();
 
   // The parts of a step; see engine_step.cc.
-  Status ReadReport(StepReport* out) const;
+  Status CopyReport(StepReport* out) const;
   Status RecordWork(cudaStream_t stream);
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
-  Status StepWave(const StepArgs& args, int64_t ticket, const Tables& tables, size_t wave);
+  Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t batch);
   Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
   template <typename Work>
-  Status ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work);
+  Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
   struct RootRun;
-  struct RootPlace;
-  Status JoinAhead(const StepArgs& args);
-  Status ComputeAhead(const StepArgs& args, int64_t ticket, const Tables& tables);
-  Status RefreshRoots(const StepArgs& args, const Tables& tables, const Wave& wave);
-  Status ComputeRuns(const StepArgs& args, RootTask task, const Wave& wave, const RootPlace& place);
-  Status ComputeRun(const StepArgs& args, const Wave& wave, const RootRun& run, const RootPlace& place);
+  struct RootContext;
+  Status WaitForAsyncRoots(const StepArgs& args);
+  Status ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
+  Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
+  Status ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run, const RootContext& context);
   // See engine_products.cc: C_k into the lower triangles of the matrices; H contracted with them.
-  Status MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape);
-  Status Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count);
-  RootTask HostTaskOf(const StepArgs& args, const WaveItem& item) const {
+  Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
+  Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
+  RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
@@ -88,14 +88,14 @@ struct Engine {
   char* state_ = nullptr;
 
   Tables tables_{};
-  std::vector<WaveTables> waves_;      // by wave of the layout
-  std::vector<OwnedHandles> handles_;  // the first is bound to the caller's stream
+  std::vector<BatchTables> batch_tables_;  // by batch of the layout
+  std::vector<OwnedHandles> handles_;      // the first is bound to the caller's stream
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
   OwnedStream copies_;
   std::unique_ptr<RootSolver> roots_;
-  std::unique_ptr<RootsAhead> ahead_;  // nullptr: no group has root_async
+  std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;
   int64_t recorded_ = 0;   // the ticket that done_ stands for
   bool has_work_ = false;  // that done_ stands for, of a step or not

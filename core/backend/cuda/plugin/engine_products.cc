@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The matrix products of a class of blocks, one batched call for all of them: tensors and matrices lie at equal
-// distances in the buffers of their wave.
-#include "core/backend/cuda/plugin/call.h"
+// distances in the buffers of their batch.
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/backend/cuda/plugin/gemm.h"
-#include "core/backend/cuda/plugin/kernels.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -53,45 +53,46 @@ Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& 
 
 }  // namespace
 
-Status Engine::MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape) {
-  const WaveItem& item = wave.items[of_shape.first];
+Status Engine::MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) {
+  const BatchItem& item = batch.items[shape_group.first];
   const Block& block = *item.block;
-  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
-  const auto count = static_cast<int64_t>(of_shape.count);
+  const auto element = static_cast<int64_t>(SizeOf(batch.computation));
+  const auto count = static_cast<int64_t>(shape_group.count);
   char* const base = workspace_.data();
-  const Tensors gradients{base + layout_.first + item.at * element, of_shape.stride, element};
-  const Tensors moved{base + layout_.second + item.at * element, of_shape.stride, element};
+  const Tensors gradients{base + layout_.first + item.at * element, shape_group.stride, element};
+  const Tensors moved{base + layout_.second + item.at * element, shape_group.stride, element};
   for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
-    const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, of_shape.matrix_stride[at], element};
+    const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, shape_group.matrix_stride[at],
+                           element};
     const Unfolding u = UnfoldingOf(block, k);
     const bool is_last = u.after == 1 && k > 0;
     const bool is_between = u.before > 1 && u.after > 1;
     if (is_between) {
       SHAMPOO_CUDA_TRY(
-          MoveDim(handles.stream, wave.computation, gradients.data, moved.data, count, of_shape.stride, u, false));
+          MoveDim(handles.stream, batch.computation, gradients.data, moved.data, count, shape_group.stride, u, false));
     }
-    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, wave.computation, is_between ? moved : gradients, u.d,
+    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, batch.computation, is_between ? moved : gradients, u.d,
                                                  u.before * u.after, is_last, matrices, count));
   }
   return {};
 }
 
-Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count) {
-  const WaveItem& item = wave.items[of_shape.first];
+Status Engine::Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count) {
+  const BatchItem& item = batch.items[shape_group.first];
   const Block& block = *item.block;
-  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+  const auto element = static_cast<int64_t>(SizeOf(batch.computation));
   char* const base = workspace_.data();
   GemmOptions options;
-  options.dtype = wave.computation;
+  options.dtype = batch.computation;
   options.tf32 = tf32_;
-  Tensors from{base + layout_.first + item.at * element, of_shape.stride, element};
-  Tensors to{base + layout_.second + item.at * element, of_shape.stride, element};
+  Tensors from{base + layout_.first + item.at * element, shape_group.stride, element};
+  Tensors to{base + layout_.second + item.at * element, shape_group.stride, element};
   for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     const Unfolding u = UnfoldingOf(block, k);
     const int64_t other = u.before * u.after;
-    const GemmInput x{base + layout_.matrices + item.matrix_at[at] * element, u.d, of_shape.matrix_stride[at]};
+    const GemmInput x{base + layout_.matrices + item.matrix_at[at] * element, u.d, shape_group.matrix_stride[at]};
     const auto multiply_from_left = [&](const Tensors& in, const Tensors& out) {
       return Gemm(handles.blas, options, u.d, other, u.d, x, {in.data, other, in.stride}, {out.data, other, out.stride},
                   count);
@@ -103,9 +104,11 @@ Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeCla
                                    {to.data, u.d, to.stride}, count));
     } else {
       // There and back, so that every dim ends in the other buffer.
-      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, false));
+      SHAMPOO_CUDA_TRY(
+          MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, false));
       SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));
-      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, true));
+      SHAMPOO_CUDA_TRY(
+          MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, true));
     }
     std::swap(from, to);
   }

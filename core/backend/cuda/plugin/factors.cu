@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
-#include "core/backend/cuda/plugin/schedule.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/device_schedule.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -14,14 +14,14 @@ SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
 template <typename Real>
 struct LoadGradientBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceTile& tile = wave.tiles[cta.index()];
+    const DeviceTile& tile = batch.tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
-    Real* const to = static_cast<Real*>(wave.first) + block.at + begin;
+    Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
     // Products are made of whole classes: those of a block that is not stepped are of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.group];
@@ -73,10 +73,10 @@ struct MoveDimBody {
 };
 
 // What a CTA needs of a tile of a matrix.
-struct MatrixPart {
+struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
-  SHAMPOO_DEVICE MatrixPart(const DeviceMatrixTile& tile, int64_t order)
+  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
       : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
     rows = d - row < kMatrixTile ? d - row : kMatrixTile;
     columns = d - column < kMatrixTile ? d - column : kMatrixTile;
@@ -108,14 +108,14 @@ struct MatrixPart {
 template <typename Real>
 struct UpdateFactorBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const MatrixPart part(tile, block.shape[tile.dim]);
+    const MatrixTile part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
-    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
+    Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     // So that what the solver sees of a block that is not stepped is finite.
     if (!IsStepped(tables, tile.block)) {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
@@ -131,10 +131,10 @@ struct UpdateFactorBody {
     const StateSlot& inverse_slot = block.inverse[tile.dim];
     const char* const inverse = tables.state_out + inverse_slot.offset;
     Real* snapshot = nullptr;
-    Real* ahead = nullptr;
+    Real* async_matrix = nullptr;
     if (task != RootTask::kNone && task != RootTask::kCompute) {
       snapshot = reinterpret_cast<Real*>(tables.state_out + block.snapshot[tile.dim].offset);
-      ahead = static_cast<Real*>(wave.ahead) + block.matrix_at[tile.dim];
+      async_matrix = static_cast<Real*>(batch.async_matrices) + block.matrix_at[tile.dim];
     }
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
@@ -143,35 +143,35 @@ struct UpdateFactorBody {
       if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
-        ahead[r * d + c] = value;
+        async_matrix[r * d + c] = value;
       }
       Real next = value;
       if (task == RootTask::kFromSnapshot) {
         next = snapshot[r * d + c];
       } else if (task == RootTask::kTakeOver) {
-        next = ahead[r * d + c];
+        next = async_matrix[r * d + c];
       } else if (task != RootTask::kCompute && wanted) {
         next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
       }
       matrix[r * d + c] = next;
     });
     part.Mirror(cta, matrix);
-    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, ahead);
+    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, async_matrix);
   }
 };
 
 template <typename Real>
 struct StoreRootBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
-    const MatrixPart part(tile, block.shape[tile.dim]);
+    const MatrixTile part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
-    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
+    Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
@@ -195,7 +195,7 @@ struct StoreRootBody {
   }
 };
 
-SHAMPOO_DEVICE inline void NoteTask(const Tables& tables, int32_t b) {
+SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
   if (!block.snapshot_step.present()) return;
   auto* const step = reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset);
@@ -203,21 +203,21 @@ SHAMPOO_DEVICE inline void NoteTask(const Tables& tables, int32_t b) {
 }
 
 // A block that is not stepped gets its divisor, too, because others are computed with it.
-struct NoteSnapshotsBody {
+struct RecordSnapshotsBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(wave.block_count, [&](int64_t i) {
-      const int32_t b = wave.blocks[i];
+    cta.ForEach(batch.block_count, [&](int64_t i) {
+      const int32_t b = batch.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       const DeviceGroup& group = tables.groups[block.group];
       if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
-      tables.ahead_divisors[b] = group.factor_correction;
+      tables.async_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;
       const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
-      for (int k = 0; k < block.factors; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
-      NoteTask(tables, b);
+      for (int k = 0; k < block.factors; ++k) tables.async_flags[block.root_at[k]] = flags[k];
+      RecordTask(tables, b);
     });
   }
 };
@@ -225,22 +225,22 @@ struct NoteSnapshotsBody {
 // After the roots, of those that were due.
 struct MarkRootsBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
   int64_t ticket;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(wave.block_count, [&](int64_t i) {
-      const int32_t b = wave.blocks[i];
+    cta.ForEach(batch.block_count, [&](int64_t i) {
+      const int32_t b = batch.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       if (!IsStepped(tables, b)) return;
       const RootTask task = tables.work[b].task;
       if (!Refreshes(task)) return;
       for (int k = 0; k < block.factors; ++k) {
         RootStatus& status = tables.roots[block.root_at[k]];
-        if (task == RootTask::kTakeOver) status = tables.ahead_roots[block.root_at[k]];
+        if (task == RootTask::kTakeOver) status = tables.async_roots[block.root_at[k]];
         status.ticket = ticket;
       }
-      NoteTask(tables, b);
+      RecordTask(tables, b);
     });
   }
 };
@@ -261,8 +261,8 @@ struct FindFlagsBody {
 
 }  // namespace
 
-cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<LoadGradientBody>(stream, wave.tile_count, tables, wave, computation);
+cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<LoadGradientBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
@@ -278,19 +278,19 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
                                    back ? 1 : 0});
 }
 
-cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<UpdateFactorBody>(stream, wave.matrix_tile_count, tables, wave, computation);
+cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<UpdateFactorBody>(stream, batch.matrix_tile_count, tables, batch, computation);
 }
 
-cudaError_t NoteSnapshots(cudaStream_t stream, const Tables& tables, const WaveTables& wave) {
-  return Launch(stream, 1, NoteSnapshotsBody{tables, wave});
+cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch) {
+  return Launch(stream, 1, RecordSnapshotsBody{tables, batch});
 }
 
-cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,
+cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
                        int64_t ticket) {
-  const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, wave, ticket});
+  const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, batch, ticket});
   if (error != cudaSuccess) return error;
-  return LaunchOver<StoreRootBody>(stream, wave.matrix_tile_count, tables, wave, computation);
+  return LaunchOver<StoreRootBody>(stream, batch.matrix_tile_count, tables, batch, computation);
 }
 
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 
 namespace shampoo::cuda {
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/element.h"
-#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/device_element.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 
 namespace shampoo::cuda {
 namespace {

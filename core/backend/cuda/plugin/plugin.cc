@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <new>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/base/text.h"
 #include "core/base/thread_text.h"
@@ -32,7 +32,7 @@ Result Guarded(Body&& body) noexcept {
 }
 
 // Batched eigendecompositions of any order came with it.
-constexpr int kLeastVersion = 12060;
+constexpr int kMinVersion = 12060;
 
 void SetUnavailable(Description* out, const std::string& reason) {
   std::snprintf(out->unavailable_reason, sizeof out->unavailable_reason, "%s", reason.c_str());
@@ -50,7 +50,7 @@ void Describe(Description* out) noexcept {
     }
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaErrorInsufficientDriver || out->driver_version < kLeastVersion) {
+    if (error == cudaErrorInsufficientDriver || out->driver_version < kMinVersion) {
       return SetUnavailable(
           out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
                    ", and this library was built with CUDA ", VersionText(out->runtime_version),
@@ -104,8 +104,8 @@ const Table kTable = {
         [](Engine* engine, void* stream, int32_t* captured) {
           return Guarded([&] { return engine->IsCapturing(static_cast<cudaStream_t>(stream), captured); });
         },
-    .take = [](Engine* engine, int64_t ticket,
-               StepReport* out) { return Guarded([&] { return engine->Take(ticket, out); }); },
+    .read_report = [](Engine* engine, int64_t ticket,
+                      StepReport* out) { return Guarded([&] { return engine->ReadReport(ticket, out); }); },
     .roots = [](Engine* engine) { return engine->roots(); },
     .snapshot_steps = [](Engine* engine) { return engine->snapshot_steps(); },
     .read_snapshot_steps =

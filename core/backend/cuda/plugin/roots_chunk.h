@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/backend/cuda/plugin/gemm.h"
-#include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/plugin/root_solver.h"
 #include "core/backend/cuda/root_workspace.h"
 #include "core/roots/root.h"
 
@@ -112,16 +112,16 @@ cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, i
 
 // roots_output.cu
 // The upper triangle of the root as the lower, and what is largest in it.
-cudaError_t SettleRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
+cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
 // Judges the result of an iteration by the distance of `vector` from the signs, or of `matrix` from I.
-cudaError_t JudgeByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
-cudaError_t JudgeByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
+cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
+cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
 // Statuses, and the roots where there is no failure.
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
 // After this many iterations no eigenvalue that float64 can hold is still on its way to 1.
-int64_t MostUsefulIterations(int64_t root, int64_t order);
+int64_t MaxUsefulIterations(int64_t root, int64_t order);
 Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers);
 
 }  // namespace shampoo::cuda

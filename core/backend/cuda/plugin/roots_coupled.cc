@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/coupled.h"
 
@@ -28,16 +28,16 @@ class CoupledIteration {
     const bool higher = chunk_.spec.method == RootMethod::kHigherOrder;
     SHAMPOO_RETURN_IF_ERROR(Start(higher));
     const int64_t order = higher ? chunk_.spec.order : 2;
-    const int64_t most = std::min(chunk_.spec.max_iterations, MostUsefulIterations(p_, order));
+    const int64_t most = std::min(chunk_.spec.max_iterations, MaxUsefulIterations(p_, order));
     for (int64_t number = 1; number <= most; ++number) {
       SHAMPOO_RETURN_IF_ERROR(higher && number > 1 ? SeriesFactor() : NewtonFactor());
       SHAMPOO_RETURN_IF_ERROR(Advance(number == 1));
       SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
     }
-    SHAMPOO_CUDA_TRY(SettleRoot(handles_.stream, chunk_, nullptr, x_));
+    SHAMPOO_CUDA_TRY(FinishRoot(handles_.stream, chunk_, nullptr, x_));
     // The matrix again, because the iteration has destroyed it.
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
-    SHAMPOO_RETURN_IF_ERROR(higher ? JudgeProduct() : JudgeProbe());
+    SHAMPOO_RETURN_IF_ERROR(higher ? CheckProduct() : CheckProbe());
     SHAMPOO_CUDA_TRY(DeliverRoots(handles_.stream, chunk_, nullptr, x_));
     return Status();
   }
@@ -104,7 +104,7 @@ class CoupledIteration {
   }
 
   // |X^(p/2) B X^(p/2) v - v| / |v| for the signs v.
-  Status JudgeProbe() {
+  Status CheckProbe() {
     const void* from = chunk_.signs;
     int64_t stride = 0;
     size_t next = 0;
@@ -121,16 +121,16 @@ class CoupledIteration {
     for (int64_t i = 0; i < p_ / 2; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
     SHAMPOO_RETURN_IF_ERROR(multiply(y_));
     for (int64_t i = p_ / 2; i < p_; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
-    SHAMPOO_CUDA_TRY(JudgeByVector(handles_.stream, chunk_, from));
+    SHAMPOO_CUDA_TRY(CheckByVector(handles_.stream, chunk_, from));
     return Status();
   }
 
   // max |X^p B - I|
-  Status JudgeProduct() {
+  Status CheckProduct() {
     const size_t bytes = static_cast<size_t>(chunk_.count * chunk_.n * chunk_.n) * SizeOf(chunk_.root_dtype);
     SHAMPOO_CUDA_TRY(cudaMemcpyAsync(t_, x_, bytes, cudaMemcpyDeviceToDevice, handles_.stream));
     SHAMPOO_RETURN_IF_ERROR(MultiplyByPower(&y_));
-    SHAMPOO_CUDA_TRY(JudgeByMatrix(handles_.stream, chunk_, y_));
+    SHAMPOO_CUDA_TRY(CheckByMatrix(handles_.stream, chunk_, y_));
     return Status();
   }
 
@@ -159,7 +159,7 @@ class CoupledIteration {
 // (1 + (1 - y) / p)^p >= 1 + (1 - y): 0.9^(2^9) is less than float64's rounding. Before that comes the first step, from
 // y up to (p + 1) / 2, which can take no more than a factor of 2^p away. The least y that there can be: the smallest
 // number of float64, over a norm of Y that is at most the order of the matrix.
-int64_t MostUsefulIterations(int64_t root, int64_t order) {
+int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfOrder = 31;
   constexpr int64_t kFromTenth = 16;  // 9, and some to see that the error falls no more

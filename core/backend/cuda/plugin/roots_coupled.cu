@@ -180,7 +180,7 @@ struct FirstRootBody {
 };
 
 template <typename Root>
-struct SettleBody {
+struct FinishIterateBody {
   RootChunk chunk;
   void* y;
 
@@ -198,7 +198,7 @@ struct SettleBody {
 };
 
 // Whether members go on: each stops where it would by itself.
-struct GoOnBody {
+struct UpdateRunningBody {
   RootChunk chunk;
   int64_t number;  // of the iteration that is over
 
@@ -237,7 +237,7 @@ cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y) {
   }
   const cudaError_t error = LaunchRoots<FirstIterateBody>(stream, chunk.count * chunk.pieces, chunk, y);
   if (error != cudaSuccess || chunk.spec.method == RootMethod::kHigherOrder) return error;
-  return Launch(stream, chunk.count, GoOnBody{chunk, 0});
+  return Launch(stream, chunk.count, UpdateRunningBody{chunk, 0});
 }
 
 cudaError_t MakeFactor(cudaStream_t stream, const RootChunk& chunk, const void* y, void* t, double multiplier,
@@ -254,8 +254,8 @@ cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t
 }
 
 cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, int64_t number) {
-  const cudaError_t error = LaunchRoots<SettleBody>(stream, chunk.count * chunk.pieces, chunk, y);
-  return error != cudaSuccess ? error : Launch(stream, chunk.count, GoOnBody{chunk, number});
+  const cudaError_t error = LaunchRoots<FinishIterateBody>(stream, chunk.count * chunk.pieces, chunk, y);
+  return error != cudaSuccess ? error : Launch(stream, chunk.count, UpdateRunningBody{chunk, number});
 }
 
 }  // namespace shampoo::cuda
