@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The step of one block on one worker, in arithmetic of Real: what it is given, and the worker's own memory.
+// Inputs of the step of one block on one worker, in the arithmetic of Real, and the worker's own memory.
 template <typename Real>
 struct BlockContext {
   BlockContext(const StepItem& step_item, const StepMemory& step_memory, Team::Worker* step_worker)
@@ -18,11 +18,11 @@ struct BlockContext {
         own(step_memory.workspace + layout.ItemAt(step_worker->slot())),
         worker(step_worker) {}
 
-  // Memory at an offset of the workspace layout.
+  // Returns the memory at an offset of the workspace layout.
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
-  // Divides work among idle threads and counts its time.
+  // Divides work among idle threads and measures its time.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }
-  // Elements from one row of a matrix to the next, in dense memory; 0 for other orders.
+  // Returns the distance in elements between the rows of a dense matrix; 0 for other orders.
   int64_t row() const { return block.order() == 2 ? block.shape[1] : 0; }
 
   const StepItem& item;

@@ -16,9 +16,8 @@
 namespace shampoo {
 namespace {
 
-// The step of one block in the order of the program, with the direction of a method (see ShampooDirection). Everything
-// that lies in the arena in another dtype is widened before it is used, used unrounded, and rounded once when it is
-// stored.
+// Runs the step of one block, with the direction of a method such as ShampooDirection. A state that the arena holds in
+// another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
 template <typename Real, template <typename> class Method>
 class BlockStep {
  public:
@@ -42,7 +41,7 @@ class BlockStep {
     return true;
   }
 
-  // The caller's own gradient where it can be used as it is, else a dense copy.
+  // Returns the caller's gradient if it can be used in place, otherwise a dense copy.
   BlockData<Real> ReadGradient() const {
     const bool as_it_is = context_.item.param->desc.grad_dtype == DtypeOf<Real>() &&
                           context_.program.gradient_scale == 1 && context_.program.coupled_decay == 0;
@@ -81,7 +80,7 @@ class BlockStep {
     Apply(p, {1, 1, Norm(p)});
   }
 
-  // |D|^2
+  // Returns |D|^2.
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {

@@ -10,17 +10,17 @@
 
 namespace shampoo {
 
-// Elements that an elementwise pass treats at a time: few enough that all its operands stay in the first-level cache,
-// enough that a switch over dtypes costs nothing.
+// Number of elements that an elementwise pass processes at a time. It is small enough that all operands stay in the
+// first-level cache, and large enough that a switch over dtypes costs nothing.
 inline constexpr int64_t kChunkElements = 512;
 
-// Some elements of a block, counted in row-major order.
+// A range of elements of a block, counted in row-major order.
 struct Range {
   int64_t begin;
   int64_t end;
 };
 
-// work(first, count) for consecutive stretches of a range.
+// Calls work(first, count) for consecutive chunks of a range.
 template <typename Work>
 void ForEachChunk(const Range& range, Work&& work) {
   for (int64_t first = range.begin; first < range.end; first += kChunkElements) {
@@ -28,7 +28,8 @@ void ForEachChunk(const Range& range, Work&& work) {
   }
 }
 
-// How an elementwise pass over n elements is divided: into at most kMaxParts, each large enough to be worth it.
+// An elementwise pass over n elements is divided into at most kMaxParts parts, each large enough to be worth a
+// thread.
 inline constexpr int64_t kMaxParts = 64;
 inline int64_t PartCount(int64_t n) {
   const int64_t worth = n >> 16;
@@ -41,7 +42,7 @@ inline Range PartAt(int64_t n, int64_t i) {
   return {begin, i + 1 == count || begin + whole > n ? n : begin + whole};
 }
 
-// The sum of what work(range) returns over all parts of n elements, in a fixed order.
+// Returns the sum of work(range) over all parts of n elements, added in a fixed order.
 template <typename Work>
 double SumOverParts(int64_t n, Tiles* tiles, Work&& work) {
   const int64_t count = PartCount(n);
@@ -53,7 +54,7 @@ double SumOverParts(int64_t n, Tiles* tiles, Work&& work) {
   return sum;
 }
 
-// Strides of the block's shape without gaps.
+// Returns the strides of the block's shape in dense memory.
 inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
   std::array<int64_t, kMaxDims> stride{};
   int64_t next = 1;
@@ -64,8 +65,7 @@ inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
   return stride;
 }
 
-// A vector of some dtype that is read, or read and written, as Real, stretch by stretch. Where the dtype is Real
-// nothing is copied.
+// A vector of any dtype that is read as Real, chunk by chunk. Nothing is copied if the dtype is Real.
 template <typename Real>
 class Operand {
  public:
@@ -89,14 +89,14 @@ class MutableOperand : public Operand<Real> {
  public:
   MutableOperand(void* base, Dtype dtype) : Operand<Real>(base, dtype), target_(base) {}
 
-  // The old elements, to be changed in place.
+  // Returns the old elements, to be changed in place. Close() stores them.
   Real* Open(int64_t first, int64_t count) { return const_cast<Real*>(this->Read(first, count)); }
-  // Room for new elements.
+  // Returns memory for new elements. Close() stores them.
   Real* OpenNew(int64_t first) {
     if (this->dtype_ == DtypeOf<Real>()) return static_cast<Real*>(ElementAt(target_, this->dtype_, first));
     return this->buffer_;
   }
-  // Stores what Open or OpenNew gave out: each element rounded once.
+  // Stores the elements that Open() or OpenNew() returned. Each element is rounded once.
   void Close(int64_t first, int64_t count) {
     if (this->dtype_ != DtypeOf<Real>()) {
       Narrow(this->buffer_, ElementAt(target_, this->dtype_, first), this->dtype_, count);

@@ -11,8 +11,8 @@
 
 namespace shampoo {
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
-  // Without the sign bit the patterns of a float type are in the order of their values, infinity above all numbers and
-  // NaN above infinity: one integer maximum answers all questions at once.
+  // Without the sign bit, the bit patterns of a floating-point type have the order of the values, with infinity above
+  // all numbers and NaN above infinity. One integer maximum therefore finds all three.
   const Kernels& kernels = BestKernels();
   switch (dtype) {
     case Dtype::kF32:

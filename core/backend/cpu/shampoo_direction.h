@@ -14,10 +14,10 @@
 
 namespace shampoo {
 
-// The method Shampoo on one block: its states are the factor matrices F_k, the inverse roots X_k and, with root_async,
-// snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
+// Computes Shampoo's direction for one block. Its states are the factor matrices F_k, the inverse roots X_k and, with
+// root_async, snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
 //
-// Another method is another class with Update() and Direction().
+// Another method can be added as another class with Update() and Direction().
 template <typename Real>
 class ShampooDirection {
  public:
@@ -29,8 +29,8 @@ class ShampooDirection {
     }
   }
 
-  // Takes the gradient into the states: F_k <- factor_decay F_k + factor_weight C_k, and the inverse roots if the
-  // block's schedule says so.
+  // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
+  // and snapshots if the block's schedule requires it.
   void Update(const BlockData<Real>& g) {
     for (int k = 0; k < context_.block.factor_count(); ++k) UpdateFactorOf(k, g);
     const RootSchedule& schedule = context_.item.schedule;
@@ -39,13 +39,13 @@ class ShampooDirection {
     if (int64_t* const step = SnapshotStep()) *step = SnapshotStepAfter(schedule.task, *step, context_.program.t);
   }
 
-  // Returns P: the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
+  // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     for (int k = 0; k < context_.block.order(); ++k) {
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
       Real* const next = context_.At(context_.layout.direction[k % 2]);
-      // The gradient is not needed any more after the first dim, and only later ones need spare memory.
+      // The gradient is not needed after the first dim, and only later dims need the spare memory.
       ContractDim(context_.block.shape, k, h, {pair.inverse(), pair.ld(), pair.full()}, next,
                   context_.At(context_.layout.gradient), &scope);
       h = {next, context_.row()};
@@ -73,7 +73,7 @@ class ShampooDirection {
     if (wanted) pair.LoadInverse();
   }
 
-  // Where the block keeps the step of its roots and snapshots; nullptr: it keeps no snapshots.
+  // Returns the state snapshot_step of the block, or nullptr if the block has no snapshots.
   int64_t* SnapshotStep() const {
     if (!context_.block.snapshot_step.present()) return nullptr;
     return reinterpret_cast<int64_t*>(context_.memory.arena + context_.block.snapshot_step.offset);
