@@ -40,9 +40,7 @@ Status CheckDevice(const shampoo_optimizer_desc& desc) {
   if (desc.device_id != 0)
     return Invalid("desc.device_id is ", desc.device_id, ": expected 0, as the CPU is one device");
   if (desc.stream == nullptr) return {};
-  return Invalid(
-      "desc.stream is not NULL; expected NULL, because an optimizer on the CPU has no stream and its calls are "
-      "synchronous");
+  return Invalid("desc.stream is not NULL: on the CPU there is none, and calls return when they are done");
 }
 
 }  // namespace
