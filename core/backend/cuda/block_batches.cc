@@ -10,7 +10,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// Distances are multiples of it, for loads of many elements at once.
+// Distances are multiples of this number, so that kernels can use wide loads.
 constexpr int64_t kElementAlignment = 64;
 
 auto KindOf(const Block& block) {
@@ -25,7 +25,7 @@ int64_t MatrixElements(const Block& block) {
   return elements;
 }
 
-// Items of one kind get their places, behind all that the batch has.
+// Appends equal blocks to the batch and assigns their positions.
 void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots,
                    BlockBatch* batch) {
   const Block& block = *blocks[first];

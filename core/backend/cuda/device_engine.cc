@@ -9,7 +9,7 @@ namespace {
 
 Status StatusOfResult(const Result& result) {
   if (result.code == Code::kOk) return {};
-  return Status(result.code, result.text == nullptr ? "the CUDA backend does not tell why" : result.text);
+  return Status(result.code, result.text == nullptr ? "the CUDA backend reported no reason" : result.text);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& de
   if (*devices.unavailable_reason != '\0')
     return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
-    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", as there are ",
+    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", because there are ",
                    devices.count, " GPUs");
   }
   const Table* table = nullptr;

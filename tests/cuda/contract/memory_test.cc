@@ -126,8 +126,9 @@ TEST_CASE("an allocator that has none left, or none that is aligned, makes creat
     CHECK(shampoo_optimizer_create(&made, plan, &desc) == (fail_at == 0 ? SHAMPOO_E_INVALID : SHAMPOO_E_NOMEM));
     const std::string text = shampoo_last_error();
     const std::string bytes = std::to_string(recorder.sizes.back());
-    CHECK_MESSAGE(text.find(fail_at == 0 ? "not aligned to 256 bytes" : bytes + " bytes of ") != std::string::npos,
-                  text);
+    CHECK_MESSAGE(
+        text.find(fail_at == 0 ? "expected an alignment of 256 bytes" : bytes + " bytes of ") != std::string::npos,
+        text);
     CHECK(made == nullptr);
     CHECK(recorder.live.empty());
     CHECK(recorder.released == 0);

@@ -11,14 +11,15 @@
 
 namespace shampoo::cuda {
 
-// A stream on which inverse roots are computed while steps go on with the old ones (root_async), and who waits for what
-// of it. Its work is in the order in which it was given, so that who waits for a step's roots waits for all before.
+// A stream on which inverse roots are computed while steps continue with the old roots (root_async), and the events
+// that order this work with the steps. The work of a stream runs in order, so waiting for the roots of one step also
+// waits for those of all earlier steps.
 class AsyncRoots {
  public:
-  // steps: over how many steps roots may be under way. The stream has the lowest priority.
+  // steps: the largest number of steps after which roots are used. The stream has the lowest priority.
   static Status Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                        std::unique_ptr<AsyncRoots>* out);
-  ~AsyncRoots();  // waits for its work
+  ~AsyncRoots();  // waits for the work of the stream
   AsyncRoots(const AsyncRoots&) = delete;
   AsyncRoots& operator=(const AsyncRoots&) = delete;
 
@@ -26,12 +27,13 @@ class AsyncRoots {
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() { return solver_.get(); }
 
-  // What comes next on `stream` begins when the roots of this block that were given last are done.
+  // Makes later work on `stream` wait for the last enqueued roots of this block.
   Status WaitForRoots(int64_t block, cudaStream_t stream);
-  // What comes next here begins when what is on `stream` so far is done.
+  // Makes later work on this object's stream wait for all work that `stream` contains now.
   Status StartAfter(cudaStream_t stream);
-  // The roots of a block are among what was given since Follow, in the step with this ticket.
+  // Records that the step with this ticket enqueues roots of a block.
   void RecordTicket(int64_t block, int64_t ticket) { last_ticket_[static_cast<size_t>(block)] = ticket; }
+  // Records the end of the roots of the step with this ticket.
   Status RecordEnd(int64_t ticket);
 
  private:
@@ -41,10 +43,11 @@ class AsyncRoots {
   OwnedHandles handles_;
   std::unique_ptr<RootSolver> solver_;
   OwnedEvent start_;
-  // By ticket, one after the other again: of an event that stands for a later one, more is waited for.
+  // Events by ticket, modulo their number. If an event has been recorded again for a later ticket, waiting for it waits
+  // for more than is necessary, which is correct.
   std::vector<OwnedEvent> done_;
-  std::vector<int64_t> last_ticket_;  // by block: the last ticket; 0: none
-  int64_t waited_ticket_ = 0;         // tickets up to this one are done before the steps to come
+  std::vector<int64_t> last_ticket_;  // by block: the last step that enqueued its roots; 0: none
+  int64_t waited_ticket_ = 0;         // later steps already wait for the tickets up to this one
 };
 
 }  // namespace shampoo::cuda

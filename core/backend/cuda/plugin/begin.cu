@@ -13,7 +13,7 @@ constexpr int kBuffersAtOnce = 64;
 constexpr int64_t kTasksAtOnce = 2048;
 constexpr int kGroupsAtOnce = 8;
 
-// Addresses travel with the launch: no copy has to be fenced, and a captured graph keeps them.
+// The addresses are kernel arguments, so that no copy needs synchronization and a captured graph keeps them.
 struct SetBuffersBody {
   Buffers values[kBuffersAtOnce];
   Buffers* to;
@@ -47,7 +47,7 @@ struct BeginStepBody {
       report.ticket = ticket;
       int64_t& known = state.acknowledged_rejections;
       known = acknowledged_rejections > known ? acknowledged_rejections : known;
-      // Nothing moves past a refusal that the host does not know of yet.
+      // No step is made after a rejection that the host has not acknowledged.
       const bool is_stale = report.rejections > known;
       state.counted = is_stale ? 2 : 0;
       state.failure = failure;
@@ -75,7 +75,7 @@ SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t
 SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value) {
   if (state->rejected != 0) return;
   CountRejection(state);
-  state->report.rejection = refusal;
+  state->report.rejection = rejection;
   state->report.group = group;
   state->report.value = value;
   state->report.block = -1;
@@ -114,7 +114,7 @@ struct BeginGroupsBody {
     if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
       return RejectGroup(state, Rejection::kGradientScale, group, step.gradient_scale);
     }
-    // The launches that follow are those of another step: those of the host's count, or of the capture.
+    // The launches that follow must be those of this step; the host or the capture may have prepared another one.
     if (!IsPreparedFor(i, counter + 1)) {
       RejectGroup(state, Rejection::kSchedule, group, static_cast<double>(counter));
     }
@@ -125,8 +125,8 @@ struct BeginGroupsBody {
     if (has_tasks != 0) return false;
     const GroupSchedule schedule = MakeSchedule(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
-    if (keys.spread) return false;  // every step may have other tasks
-    // Whether snapshots are waiting is found by block (CheckBlocks).
+    if (keys.spread) return false;  // each step may have different tasks
+    // CheckBlocks checks for each block whether snapshots are waiting.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
@@ -160,7 +160,7 @@ struct EndStepBody {
         report.skipped_updates += static_cast<int64_t>(skipped);
         report.block_without_update = first;
       }
-      // In this order, so that the host never takes half of it.
+      // This order lets the host recognize an incomplete report.
       volatile int64_t* const begun = &tables.host_report->begun;
       volatile int64_t* const ended = &tables.host_report->ended;
       const int64_t number = ++tables.state->endings;
@@ -263,7 +263,7 @@ cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const
 }
 
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes) {
-  const int64_t words = bytes / 8;  // an arena is a whole number of 256 bytes
+  const int64_t words = bytes / 8;  // an arena's size is a multiple of 256 bytes
   return Launch(stream, (words + kCopyWords - 1) / kCopyWords, CopyStateBody{tables, words});
 }
 

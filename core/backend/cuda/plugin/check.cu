@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks before a step writes anything; GradientChecker (core/step) makes them on the CPU.
+// The checks before a step writes anything. GradientChecker (core/step) makes them on the CPU.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -36,7 +36,7 @@ struct ScanBody {
   }
 };
 
-// Reads the largest magnitudes in the states of a block, with all threads of a CTA.
+// Computes the largest magnitudes in the states of a block, with all threads of a CTA.
 struct LargestOfStates {
   const Cta* cta;
   const DeviceBlock* block;
@@ -58,7 +58,7 @@ struct LargestOfStates {
   }
 };
 
-// One CTA's judgement of one block.
+// The check of one block by one CTA.
 class BlockCheck {
  public:
   SHAMPOO_DEVICE BlockCheck(const Tables& tables, const Cta& cta, int64_t b, bool has_tasks)
@@ -94,19 +94,19 @@ class BlockCheck {
   }
 
  private:
-  // What the host has launched for the roots of the block, which it knows to be `own` without root_async.
+  // Returns the task that the host has prepared for the roots of the block. Without root_async it is always `own`.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask own) const {
     if (block_.owned == 0 || !block_.snapshot_step.present()) return own;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
-  // What the factor matrices are divided by, from which this step computes roots.
+  // Returns the divisor of the factor matrices from which this step computes roots.
   SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
     if (task != RootTask::kFromSnapshot) return group_.factor_correction;
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // |G| is nowhere above it; NaN if a gradient, or a parameter that decays into it, is.
+  // Returns an upper bound of |G|; NaN if the gradient, or a parameter with coupled decay, contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {
@@ -117,7 +117,7 @@ class BlockCheck {
     return GradientBound(group_, of_gradient, part(1));
   }
 
-  // by_state: whether the states count. They do not if another rank has them.
+  // by_state: whether to include the states. They are left out if another rank owns them.
   SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
     return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }
@@ -136,7 +136,7 @@ class BlockCheck {
 
   SHAMPOO_DEVICE void Reject(Rejection rejection, int dim, int64_t element, double value, bool state_at_fault) const {
     cta_.Once([&] {
-      work_.rejection = refusal;
+      work_.rejection = rejection;
       work_.dim = dim;
       work_.element = element;
       work_.value = value;
@@ -186,7 +186,7 @@ class BlockCheck {
     Reject(Rejection::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // The largest element on the diagonal of C_k.
+  // Returns the largest element on the diagonal of C_k.
   SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
     int64_t after = 1;
     for (int i = k + 1; i < block_.order; ++i) after *= block_.shape[i];
@@ -202,7 +202,7 @@ class BlockCheck {
     return largest;
   }
 
-  // What the gradients made is finite; what the host wrote may not be.
+  // Factor matrices computed from gradients are finite, but the host may have written others.
   SHAMPOO_DEVICE void CheckFactors() const {
     for (int k = 0; k < block_.factors; ++k) {
       const StateSlot& slot = block_.factor[k];
@@ -244,14 +244,15 @@ struct DecideBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (tables.state->rejected != 0) return;
     const BlockWork* const work = tables.work;
-    // In the order of the plan, so that the report names the first block at fault.
+    // Search in the order of the plan, so that the report names the first block at fault.
     const int64_t rejecting = cta.First(tables.block_count, [&](int64_t b) {
       const Rejection rejection = work[b].rejection;
       if (rejection == Rejection::kNone) return false;
       return rejection == Rejection::kFactorNotFinite || rejection == Rejection::kSchedule ||
              ChoiceFor(b) == OnNonFinite::kError;
     });
-    // What the owner of a block finds alone, in its state, it tells the other ranks in the exchange.
+    // If only the owner of a block finds a fault, in its state, it reports the fault to the other ranks in the
+    // exchange.
     const auto is_bad = [&](int64_t b) {
       return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };

@@ -13,12 +13,12 @@ Status CallFailed(bool memory, std::string_view call, const char* name, int numb
   const std::string_view function = call.substr(0, call.find('('));
   std::string text(function);
   text += "(...) failed: ";
-  // A library may be newer than the names known here.
+  // The library may be newer than the names that are known here.
   text += name != nullptr ? name : Cat("error ", number);
   return Status(memory ? Code::kNoMemory : Code::kDevice, std::move(text));
 }
 
-// cuSOLVER has no function for it.
+// cuSOLVER has no function that returns the name of a status.
 const char* NameOf(cusolverStatus_t status) {
   switch (status) {
     case CUSOLVER_STATUS_NOT_INITIALIZED:
@@ -45,9 +45,10 @@ const char* NameOf(cusolverStatus_t status) {
 Status StatusOf(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return Status();
   if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread) {
-    return WrongState(std::string_view(call).substr(0, std::string_view(call).find('(')),
-                      "(...) is not allowed while a stream is captured: ", cudaGetErrorName(error),
-                      ". Of this library only shampoo_optimizer_step is, at steps at which no roots are due");
+    return WrongState(
+        std::string_view(call).substr(0, std::string_view(call).find('(')),
+        "(...) is not allowed while a stream is captured: ", cudaGetErrorName(error),
+        "; of this library, only shampoo_optimizer_step can be captured, at steps at which no inverse roots are due");
   }
   return CallFailed(error == cudaErrorMemoryAllocation, call, cudaGetErrorName(error), error);
 }

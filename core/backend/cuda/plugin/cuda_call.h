@@ -10,12 +10,12 @@
 
 namespace shampoo::cuda {
 
-// What a call of CUDA's libraries returned as a status that names it; memory that ran out is kNoMemory.
+// Converts the result of a call of CUDA's libraries to a status whose text names the call. Out of memory is kNoMemory.
 Status StatusOf(cudaError_t error, const char* call);
 Status StatusOf(cublasStatus_t status, const char* call);
 Status StatusOf(cusolverStatus_t status, const char* call);
 
 }  // namespace shampoo::cuda
 
-// The text of the call is part of the error.
+// Returns the error of a call of CUDA's libraries from the enclosing function. The error text contains the call.
 #define SHAMPOO_CUDA_TRY(call) SHAMPOO_RETURN_IF_ERROR(::shampoo::cuda::StatusOf((call), #call))

@@ -14,11 +14,11 @@ Status OwnedStream::Create() {
   return StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
-Status OwnedStream::CreateWithPriority(bool first) {
+Status OwnedStream::CreateWithPriority(bool highest) {
   int least = 0;
   int greatest = 0;
   SHAMPOO_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  SHAMPOO_CUDA_TRY(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, first ? greatest : least));
+  SHAMPOO_CUDA_TRY(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest ? greatest : least));
   return {};
 }
 
@@ -31,7 +31,7 @@ Status OwnedHandles::Create(Order order) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
   SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
   if (order == Order::kBound) return {};
-  return stream_.CreateWithPriority(order == Order::kOwnFirst);
+  return stream_.CreateWithPriority(order == Order::kOwnHighest);
 }
 
 Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
@@ -43,7 +43,7 @@ Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
 Status OwnedHandles::Bind(cudaStream_t stream) {
   handles_.stream = stream;
   SHAMPOO_CUDA_TRY(cublasSetStream(handles_.blas, stream));
-  // A new stream takes the workspace away.
+  // cublasSetStream resets the workspace.
   SHAMPOO_CUDA_TRY(cublasSetWorkspace(handles_.blas, workspace_, static_cast<size_t>(workspace_bytes_)));
   SHAMPOO_CUDA_TRY(cusolverDnSetStream(handles_.solver, stream));
   return {};

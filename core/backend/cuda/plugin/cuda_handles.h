@@ -11,7 +11,7 @@
 
 #include "core/base/status.h"
 
-// Owners of what the libraries of CUDA hand out.
+// Owners of events, streams and handles of CUDA's libraries.
 namespace shampoo::cuda {
 
 class OwnedEvent {
@@ -37,17 +37,18 @@ class OwnedStream {
   ~OwnedStream() {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
-  // That the legacy default stream does not wait for.
+  // Creates a stream that does not synchronize with the legacy default stream.
   Status Create();
-  Status CreateWithPriority(bool first);  // the highest, or the lowest, which is that of streams without one
+  // Does the same with the highest priority, or with the lowest, which is also the priority of Create().
+  Status CreateWithPriority(bool highest);
   cudaStream_t get() const { return stream_; }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-// Handles of one stream: work on them runs in its order. cuBLAS has a workspace of its own for each, so that the same
-// call gives the same bits whatever else runs.
+// Handles that are bound to one stream; their work runs in its order. Each cuBLAS handle has its own workspace, so that
+// a call gives the same bits regardless of other work on the device.
 struct Handles {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
@@ -66,12 +67,12 @@ class OwnedHandles {
   ~OwnedHandles();
 
   enum class Order {
-    kBound,     // of the stream that Bind gives
-    kOwnFirst,  // of a stream of their own, with the highest priority
-    kOwnLast,   // the same, with the lowest
+    kBound,       // no stream until Bind() is called
+    kOwnHighest,  // an own stream with the highest priority
+    kOwnLowest,   // an own stream with the lowest priority
   };
   Status Create(Order order);
-  // For cuBLAS, on the device.
+  // Sets cuBLAS's workspace, which is device memory.
   Status SetWorkspace(void* workspace, int64_t bytes);
   Status Bind(cudaStream_t stream);
   const Handles& get() const { return handles_; }

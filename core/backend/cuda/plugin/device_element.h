@@ -11,7 +11,7 @@
 #include "core/backend/cuda/plugin/bits.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// Elements of the caller's buffers and of states, of whatever dtype, one by one.
+// Reads and writes single elements of the caller's buffers and of states, in any dtype.
 namespace shampoo::cuda {
 
 template <typename Real>
@@ -28,7 +28,7 @@ SHAMPOO_DEVICE inline Real ReadAs(const void* base, Dtype dtype, int64_t at) {
   }
 }
 
-// Rounded once, to nearest.
+// Convert with one rounding, to nearest.
 SHAMPOO_DEVICE inline __half ToHalf(float value) { return __float2half_rn(value); }
 SHAMPOO_DEVICE inline __half ToHalf(double value) { return __double2half(value); }
 SHAMPOO_DEVICE inline __nv_bfloat16 ToBf16(float value) { return __float2bfloat16_rn(value); }
@@ -51,6 +51,7 @@ SHAMPOO_DEVICE inline void WriteAs(void* base, Dtype dtype, int64_t at, Real val
   }
 }
 
+// Returns the value after rounding it to a dtype.
 template <typename Real>
 SHAMPOO_DEVICE inline Real RoundedTo(Dtype dtype, Real value) {
   double memory;
@@ -58,7 +59,8 @@ SHAMPOO_DEVICE inline Real RoundedTo(Dtype dtype, Real value) {
   return ReadAs<Real>(&memory, dtype, 0);
 }
 
-// The bit pattern of a magnitude in its own dtype: in the order of the values, infinity above them, NaN above that.
+// Returns the bit pattern of an element's magnitude in its own dtype. Patterns have the order of the values, with
+// infinity above all numbers and NaN above infinity.
 SHAMPOO_DEVICE inline uint64_t PatternOf(const void* base, Dtype dtype, int64_t at) {
   switch (dtype) {
     case Dtype::kF32:
@@ -89,7 +91,7 @@ SHAMPOO_DEVICE inline double MagnitudeOf(uint64_t pattern, Dtype dtype) {
   }
 }
 
-// Where element i of a block, in row-major order, lies in the caller's buffers.
+// Returns the position of element i of a block, in row-major order, in the caller's buffers.
 SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   if (block.dense) return block.offset + i;
   int64_t place = block.offset;

@@ -6,7 +6,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// A block, and the part of it that a CTA works on.
+// A block and the tile of it that a CTA works on.
 template <typename Real>
 struct BlockTile {
   const DeviceTile& tile;
@@ -25,7 +25,7 @@ struct BlockTile {
         size(TileSize(block, tile)) {}
 
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
-  // Where P is: after the products, or before the first preconditioned step.
+  // Returns P. The buffer depends on whether the step has multiplied it by inverse roots.
   SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
     const bool second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
     return In(second ? batch.second : batch.first);
@@ -105,7 +105,7 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
-// One CTA for a block: the scale of its direction.
+// Computes the scale of a block's direction, with one CTA for each block.
 template <typename Real>
 struct ScaleBody {
   Tables tables;
@@ -141,7 +141,7 @@ struct ScaleBody {
   }
 };
 
-// The arithmetic of the last pass.
+// Computes one element of the last pass.
 template <typename Real>
 SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const ApplyScalars<Real>& scalars, Real p,
                                             Real w, Real m) {
@@ -200,7 +200,7 @@ struct FitBody {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(ParamOf(part), dtype, place);
       const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, MomentumAt(part, i));
-      // Each rank adds the update as it was rounded for the exchange.
+      // Each rank adds the update after it was rounded to the exchange dtype.
       const Real value = sends_updates ? w + RoundedTo(exchange_dtype, applied.update) : applied.value;
       return !ElementFits(limits, applied, value, IsFinite(ReadAs<double>(ParamOf(part), dtype, place)));
     });

@@ -73,11 +73,11 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 }
 
 Engine::~Engine() {
-  // Work of this engine may be under way still, on the caller's stream and on its own.
+  // Work of this engine may still be running, on the caller's stream and on its own streams.
   async_roots_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
-  // Replays may be in streams that this library does not know.
+  // Replays may run on streams that this library does not know.
   if (was_captured_) (void)cudaDeviceSynchronize();
 }
 
@@ -91,7 +91,8 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
-    SHAMPOO_RETURN_IF_ERROR(handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnFirst));
+    SHAMPOO_RETURN_IF_ERROR(
+        handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnHighest));
   }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());
@@ -198,10 +199,10 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   if (ticket > 0 && ticket <= recorded_) {
-    // Mostly it is long done, and nothing has to be waited for.
+    // Usually the work has already ended, so that no wait is needed.
     const cudaError_t state = cudaEventQuery(done_.get());
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // which that was not
+      (void)cudaGetLastError();  // clears cudaErrorNotReady, which is not an error here
       SHAMPOO_CUDA_TRY(cudaEventSynchronize(done_.get()));
     } else {
       SHAMPOO_RETURN_IF_ERROR(StatusOf(state, "cudaEventQuery"));
@@ -210,20 +211,20 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   return CopyReport(out);
 }
 
-// A step may be writing it: replays are waited for by nobody, and a call may ask without a wait.
+// A step may be writing the report: a call may read it without a wait, and nothing waits for replays.
 Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
-  constexpr int kMaxTries = 1 << 20;  // it takes the device some microseconds
+  constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds
   for (int i = 0; i < kMaxTries; ++i) {
     const int64_t ended = __atomic_load_n(&report->ended, __ATOMIC_ACQUIRE);
     std::memcpy(out, &report->report, sizeof *out);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&report->begun, __ATOMIC_RELAXED) == ended) return {};
   }
-  return Status(Code::kDevice, "the report of a step is written halfway, and the device does not go on");
+  return Status(Code::kDevice, "the report of a step is incomplete, and the device does not finish it");
 }
 
-// What the engine's memory must outlive.
+// Records an event after work that uses the engine's memory. The destructor waits for it.
 Status Engine::RecordWork(cudaStream_t stream) {
   SHAMPOO_CUDA_TRY(cudaEventRecord(done_.get(), stream));
   has_work_ = true;

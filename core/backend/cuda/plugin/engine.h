@@ -16,11 +16,11 @@
 
 namespace shampoo::cuda {
 
-// What one optimizer has on a device: tables, working memory, streams and handles, made once.
+// The resources of one optimizer on a device: tables, working memory, streams and handles. They are created once.
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
-  ~Engine();  // with its device as the current one
+  ~Engine();  // its device must be the current one
   int device() const { return device_; }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -48,7 +48,7 @@ struct Engine {
   Status FillTables(cudaStream_t stream);
   Status MakeHandles();
 
-  // The parts of a step; see engine_step.cc.
+  // The phases of a step; see engine_step.cc.
   Status CopyReport(StepReport* out) const;
   Status RecordWork(cudaStream_t stream);
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
@@ -64,7 +64,8 @@ struct Engine {
   Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
   Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
   Status ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run, const RootContext& context);
-  // See engine_products.cc: C_k into the lower triangles of the matrices; H contracted with them.
+  // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
+  // the matrices.
   Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
   RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
@@ -77,14 +78,14 @@ struct Engine {
   HostAllocator allocator_;
   bool tf32_;
   std::vector<DeviceSettings> planned_;
-  std::vector<Dtype> narrowest_;  // by group, of the computation dtypes of its blocks, whoever owns them
+  std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   std::unique_ptr<DeviceMemory> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
-  int64_t reported_snapshot_steps_at_ = 0;  // in it
+  int64_t reported_snapshot_steps_at_ = 0;  // offset in host_memory_
   char* state_ = nullptr;
 
   Tables tables_{};
@@ -97,10 +98,10 @@ struct Engine {
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;
-  int64_t recorded_ = 0;   // the ticket that done_ stands for
-  bool has_work_ = false;  // that done_ stands for, of a step or not
+  int64_t recorded_ = 0;   // the last ticket that done_ covers
+  bool has_work_ = false;  // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
-  bool was_captured_ = false;  // a step, once
+  bool was_captured_ = false;  // some step was captured
 };
 
 }  // namespace shampoo::cuda

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix products of a class of blocks, one batched call for all of them: tensors and matrices lie at equal
-// distances in the buffers of their batch.
+// The matrix products of a shape group. One batched call computes the products of all its blocks, because their tensors
+// and matrices are at equal distances in the buffers of the batch.
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
@@ -11,11 +11,11 @@
 namespace shampoo::cuda {
 namespace {
 
-// From this order on only the panels that reach the lower triangle are computed, 5/8 of a product.
+// From this order on, only the panels that intersect the lower triangle are computed: 5/8 of the product.
 constexpr int64_t kPanelsFrom = 512;
 constexpr int64_t kPanels = 4;
 
-// The block as (before, d, after): dim k between the products of the dims on its two sides.
+// Returns the shape of a block with dim k between the products of the dims before and after it.
 Unfolding UnfoldingOf(const Block& block, int k) {
   Unfolding unfolding{1, block.shape[k], 1};
   for (int i = 0; i < k; ++i) unfolding.before *= block.shape[i];
@@ -23,7 +23,7 @@ Unfolding UnfoldingOf(const Block& block, int k) {
   return unfolding;
 }
 
-// Tensors of a class in one of the buffers, and where elements of it lie.
+// The tensors or matrices of a shape group in one of the buffers.
 struct Tensors {
   char* data;
   int64_t stride;
@@ -32,7 +32,8 @@ struct Tensors {
   char* At(int64_t offset) const { return data + offset * element_bytes; }
 };
 
-// C = U U^T for tensors U of d x columns, or U^T U for rows x d (columns_are_d). Below and on the diagonal.
+// Computes C = U U^T for tensors U of d x other elements or, with columns_are_d, C = U^T U for tensors of other x d.
+// Only the lower triangle and the diagonal of C are valid.
 Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& u, int64_t d, int64_t other,
                             bool columns_are_d, const Tensors& c, int64_t count) {
   GemmOptions options;
@@ -103,7 +104,7 @@ Status Engine::Contract(const Handles& handles, const BlockBatch& batch, const S
       SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, x,
                                    {to.data, u.d, to.stride}, count));
     } else {
-      // There and back, so that every dim ends in the other buffer.
+      // Moves the dim there and back, so that each dim's result is in the other buffer.
       SHAMPOO_CUDA_TRY(
           MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, false));
       SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));

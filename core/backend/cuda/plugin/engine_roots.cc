@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inverse roots of a step: computed in it, or beside the steps that follow.
+// The inverse roots of a step: computed within the step or, with root_async, during the following steps.
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -10,13 +10,13 @@
 
 namespace shampoo::cuda {
 
-// Blocks of a class with the same task.
+// Consecutive blocks of a shape group with the same task.
 struct Engine::RootRun {
   const ShapeGroup* shape_group;
   int64_t begin, count;
 };
 
-// Where the matrices of a batch are, and what their roots are computed with.
+// The solver, the memory and the inputs with which the roots of a batch are computed.
 struct Engine::RootContext {
   RootSolver* solver;
   const Handles* handles;
@@ -25,11 +25,11 @@ struct Engine::RootContext {
   const int32_t* const* flag_addresses;  // by root
   const int32_t* active;
   RootStatus* statuses;              // by root
-  const double* divisors = nullptr;  // by block; nullptr: those of its work
+  const double* divisors = nullptr;  // by block; nullptr: use BlockWork::divisor
 };
 
-// Before the step's kernels: the roots of blocks that are copied over what was given before, or that take what came of
-// it.
+// Makes the step wait for the async roots of blocks whose roots it takes over, and of blocks whose copied factor
+// matrices it overwrites. Called before the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {
@@ -40,7 +40,7 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   return {};
 }
 
-// UpdateFactors has copied the factor matrices.
+// Enqueues async roots of the snapshots that this step took. UpdateFactors has copied the factor matrices.
 Status Engine::ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables) {
   bool any = false;
   for (const BlockBatch& batch : layout_.batches) {
@@ -66,7 +66,7 @@ Status Engine::ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tab
     context.matrices = batch_tables_[i].async_matrices;
     status = ComputeRuns(args, RootTask::kTakeSnapshot, layout_.batches[i], context);
   }
-  // Even after a failure: something is under way then.
+  // Also record after a failure, because part of the work is already enqueued.
   Status ended = async_roots_->RecordEnd(ticket);
   return status.ok() ? std::move(ended) : std::move(status);
 }
@@ -84,8 +84,9 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
   return ComputeRuns(args, RootTask::kFromSnapshot, batch, context);
 }
 
-// Blocks with this task, those of a class that lie together at once, which items that are sorted by phase mostly do.
-// The matrices of a run have one divisor, and so are of one step.
+// Computes the roots of all blocks with this task. Consecutive blocks of a shape group are computed at once; blocks
+// with the same task are usually consecutive because items are sorted by phase. The matrices of a run share one
+// divisor, so their snapshots are of the same step.
 Status Engine::ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
     const auto item_at = [&](size_t i) -> const BatchItem& { return batch.items[shape_group.first + i]; };

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step: kernels and products in the order of the caller's stream. Products of blocks of other shapes run side by side
-// on streams of the engine, fenced by events. Nothing is waited for, read or allocated on the host.
+// A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
+// in parallel on the engine's own streams, ordered by events. The host does not wait, read results or allocate.
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -13,7 +13,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// Whether the step of the launches preconditions a block. The device decides the same by DirectionRuleOf.
+// Returns whether this step preconditions a block. The device makes the same decision with DirectionRuleOf.
 bool Preconditions(const StepArgs& args, const Block& block) {
   const int64_t t = args.expected_step[block.group];
   const int64_t first = FirstRefreshOf(RefreshKeysOf(args.groups[block.group]), block.phase);
@@ -33,7 +33,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
   Status status = Enqueue(args, *ticket, tables);
   if (args.captured != 0) return status;
-  // Even after a failure: half a step is under way then.
+  // Also record after a failure, because part of the step is already enqueued.
   Status recorded = RecordWork(stream);
   if (!status.ok()) return status;
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
@@ -45,7 +45,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const bool refreshes = args.any_refresh != 0;
   if (async_roots_) SHAMPOO_RETURN_IF_ERROR(WaitForAsyncRoots(args));
-  // A graph sets its own again whenever it is replayed.
+  // A replay of a graph sets the buffers of its capture, so they must be set again afterwards.
   was_captured_ = was_captured_ || args.captured != 0;
   if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
     buffers_are_set_ = false;
@@ -72,7 +72,7 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     if (plan_.replica_world > 1) SHAMPOO_RETURN_IF_ERROR(ExchangeBucket(args, tables, bucket));
   }
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks, refreshes));
-  // Last, so that nothing of the step comes behind it.
+  // Async roots are enqueued last, so that no work of this step waits for them.
   return async_roots_ ? ComputeAsyncRoots(args, ticket, tables) : Status();
 }
 
@@ -102,7 +102,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   if (std::any_of(batch.items.begin(), batch.items.end(), is_preconditioned)) {
     SHAMPOO_RETURN_IF_ERROR(
         ForEachShapeGroup(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
-          // Sorted by phase: those that are preconditioned come first.
+          // Items are sorted by phase, so the preconditioned ones come first.
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
               std::find_if_not(first, first + static_cast<std::ptrdiff_t>(shape_group.count), is_preconditioned);
@@ -114,7 +114,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
   return {};
 }
 
-// The same sequence of collectives on every rank, whatever they find: what was found is in the headers.
+// Every rank makes the same sequence of collectives, even after it rejected the step: the headers report the errors.
 Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const ExchangeArgs exchange{plan_.bucket_segment_bytes[bucket], args.inputs_hash, args.scalars_hash,
@@ -127,8 +127,8 @@ Status Engine::ExchangeBucket(const StepArgs& args, const Tables& tables, int32_
   return {};
 }
 
-// work(handles, class) for every class of a batch, on as many streams as there are handles. What is enqueued on the
-// caller's stream before is done when they begin, and they are done when what comes after does.
+// Calls work(handles, shape_group) for every shape group of a batch, on as many streams as there are handles. The work
+// starts after all earlier work on the caller's stream, and later work on that stream starts after it.
 template <typename Work>
 Status Engine::ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work) {
   const size_t streams = std::min(batch.shape_groups.size(), handles_.size());
@@ -140,7 +140,7 @@ Status Engine::ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, W
   for (size_t c = 0; c < batch.shape_groups.size() && status.ok(); ++c) {
     status = work(HandlesOf(c % streams), batch.shape_groups[c]);
   }
-  // Even after a failure: a fork that is not joined would end a capture, and leave work under way behind the step.
+  // Also join after a failure: a fork without a join would invalidate a capture and leave work running after the step.
   for (size_t i = 1; i < streams; ++i) {
     Status joined = StatusOf(cudaEventRecord(joined_[i].get(), HandlesOf(i).stream), "cudaEventRecord");
     if (joined.ok()) joined = StatusOf(cudaStreamWaitEvent(stream, joined_[i].get(), 0), "cudaStreamWaitEvent");

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan as the tables that kernels read.
+// Conversion of the plan to the tables that kernels read.
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -64,7 +64,7 @@ void AppendMatrixTiles(int32_t block, int k, int64_t d, std::vector<DeviceMatrix
   }
 }
 
-// What is uploaded, in memory of the host.
+// The tables to upload, in host memory.
 struct HostTables {
   std::vector<DeviceBlock> blocks;
   std::vector<DeviceParam> params;
@@ -162,9 +162,10 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
     if (async_roots_) {
-      // So that nothing is read that was never written, whatever becomes of the first step: from matrices to statuses.
+      // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
+      // first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
-      // Any number but 0: what is computed ahead goes by no step's verdict.
+      // Any number except 0: async roots are computed regardless of whether a later step is rejected.
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
@@ -174,7 +175,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     return clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count));
   };
   Status status = all();
-  // The tables of the host must not go before they are copied.
+  // The host's tables must exist until they are copied.
   Status waited = StatusOf(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return status.ok() ? std::move(waited) : std::move(status);
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// With several replicas: what a rank says at the head of its segment, what it finds in those of the others, and
-// parameters from what was sent. As core/optimizer/exchange.cc and step_together.cc do on the host.
+// The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks, and
+// writes outputs from the exchanged data. core/step/replica_exchange.cc does the same on the CPU.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/comm/segment_header.h"
@@ -36,7 +36,7 @@ struct WriteHeaderBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
-    // What this rank skips must be skipped by all.
+    // All ranks must skip the same blocks.
     const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
       return work.rejection != Rejection::kNone && work.state_at_fault == 0 ? static_cast<double>(b + 1) : 0.0;
@@ -71,7 +71,7 @@ struct CompareHeadersBody {
   SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
     StepState& state = *tables.state;
     StepReport& report = state.report;
-    // What this rank has refused itself it knows more of.
+    // Keep this rank's own rejection, whose report has more details.
     if (state.counted == 0) report.rejection = Rejection::kOtherRank;
     CountRejection(&state);
     state.counted = 2;
@@ -86,7 +86,7 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
-      // The headers of a refused step tell no more than that. Why it was is known.
+      // The other ranks already know this rejection and its reason; the headers contain nothing new.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
@@ -132,7 +132,7 @@ struct ApplyExchangedBody {
     }
   }
 
-  // In the arithmetic of the block's owner.
+  // Computes in the same arithmetic as the block's owner.
   template <typename Real>
   SHAMPOO_DEVICE void Apply(const Cta& cta, const DeviceBlock& block, const char* sent, int64_t begin,
                             int64_t size) const {

@@ -22,14 +22,14 @@ struct LoadGradientBody {
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
-    // Products are made of whole classes: those of a block that is not stepped are of zeros.
+    // Products always cover whole shape groups. A block that is not stepped gets a gradient of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.group];
     const DeviceParam& param = tables.params[block.param];
     const Buffers& buffers = tables.buffers[block.param];
     const Real scale = static_cast<Real>(group.gradient_scale);
     const Real decay = static_cast<Real>(group.coupled_decay);
-    // A float64 gradient may be beyond the range of float32 where its scaled value is not.
+    // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
     const bool wide = param.grad_dtype == Dtype::kF64;
     cta.ForEach(size, [&](int64_t i) {
       const int64_t place = PlaceOf(block, begin + i);
@@ -60,8 +60,8 @@ struct MoveDimBody {
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
     cta.ForEach(size, [&](int64_t i) {
-      // (d, before, after) on one side, (before, d, after) on the other. A block has less than 2^31 elements, and
-      // divisions of 64 bits take long.
+      // One tensor has shape (d, before, after), the other (before, d, after). A block has less than 2^31 elements, so
+      // 32-bit divisions suffice; 64-bit divisions are slow.
       const auto moved = static_cast<uint32_t>(begin + i);
       const auto before = static_cast<uint32_t>(u.before);
       const auto after = static_cast<uint32_t>(u.after);
@@ -72,7 +72,7 @@ struct MoveDimBody {
   }
 };
 
-// What a CTA needs of a tile of a matrix.
+// The position and size of a tile of a symmetric matrix.
 struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
@@ -83,7 +83,7 @@ struct MatrixTile {
   }
   SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
 
-  // work(row, column) for the elements on and below the diagonal, neighbours in a row after one another.
+  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -93,7 +93,7 @@ struct MatrixTile {
       if (c <= r) work(r, c);
     });
   }
-  // The upper triangle as the lower.
+  // Copies the tile to its mirror image in the upper triangle.
   template <typename Real>
   SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -116,7 +116,7 @@ struct UpdateFactorBody {
     const MatrixTile part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
-    // So that what the solver sees of a block that is not stepped is finite.
+    // The solver gets an identity matrix, which is finite, for a block that is not stepped.
     if (!IsStepped(tables, tile.block)) {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
       return part.Mirror(cta, matrix);
@@ -202,7 +202,7 @@ SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// A block that is not stepped gets its divisor, too, because others are computed with it.
+// Also sets the divisor of a block that is not stepped, because a batched call may use it for other blocks.
 struct RecordSnapshotsBody {
   Tables tables;
   BatchTables batch;
@@ -222,7 +222,7 @@ struct RecordSnapshotsBody {
   }
 };
 
-// After the roots, of those that were due.
+// Records the statuses of refreshed roots, after they have been computed.
 struct MarkRootsBody {
   Tables tables;
   BatchTables batch;

@@ -4,9 +4,10 @@
 
 #include "core/backend/cuda/plugin/device_element.h"
 
-// What more than one pass over the elements of blocks does.
+// Functions that several kernels use.
 namespace shampoo::cuda {
 
+// Rejects the step and counts it, unless it is already counted.
 SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->rejected = 1;
   state->go = 0;
@@ -15,7 +16,7 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
-// The outputs of a part of a block that does not move: outputs are whole after every step.
+// Writes the outputs of a part of a block that a step leaves unchanged. Every step writes all outputs.
 SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
                                        int64_t size) {
   const Buffers& buffers = tables.buffers[block.param];
@@ -26,14 +27,14 @@ SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, con
   if (!writes && buffers.copy == nullptr) return;
   cta.ForEach(size, [&](int64_t i) {
     const int64_t place = PlaceOf(block, begin + i);
-    // float64 holds every value of every dtype, so each is rounded once.
+    // float64 represents every value of every dtype, so each value is rounded only once.
     const double value = ReadAs<double>(buffers.param, param.param_dtype, place);
     if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, value);
     if (writes) WriteAs(buffers.out, param.out_dtype, place, updates ? 0.0 : value);
   });
 }
 
-// A body over parts of a batch, in the arithmetic of its blocks.
+// Launches a body over the tiles or blocks of a batch, in the arithmetic of its blocks.
 template <template <typename> typename Body>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const BatchTables& batch,
                        Dtype computation) {

@@ -9,10 +9,10 @@
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/cta.h"
 
-// What kernels know: tables in memory of the device, made at create, and the numbers of the step under way.
+// Arguments of kernels: tables in device memory, which are made at create, and values of the current step.
 namespace shampoo::cuda {
 
-// Handed to every kernel.
+// Tables of an engine. Every kernel of a step receives them.
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
@@ -27,36 +27,36 @@ struct Tables {
   int32_t group_count;
   const char* state_in;
   char* state_out;
-  // Of all blocks.
+  // Tiles of all blocks.
   const DeviceTile* scan_tiles;
   int64_t scan_tile_count;
-  double* scanned;  // by tile: the largest magnitudes of gradient and parameter, one after the other
-  // Of roots that are computed while steps go on; nullptr where no group has root_async.
+  double* scanned;  // by tile: the largest magnitudes of its gradient and of its parameter
+  // Tables of async roots; nullptr if no group has root_async.
   double* async_divisors;            // by block
   int32_t* async_flags;              // by root: may_be_diagonal
   RootStatus* async_roots;           // by root
-  RootTask* tasks;                   // by block: as the host has them in this step, where it has any
-  int64_t* reported_snapshot_steps;  // by block, in memory of the host
-  // Several ranks; nullptr with one.
+  RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if it has any
+  int64_t* reported_snapshot_steps;  // by block, in host memory
+  // Buffer of the exchange; nullptr with one rank.
   char* gathered;
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
 };
 
-// Of a batch.
+// Tables of a batch.
 struct BatchTables {
-  const int32_t* blocks;  // of the plan, by item
+  const int32_t* blocks;  // by item: index in the plan
   int64_t block_count;
   const DeviceTile* tiles;
   int64_t tile_count;
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
-  void* first;  // buffers of tensors
+  void* first;  // two buffers of tensors
   void* second;
   void* matrices;
-  void* async_matrices;  // the same for roots that are computed while steps go on
-  double* sums;          // by tile: |D|^2 and |P|^2, one after the other
-  int32_t* fits;         // by tile
+  void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
+  double* sums;          // by tile: |D|^2 and |P|^2
+  int32_t* fits;         // by tile: 1 if the result fits
 };
 
 }  // namespace shampoo::cuda

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin's one symbol. No exception leaves it.
+// The plugin's only exported symbol, and the functions of its table. No exception leaves them.
 #include <cstdio>
 #include <new>
 
@@ -16,7 +16,7 @@ namespace {
 Result ResultOf(const Status& status) noexcept {
   if (status.ok()) return {Code::kOk, nullptr};
   const char* const kept = ThreadText::Set(status.message());
-  const char* const fixed = "out of host memory: there was none left to keep the text of this error";
+  const char* const fixed = "out of host memory, also for the text of this error";
   return {status.code(), kept != nullptr ? kept : fixed};
 }
 
@@ -27,11 +27,11 @@ Result Guarded(Body&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return ResultOf(Status::OutOfMemory());
   } catch (...) {
-    return {Code::kInternal, "an exception that no code of the CUDA backend throws"};
+    return {Code::kInternal, "unexpected exception in the CUDA backend"};
   }
 }
 
-// Batched eigendecompositions of any order came with it.
+// CUDA 12.6, which added batched eigendecompositions of any order.
 constexpr int kMinVersion = 12060;
 
 void SetUnavailable(Description* out, const std::string& reason) {
@@ -54,13 +54,13 @@ void Describe(Description* out) noexcept {
       return SetUnavailable(
           out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
                    ", and this library was built with CUDA ", VersionText(out->runtime_version),
-                   ", which needs a driver of that major version, and of 12.6 at least: update the driver"));
+                   ": expected a driver of at least that major version, and of at least 12.6; update the driver"));
     }
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
       return SetUnavailable(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
     }
     if (error != cudaSuccess) {
-      return SetUnavailable(out, Cat("the CUDA runtime could not be started: ", cudaGetErrorString(error)));
+      return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
     out->device_count = count;
   } catch (...) {

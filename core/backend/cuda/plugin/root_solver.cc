@@ -13,7 +13,7 @@ namespace {
 cudaDataType_t TypeOf(Dtype dtype) { return dtype == Dtype::kF64 ? CUDA_R_64F : CUDA_R_32F; }
 
 constexpr cusolverEigMode_t kVectors = CUSOLVER_EIG_MODE_VECTOR;
-// Both triangles are there, and what is the lower one of a row-major matrix is the upper one here.
+// Both triangles are valid. The lower triangle of a row-major matrix is the upper triangle for cuSOLVER.
 constexpr cublasFillMode_t kTriangle = CUBLAS_FILL_MODE_UPPER;
 
 RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, int64_t count) {
@@ -76,7 +76,7 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   for (;; chunk.count = (chunk.count + 1) / 2) {
     int64_t device = 0;
     int64_t host = 0;
-    // A chunk may turn out smaller, and what is needed need not fall with it.
+    // A chunk may be smaller than this, and the required memory need not decrease with its size.
     for (RootSizes part = chunk;; part.count = (part.count + 1) / 2) {
       SHAMPOO_RETURN_IF_ERROR(SolverBytes(part, handles, &device, &host));
       if (part.count == 1) break;
@@ -118,7 +118,7 @@ Status RootSolver::SolverBytes(const RootSizes& sizes, const Handles& handles, i
 }
 
 const RootSolver::Kind* RootSolver::Find(RootMethod method, int64_t n, Dtype root_dtype) const {
-  // The one with the largest chunks.
+  // Return the kind with the largest chunks.
   const Kind* found = nullptr;
   for (const Kind& kind : kinds_) {
     const bool matches = kind.method == method && kind.n == n && kind.root_dtype == root_dtype;
@@ -132,7 +132,7 @@ Status RootSolver::Compute(const RootBatch& batch, const DeviceSettings& group, 
   if (batch.count == 0) return Status();
   const RootSpec spec = MakeRootSpec(group, batch.root, 1, batch.n, batch.root_dtype);
   const Kind* const kind = Find(spec.method, batch.n, batch.root_dtype);
-  if (kind == nullptr) return Internal("roots of order ", batch.n, " were not foreseen");
+  if (kind == nullptr) return Internal("the root solver was not created for roots of order ", batch.n);
   const RootLayout layout = MakeRootLayout(kind->method, kind->n, kind->chunk, kind->root_dtype, kind->solver_bytes);
   for (int64_t first = 0; first < batch.count; first += kind->chunk) {
     RootChunk chunk = ChunkOf(batch, spec, first, std::min(kind->chunk, batch.count - first));
@@ -149,7 +149,7 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   const int64_t n = chunk.n;
   const auto& [l, roots, av, qv, pair, second_of_pair, back, second_of_back] = buffers.vectors;
   if (n == 1) {
-    // Of one element: nothing to decompose.
+    // A matrix of one element needs no decomposition.
     SHAMPOO_CUDA_TRY(TransformEigenvalues(handles.stream, chunk, l, av, back, roots));
     SHAMPOO_CUDA_TRY(FinishRoot(handles.stream, chunk, roots, nullptr));
     SHAMPOO_CUDA_TRY(DeliverRoots(handles.stream, chunk, roots, nullptr));
@@ -164,7 +164,7 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
   SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, solver_bytes));
-  // What the decomposition does to the signs. Its vectors are rows here.
+  // Apply the decomposition to the signs. The eigenvectors are the rows of q.
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
   SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
   SHAMPOO_RETURN_IF_ERROR(

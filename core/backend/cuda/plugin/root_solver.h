@@ -15,24 +15,25 @@
 
 namespace shampoo::cuda {
 
-// Matrices of one order whose roots are due, all of one group and root; a matrix has n * n elements, `stride` apart.
+// A batch of n x n matrices whose roots are computed. All have the same group and root. Matrices are `stride` elements
+// apart.
 struct RootBatch {
   int64_t n = 0;
   int64_t count = 0;
   int64_t stride = 0;
-  Dtype computation = Dtype::kF32;  // of the elements
-  Dtype root_dtype = Dtype::kF32;   // that the roots are computed in
-  double limit = 0;                 // the largest element that X may have
-  int64_t root = 1;                 // r of the exponent -exponent_multiplier / r
-  // In: F, both triangles and exactly symmetric. Out: X, the same, where its status tells of no failure; F elsewhere.
+  Dtype computation = Dtype::kF32;  // dtype of the elements of `matrices`
+  Dtype root_dtype = Dtype::kF32;   // dtype in which the roots are computed
+  double limit = 0;                 // the largest magnitude that an element of X may have
+  int64_t root = 1;                 // r in the exponent -exponent_multiplier / r
+  // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
   void* matrices = nullptr;
   const double* divisor = nullptr;                  // on the device: A = F / *divisor
-  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: where its flag is
-  const int32_t* active = nullptr;  // on the device: 0: nothing is done, the step was refused. Statuses stay.
-  RootStatus* status = nullptr;     // on the device, by matrix; its ticket is the caller's
+  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
+  const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
+  RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
 };
 
-// Batches that there will be.
+// The size of batches that will be computed.
 struct RootSizes {
   RootMethod method;
   int64_t n;
@@ -43,27 +44,27 @@ struct RootSizes {
 struct RootBuffers;
 struct RootChunk;
 
-// Computes the roots of whole batches by the group's method, without a look at a result on the host: X = (F / divisor +
-// epsilon I)^(-exponent_multiplier / root) by the rules of core/roots (clamp, diagonal shortcut, relative epsilon of
-// higher_order, pseudo-inverse). There is no recovery ladder: a root that its method cannot compute, that is not
-// finite, above `limit`, or no root of its matrix, has a status that says so. A matrix that is not finite is replaced
-// before a solver sees it.
+// Computes the roots of whole batches with the group's method, without reading results on the host:
+// X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
+// relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
+// method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
+// is not finite is replaced before it is passed to a solver.
 class RootSolver {
  public:
-  // Asks cuSOLVER what it needs, and allocates what it wants on the host.
+  // Creates a solver for batches of these sizes. Queries cuSOLVER's memory sizes and allocates its host memory.
   static Status Create(const std::vector<RootSizes>& sizes, const Handles& handles, std::unique_ptr<RootSolver>* out);
   ~RootSolver();
   RootSolver(const RootSolver&) = delete;
   RootSolver& operator=(const RootSolver&) = delete;
 
-  // On the device, aligned to 256 bytes: enough for any of the batches.
+  // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
-  // Enqueues the work; nothing is allocated and nothing waited for. A batch is worked off in chunks that the workspace
-  // has room for; how many calls a chunk takes depends on the method and the order alone.
+  // Enqueues the computation of a batch. Does not allocate and does not wait. The batch is divided into chunks that fit
+  // the workspace. The number of calls for a chunk depends only on the method and the order.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
 
  private:
-  // What is known of batches of one kind.
+  // Sizes of batches of one kind.
   struct Kind {
     RootMethod method;
     int64_t n;

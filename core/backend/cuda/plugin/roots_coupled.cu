@@ -3,14 +3,14 @@
 #include "core/backend/cuda/plugin/roots_rules.h"
 #include "core/rules/coupled.h"
 
-// The coupled iterations, for many matrices at once.
+// Kernels of the coupled iterations, for many matrices at once.
 namespace shampoo::cuda {
 namespace {
 
 int64_t Strips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
 
-// The matrix is symmetric, so that a thread may take a column for a row: its neighbours read the neighbours of what it
-// reads.
+// The matrix is symmetric, so a thread sums a column instead of a row; neighbouring threads then read neighbouring
+// elements.
 template <typename Root>
 struct SumRowsBody {
   RootChunk chunk;
@@ -54,7 +54,7 @@ struct SumSquaresBody {
   }
 };
 
-// Shift and multiples of each matrix.
+// Computes the shift and the multiples of each member.
 struct StartBody {
   RootChunk chunk;
   int64_t strips;
@@ -190,17 +190,17 @@ struct FinishIterateBody {
     const Root* const rows = MatrixOf<Root>(chunk, y, piece.member) + piece.first * chunk.n;
     const uint64_t largest = cta.Largest(piece.rows * chunk.n, [&](int64_t i) {
       const RootPlace place = PlaceAt(piece, chunk.n, i);
-      // What is above the diagonal belongs to other pieces.
+      // The elements above the diagonal belong to other pieces.
       return place.column > place.row ? 0 : DistanceBits(rows[i], place.on_diagonal());
     });
     cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
   }
 };
 
-// Whether members go on: each stops where it would by itself.
+// Decides which members continue. Each stops at the same iteration as it would alone.
 struct UpdateRunningBody {
   RootChunk chunk;
-  int64_t number;  // of the iteration that is over
+  int64_t number;  // of the iteration that has ended
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double error = LargestOfPieces(cta, chunk, chunk.pieces);

@@ -43,7 +43,7 @@ struct RecordLargestBody {
 };
 
 SHAMPOO_DEVICE inline void CheckResidual(double residual, RootMember* member) {
-  // What the host gave up has reached the maximum.
+  // A member that is still running has reached the maximum number of iterations.
   if (member->running != 0) {
     member->running = 0;
     member->converged = 0;
@@ -102,7 +102,7 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    if (member.zero != 0) {  // whatever became of the identity that the solvers saw
+    if (member.zero != 0) {  // regardless of the result for the identity that replaced the matrix
       member.failure = RootFailure::kNone;
       member.largest = 1;
       member.iterations = 0;
