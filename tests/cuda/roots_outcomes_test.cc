@@ -9,7 +9,7 @@
 namespace shampoo::cuda_test {
 namespace {
 
-TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
+TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   Question question;
   question.root = 2;
   question.epsilon = 1e-3;
@@ -46,7 +46,7 @@ TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
   CHECK(scalar.status[2].failure == RootFailure::kNanInput);
 }
 
-TEST_CASE("a matrix does not notice what else is in its batch") {
+TEST_CASE("the root of a matrix does not depend on the other matrices of its batch") {
   std::mt19937_64 random(6);
   for (const RootMethod method : kMethods) {
     for (const int64_t n : {6, 50}) {
@@ -86,7 +86,7 @@ TEST_CASE("a matrix does not notice what else is in its batch") {
   }
 }
 
-TEST_CASE("a step that was refused leaves roots and statuses") {
+TEST_CASE("a rejected step leaves roots and statuses unchanged") {
   std::mt19937_64 random(7);
   for (const RootMethod method : kMethods) {
     Question question;
@@ -100,7 +100,7 @@ TEST_CASE("a step that was refused leaves roots and statuses") {
   }
 }
 
-TEST_CASE("roots that cannot be computed say why") {
+TEST_CASE("the status of a failed root reports the reason") {
   std::mt19937_64 random(8);
   Question question;
   const auto failure = [&question](const Matrix<float>& matrix) {
@@ -147,7 +147,7 @@ TEST_CASE("roots that cannot be computed say why") {
   }
 }
 
-TEST_CASE("an iteration that cannot end is given up") {
+TEST_CASE("an iteration that does not converge is stopped") {
   Question question;
   question.method = RootMethod::kNewton;
   question.epsilon = 0;
@@ -160,7 +160,7 @@ TEST_CASE("an iteration that cannot end is given up") {
 }
 
 // In extended precision, whose range is wider.
-TEST_CASE("no eigenvalue needs more iterations than are made at most") {
+TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
       int64_t needed = 1;  // the first step, which may lose a factor of 2^root
@@ -180,7 +180,7 @@ TEST_CASE("no eigenvalue needs more iterations than are made at most") {
   }
 }
 
-TEST_CASE("what a solver gets wrong is found") {
+TEST_CASE("wrong results of a solver are detected") {
   std::mt19937_64 random(9);
   for (const int64_t n : {12, 40}) {
     const std::vector<Matrix<float>> matrices = {
@@ -217,7 +217,7 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
   }
 }
 
-TEST_CASE("a batch beyond the limits of cuSOLVER is worked off in chunks") {
+TEST_CASE("a batch beyond the limits of cuSOLVER is processed in chunks") {
   std::mt19937_64 random(11);
   const auto count = static_cast<size_t>(kMaxRootsAtOnce + 1);
   std::vector<Matrix<float>> matrices(count, RandomMatrix<float>(2, 10, &random));
@@ -228,7 +228,7 @@ TEST_CASE("a batch beyond the limits of cuSOLVER is worked off in chunks") {
   CHECK(answer.matrices.back() == Solve<float>(Question{}, 2, {matrices.back()}).matrices[0]);
 }
 
-TEST_CASE("workspaces stay below what is aimed at unless a matrix alone needs more") {
+TEST_CASE("workspaces stay below the target size unless a single matrix needs more") {
   for (const RootMethod method : kMethods) {
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
       for (const int64_t n : {1, 2, 32, 33, 128, 1024, 8192, 20000}) {

@@ -100,7 +100,7 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
   }
 }
 
-TEST_CASE("roots of random matrices are those of the CPU") {
+TEST_CASE("roots of random matrices equal those of the CPU") {
   for (const RootMethod method : kMethods) {
     CAPTURE(static_cast<int>(method));
     SUBCASE("in float32") { CompareRandom<float>(method, Dtype::kF32, 1e3); }
@@ -110,7 +110,7 @@ TEST_CASE("roots of random matrices are those of the CPU") {
   }
 }
 
-TEST_CASE("roots of other orders of the iteration, exponents and sizes are those of the CPU") {
+TEST_CASE("roots of other iteration orders, exponents and sizes equal those of the CPU") {
   std::mt19937_64 random(4);
   Question question;
   question.root_dtype = Dtype::kF64;
@@ -136,7 +136,7 @@ TEST_CASE("roots of other orders of the iteration, exponents and sizes are those
   }
 }
 
-TEST_CASE("an iteration whose error falls no more stops as on the CPU") {
+TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
   std::mt19937_64 random(12);
   Question question;
   question.tolerance = 0;
@@ -148,7 +148,7 @@ TEST_CASE("an iteration whose error falls no more stops as on the CPU") {
   }
 }
 
-TEST_CASE("a pseudo-inverse leaves the directions out that count as zero") {
+TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   std::mt19937_64 random(5);
   for (const int64_t n : {5, 40}) {
     Question question;

@@ -38,7 +38,7 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-TEST_CASE("the rules give the numbers of the table in a kernel, with the bits of the host") {
+TEST_CASE("the rules in a kernel give the numbers of the table, with the bits of the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     const std::vector<double> results = RunOnDevice(cases, count);
@@ -50,7 +50,7 @@ TEST_CASE("the rules give the numbers of the table in a kernel, with the bits of
   });
 }
 
-TEST_CASE("the probe vector of the device is that of the host") {
+TEST_CASE("the probe vector of the device equals that of the host") {
   constexpr int64_t kCount = 1000;
   const OnDevice<double> made(std::vector<double>(kCount, 0.0));
   Check(Launch(nullptr, 1, SignsBody{made.data(), kCount}));

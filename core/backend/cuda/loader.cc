@@ -109,8 +109,8 @@ Status OpenByName(Plugin* plugin) {
   if (plugin->table != nullptr) return {};
   const std::string folder = FolderOfThisLibrary();
   for (const char* const name : {kVersionedFile, kFile}) {
-    const std::string beside = folder + name;
-    if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
+    const std::string path = folder + name;
+    if (!folder.empty() && access(path.c_str(), F_OK) == 0) return Open(path, plugin);
   }
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);

@@ -16,7 +16,7 @@ ModelSpec AsyncOfThree(const Keys& more = {}) {
   return FiveShapes(keys);
 }
 
-TEST_CASE("steps go on while roots are computed, and the one that uses them has them") {
+TEST_CASE("steps continue while roots are computed, and the step that uses the roots waits for them") {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(AsyncOfThree(), stream);
@@ -32,7 +32,7 @@ TEST_CASE("steps go on while roots are computed, and the one that uses them has 
   }
 }
 
-TEST_CASE("an optimizer that is destroyed waits for roots that are computed") {
+TEST_CASE("destroying an optimizer waits for the roots that are being computed") {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(AsyncOfThree(), stream);
@@ -77,7 +77,7 @@ void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) 
 
 void SetEpsilon(Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "epsilon", 0.5)); }
 
-TEST_CASE("what is written between changes what is used") {
+TEST_CASE("data written between a refresh and the step that uses its roots takes effect") {
   for (const uint64_t when : {11, 13}) {
     CheckBetween(when, [](Model* model) {
       const std::string key = "p3/0/snapshot.0";
@@ -92,7 +92,7 @@ TEST_CASE("what is written between changes what is used") {
   }
 }
 
-TEST_CASE("blocks without a snapshot keep their roots, beside others that have one") {
+TEST_CASE("blocks without a snapshot keep their roots if other blocks have one") {
   for (const bool anew : {false, true}) {
     CAPTURE(anew);
     CheckCourse([&](uint64_t t, Model* model) {
@@ -125,7 +125,7 @@ TEST_CASE("blocks without a snapshot keep their roots, beside others that have o
   }
 }
 
-TEST_CASE("a root that fails while steps go on is computed by the host once it is used") {
+TEST_CASE("a root that fails while steps continue is computed by the host when it is used") {
   for (int64_t run = 1; run <= 12; ++run) {  // of each shape and dim
     CAPTURE(run);
     const Stage stage;
@@ -152,7 +152,7 @@ TEST_CASE("a root that fails while steps go on is computed by the host once it i
   }
 }
 
-TEST_CASE("the state may go from one arena into another while roots are computed") {
+TEST_CASE("steps may change the arena while roots are computed") {
   for (const bool told : {false, true}) {
     const Stage stage;
     const TestStream stream;
@@ -183,7 +183,7 @@ TEST_CASE("the state may go from one arena into another while roots are computed
   }
 }
 
-TEST_CASE("roots of one state are not used with another") {
+TEST_CASE("roots of one state are not used with another state") {
   const Stage stage;
   const TestStream stream;
   ModelSpec spec = AsyncOfThree();
@@ -214,7 +214,7 @@ TEST_CASE("roots of one state are not used with another") {
   CHECK(BitsOf(model) == BitsOf(other));
 }
 
-TEST_CASE("neither the step of a snapshot nor the one that uses its roots is captured or replayed") {
+TEST_CASE("a step that takes a snapshot or uses its roots is neither captured nor replayed") {
   const Stage stage;
   const TestStream stream;
   Model model(AsyncOfThree(), stream);

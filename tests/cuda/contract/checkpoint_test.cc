@@ -53,7 +53,7 @@ void CopyParams(const Model& from, Model* to) {
   for (size_t p = 0; p < from.params(); ++p) to->SetParam(p, from.ParamValues(p));
 }
 
-TEST_CASE("what is saved on one of device and CPU is loaded on either, and training goes on") {
+TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and training continues") {
   for (const int32_t saver : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     for (const int32_t loader : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
       for (const bool used : {false, true}) {
@@ -92,7 +92,7 @@ TEST_CASE("what is saved on one of device and CPU is loaded on either, and train
   }
 }
 
-TEST_CASE("a checkpoint that cannot be read leaves the state on the device as it is") {
+TEST_CASE("a checkpoint that cannot be read leaves the state on the device unchanged") {
   const Stage stage;
   const TestStream stream;
   const Folder folder("broken");
@@ -125,7 +125,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device as it
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE("after replays, and from arenas that are bound, the state is that of the stream") {
+TEST_CASE("after replays and with bound arenas, the state is read in the order of the stream") {
   const Stage stage;
   const TestStream stream;
   const Folder folder("replays");

@@ -27,7 +27,7 @@ ModelSpec At(int device, const Keys& keys = {}) {
   return spec;
 }
 
-TEST_CASE("every function leaves the current device as it was, be it that of the optimizer or not") {
+TEST_CASE("every function leaves the current device unchanged, whether or not it is the optimizer's") {
   const Stage stage;
   cudaStream_t stream = nullptr;
   MustCuda(cudaSetDevice(1));
@@ -73,7 +73,7 @@ TEST_CASE("every function leaves the current device as it was, be it that of the
   MustCuda(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("create leaves the current device as it was where it fails, whatever fails") {
+TEST_CASE("create leaves the current device unchanged if any call fails") {
   UsePlugin();
   for (int64_t nth = 1;; ++nth) {
     CAPTURE(nth);
@@ -96,7 +96,7 @@ TEST_CASE("create leaves the current device as it was where it fails, whatever f
   }
 }
 
-TEST_CASE("optimizers on two devices, and two on one, step side by side as each would alone") {
+TEST_CASE("two optimizers on two devices or on one give the same results as each alone") {
   std::vector<std::vector<char>> alone;
   for (const int device : {0, 1}) {
     const Stage stage;
@@ -135,7 +135,7 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
   }
 }
 
-TEST_CASE("optimizers step on threads of their own, and one moves from thread to thread") {
+TEST_CASE("optimizers step on different threads, and one changes its thread") {
   const Stage stage;
   std::vector<char> results[2];
   const auto train = [&](int i) {

@@ -123,12 +123,12 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
   }
 }
 
-TEST_CASE("replays are steps: with the numbers of their moment and the counter of the state") {
+TEST_CASE("a replay is a step with the current hyper-parameters and the counter of the state") {
   SUBCASE("roots at multiples of the frequency") { CheckThatReplaysAreSteps({}, 5, {5, 10}); }
   SUBCASE("roots by refresh_growth") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
-TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
+TEST_CASE("a capture does not wait, read reports or launch") {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -148,7 +148,7 @@ TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
-TEST_CASE("what would wait for the stream is refused while it is captured, and the capture goes on") {
+TEST_CASE("functions that would wait for a captured stream fail, and the capture continues") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -171,7 +171,7 @@ TEST_CASE("what would wait for the stream is refused while it is captured, and t
   (void)cudaGraphDestroy(graph);
 }
 
-TEST_CASE("a step at which roots are due is not captured, and the capture ends as any other") {
+TEST_CASE("a step at which roots are due fails during a capture, and the capture stays valid") {
   for (const int due : {5, 10}) {
     CAPTURE(due);
     const Stage stage;
@@ -204,7 +204,7 @@ TEST_CASE("a step at which roots are due is not captured, and the capture ends a
 }
 
 // Of a graph that was captured before the first roots, and of one after them.
-TEST_CASE("a replay at another step than it can be of is refused on the device, and told by the next call") {
+TEST_CASE("the device rejects a replay at a step with another schedule, and the next call reports it") {
   struct Case {
     int captured, replayed;
     Keys keys = {};
@@ -260,7 +260,7 @@ TEST_CASE("a replay at another step than it can be of is refused on the device, 
   }
 }
 
-TEST_CASE("what a replay refuses of gradients is told by shampoo_optimizer_status, with the number of the capture") {
+TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the capture") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -291,7 +291,7 @@ TEST_CASE("what a replay refuses of gradients is told by shampoo_optimizer_statu
   CHECK(model.State("group.0/step")[0] == 4);
 }
 
-TEST_CASE("a replay leaves the buffers of later calls alone, and they those of the graph") {
+TEST_CASE("replays and later calls each use their own buffers") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -327,7 +327,7 @@ TEST_CASE("a replay leaves the buffers of later calls alone, and they those of t
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));
 }
 
-TEST_CASE("an optimizer is ended while replays are under way") {
+TEST_CASE("an optimizer is destroyed while replays are running") {
   const Stage stage(FAKE_CUDA_YOUNGEST_FIRST);
   const TestStream stream;
   auto model = std::make_unique<Model>(GraphSpec(), stream);

@@ -60,14 +60,14 @@ TEST_CASE("a step of a thousand equal blocks takes as many launches, products an
   }
 }
 
-TEST_CASE("so does one of small vectors") {
+TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten") {
   CheckTenAndAThousand({}, {5});
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("and one of tensors whose dims must be moved") { CheckTenAndAThousand({}, {3, 2, 3}); }
+TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") { CheckTenAndAThousand({}, {3, 2, 3}); }
 
-TEST_CASE("addresses of 64 parameters travel with a launch, where they are bound anew") {
+TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});

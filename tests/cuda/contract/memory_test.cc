@@ -67,7 +67,7 @@ int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
   return bytes;
 }
 
-TEST_CASE("all memory of the device comes from the caller's allocator, as foretold, and goes back to it") {
+TEST_CASE("all device memory comes from the caller's allocator, in the planned sizes, and is returned to it") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     for (const int device : {0, 1}) {
       CAPTURE(std::string(method));
@@ -109,7 +109,7 @@ TEST_CASE("all memory of the device comes from the caller's allocator, as foreto
   }
 }
 
-TEST_CASE("an allocator that has none left, or none that is aligned, makes create fail, and nothing stays behind") {
+TEST_CASE("create fails without a leak if the allocator returns NULL or unaligned memory") {
   for (const size_t fail_at : {0, 1, 2}) {
     CAPTURE(fail_at);
     const Stage stage;
@@ -136,7 +136,7 @@ TEST_CASE("an allocator that has none left, or none that is aligned, makes creat
   }
 }
 
-TEST_CASE("where the device has not enough, create fails with the number of bytes") {
+TEST_CASE("if the device has too little memory, create fails and reports the number of bytes") {
   const Stage stage;
   UsePlugin();
   shampoo_plan* const plan = MakePlan(FiveShapes());
@@ -159,7 +159,7 @@ TEST_CASE("where the device has not enough, create fails with the number of byte
   shampoo_plan_destroy(plan);
 }
 
-TEST_CASE("a parameter without elements takes its part of the workspace that is foretold") {
+TEST_CASE("the planned workspace includes a parameter without elements") {
   const Stage stage;
   UsePlugin();
   Recorder recorder;

@@ -47,7 +47,7 @@ void Step(Model* model, uint64_t t) {
 std::string KeyOf(size_t p, const char* state) { return "p" + std::to_string(p) + "/0/" + state; }
 double SnapshotStep(const Model& model, size_t p) { return model.State(KeyOf(p, "snapshot_step"))[0]; }
 
-TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from the same steps on") {
+TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the same steps on") {
   const Keys growing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "2"}, {"root_spread", "true"}};
   for (const Keys& more : {Keys{}, Keys{{"root_spread", "true"}}, growing, Keys{{"root_method", "newton"}}}) {
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
@@ -75,7 +75,7 @@ TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from t
   }
 }
 
-TEST_CASE("the device uses first roots at once, and waiting ones at the first step after the delay") {
+TEST_CASE("the device uses the first roots at once, and waiting roots at the first step after the delay") {
   const Stage stage;
   const TestStream stream;
   Model model(MissingSteps(), stream);
@@ -152,7 +152,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, have the bit
   std::filesystem::remove_all(path(kLast));
 }
 
-TEST_CASE("a step at which waiting roots would be used is neither captured nor replayed") {
+TEST_CASE("a step that would use waiting roots is neither captured nor replayed") {
   const Stage stage;
   const TestStream stream;
   Model model(MissingSteps(), stream);
@@ -213,7 +213,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
   MustCuda(cudaGraphExecDestroy(with));
 }
 
-TEST_CASE("a state whose snapshots are others than the host knows of is refused once") {
+TEST_CASE("a state with unexpected snapshots is rejected once") {
   const Stage stage;
   const TestStream stream;
   ModelSpec spec = MissingSteps();
@@ -258,7 +258,7 @@ TEST_CASE("a state whose snapshots are others than the host knows of is refused 
   CHECK(BitsOf(model) == BitsOf(source));
 }
 
-TEST_CASE("a step that one rank refuses is made again on all, where snapshots are taken and where they are used") {
+TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when snapshots are taken or used") {
   constexpr int kRanks = 3;
   for (const uint64_t refused : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
     CAPTURE(refused);
@@ -293,7 +293,7 @@ TEST_CASE("a step that one rank refuses is made again on all, where snapshots ar
   }
 }
 
-TEST_CASE("blocks of several ranks that miss steps are those of one rank") {
+TEST_CASE("blocks that miss steps give the same results on several ranks as on one") {
   constexpr int kRanks = 3;
   for (const char* lag : {"0", "1"}) {
     const Stage stage;

@@ -50,7 +50,7 @@ std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   return all;
 }
 
-TEST_CASE("error: the step changes nothing, and the text is that of the CPU") {
+TEST_CASE("on_nonfinite error: the step changes nothing, and the error text equals that of the CPU") {
   for (const Bad& bad : kBad) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(bad.what));
@@ -83,7 +83,7 @@ TEST_CASE("error: the step changes nothing, and the text is that of the CPU") {
   }
 }
 
-TEST_CASE("skip_step and skip_block: what is skipped is what the CPU skips, and nothing is told but by counters") {
+TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU skips, and only counters report it") {
   for (const Bad& bad : kBad) {
     for (const char* choice : {"skip_step", "skip_block"}) {
       for (const char* lag : {"0", "1"}) {

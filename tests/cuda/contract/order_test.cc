@@ -70,7 +70,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
   return result;
 }
 
-TEST_CASE("results do not depend on the order in which the device gets on") {
+TEST_CASE("results do not depend on the order in which the device runs its streams") {
   for (const ModelSpec& spec :
        {FiveShapes(), FiveShapes({{"status_lag", "0"}}), FiveShapes({{"root_method", "newton"}}),
         FiveShapes({{"root_method", "higher_order"}}), AsyncSpec(), AsyncSpec({{"root_method", "newton"}})}) {

@@ -132,7 +132,7 @@ const std::vector<Odd> kOdd = {
      [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {2}); }},
 };
 
-TEST_CASE("one rank finds something, or has something else: all ranks say so, and parameters stay") {
+TEST_CASE("if one rank finds an error or has different inputs, all ranks report it, and parameters do not change") {
   for (const Odd& odd : kOdd) {
     for (const Keys& told : kTold) {
       CAPTURE(std::string(odd.what));
@@ -150,7 +150,7 @@ TEST_CASE("one rank finds something, or has something else: all ranks say so, an
   }
 }
 
-TEST_CASE("roots that are computed while steps go on are those of one rank") {
+TEST_CASE("async roots on several ranks are those on one rank") {
   for (const char* bytes : {"0", "128"}) {
     const Stage stage;
     const Keys async = {{"precondition_frequency", "4"}, {"root_async", "2"}, {"comm_bucket_bytes", bytes}};
@@ -175,7 +175,7 @@ TEST_CASE("roots that are computed while steps go on are those of one rank") {
   }
 }
 
-TEST_CASE("numbers in memory of the device must be the same on all ranks, too") {
+TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
   for (const Keys& told : kTold) {
     CAPTURE(told[0].second);
     const Stage stage;
@@ -199,7 +199,7 @@ TEST_CASE("numbers in memory of the device must be the same on all ranks, too") 
   }
 }
 
-TEST_CASE("a block that its owner cannot move stands still on all ranks, and its output is the parameter") {
+TEST_CASE("an update that its owner skips is skipped on all ranks, and the output is the parameter") {
   for (const Keys& told : kTold) {
     for (const char* dtype : {"f16", "f32"}) {
       CAPTURE(told[0].second);

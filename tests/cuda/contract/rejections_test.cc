@@ -37,7 +37,7 @@ void BindScalar(Model* model, const char* key, int32_t dtype, void* memory, doub
   Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
 }
 
-TEST_CASE("a bound number out of range is refused in the words of the CPU, and nothing changes") {
+TEST_CASE("a bound number out of range is rejected with the error text of the CPU, and nothing changes") {
   struct Case {
     const char* key;
     int32_t dtype;
@@ -76,7 +76,7 @@ TEST_CASE("a bound number out of range is refused in the words of the CPU, and n
   }
 }
 
-TEST_CASE("the range of a bound number is that of the computation dtypes of its group, on the device as on the CPU") {
+TEST_CASE("the range of a bound number depends on the computation dtypes of its group, as on the CPU") {
   enum Group { kF32 = 1, kF64 = 2, kBoth = 3 };
   struct Case {
     Group group;
@@ -141,7 +141,7 @@ TEST_CASE("the range of a bound number is that of the computation dtypes of its 
   }
 }
 
-TEST_CASE("a parameter that decays into its gradient must be finite, too") {
+TEST_CASE("a parameter with coupled decay must be finite") {
   for (const char* lag : kLags) {
     CAPTURE(std::string(lag));
     const Stage stage;
@@ -157,7 +157,7 @@ TEST_CASE("a parameter that decays into its gradient must be finite, too") {
   }
 }
 
-TEST_CASE("terms of coupled decay that cancel are refused where their rounding alone would overflow a factor") {
+TEST_CASE("terms of coupled decay that cancel are rejected if their rounding error alone would overflow a factor matrix") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
   char decay[40];
@@ -178,7 +178,7 @@ TEST_CASE("terms of coupled decay that cancel are refused where their rounding a
   }
 }
 
-TEST_CASE("a gradient that a state has no room for is refused, though it would fit by itself") {
+TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow") {
   for (const char* lag : kLags) {
     CAPTURE(std::string(lag));
     const Stage stage;
@@ -196,7 +196,7 @@ TEST_CASE("a gradient that a state has no room for is refused, though it would f
   }
 }
 
-TEST_CASE("a factor matrix that the host has written is looked at where roots are due") {
+TEST_CASE("a factor matrix that the host has written is checked when roots are due") {
   for (const char* lag : kLags) {
     for (const char* choice : {"error", "skip_step"}) {
       CAPTURE(std::string(lag));
@@ -217,7 +217,7 @@ TEST_CASE("a factor matrix that the host has written is looked at where roots ar
   }
 }
 
-TEST_CASE("a step counter out of range is refused") {
+TEST_CASE("a step counter out of range is rejected") {
   for (const double counter : {-1.0, 9007199254740992.0}) {
     for (const char* lag : kLags) {
       CAPTURE(counter);
@@ -234,7 +234,7 @@ TEST_CASE("a step counter out of range is refused") {
   }
 }
 
-TEST_CASE("a direction that does not fit leaves its block where it is, and is told by the next step, once") {
+TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
   for (const char* lag : kLags) {
     for (const char* choice : {"error", "skip_block"}) {
       for (const bool in_copy : {false, true}) {

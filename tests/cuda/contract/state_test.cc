@@ -22,7 +22,7 @@ std::vector<char> BytesOf(const void* memory, size_t bytes, cudaStream_t stream)
   return host;
 }
 
-TEST_CASE("a state in memory of the caller is initialised, stepped and left to the caller") {
+TEST_CASE("a state in the caller's memory is initialized and stepped, and the caller still owns it") {
   const Stage stage;
   const TestStream stream;
   ModelSpec spec = FiveShapes();
@@ -100,7 +100,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
   }
 }
 
-TEST_CASE("a step that is refused, and one that is skipped, leave a state_out that is apart as told") {
+TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped step writes it") {
   for (const char* choice : {"error", "skip_step", "skip_block"}) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(choice));
@@ -166,7 +166,7 @@ std::vector<Entry> EntriesOf(const Model& model) {
   return entries;
 }
 
-TEST_CASE("entries are read and written whole and in part, to and from the host and the device") {
+TEST_CASE("entries are read and written, whole and in part, to and from the host and the device") {
   const Stage stage;
   const TestStream stream;
   // Of one triangle, too, which entries of order 128 or more are kept as.
@@ -216,7 +216,7 @@ TEST_CASE("entries are read and written whole and in part, to and from the host 
   CHECK(BitsOf(second) == BitsOf(first));
 }
 
-TEST_CASE("a state that something else has written is refused once, and then taken as it is") {
+TEST_CASE("a state that other code has written is rejected once, and then accepted") {
   const Stage stage;
   const TestStream stream;
   const ModelSpec spec = FiveShapes();

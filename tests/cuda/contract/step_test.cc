@@ -6,7 +6,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a step on the device is that of the CPU") {
+TEST_CASE("a step on the device gives the results of the CPU") {
   ModelSpec spec;
   spec.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "0.1"}};
   spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}};

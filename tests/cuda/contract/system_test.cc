@@ -16,7 +16,7 @@ shampoo_backend_info Cuda() {
   return info;
 }
 
-TEST_CASE("where there are devices, they are counted") {
+TEST_CASE("the backend reports the number of devices") {
   const Stage stage;
   for (const int devices : {1, 2}) {
     fake_cuda_set_system(devices, CUDART_VERSION, CUDART_VERSION);
@@ -27,7 +27,7 @@ TEST_CASE("where there are devices, they are counted") {
   }
 }
 
-TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
+TEST_CASE("if CUDA cannot be used, the backend and create report the reason") {
   struct Case {
     int devices, driver, runtime;
     std::vector<const char*> words;
@@ -64,7 +64,7 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
   }
 }
 
-TEST_CASE("a newer driver of the same major version, and of a later one, will do") {
+TEST_CASE("a newer driver of the same or a later major version is accepted") {
   for (const int driver : {12060, 12090, 13010}) {
     const Stage stage;
     fake_cuda_set_system(1, driver, 12060);
@@ -72,7 +72,7 @@ TEST_CASE("a newer driver of the same major version, and of a later one, will do
   }
 }
 
-TEST_CASE("a device that is not there") {
+TEST_CASE("a device that does not exist is an error") {
   const Stage stage;
   UsePlugin();
   shampoo_plan* const plan = MakePlan(FiveShapes());

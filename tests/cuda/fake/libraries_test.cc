@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(BlasFixture, "products in TF32 round their factors") {
   }
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "an operand beyond its allocation is a fault that stays") {
+TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent fault") {
   const float* const a = ToDevice(std::vector<float>(11, 1));  // one too few
   const float* const b = ToDevice(std::vector<float>(12, 1));
   float* c = nullptr;
@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(BlasFixture, "an operand beyond its allocation is a fault that
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "the workspace is of the device, aligned, and forgotten with a new stream") {
+TEST_CASE_FIXTURE(BlasFixture, "the workspace is aligned device memory, and setting a stream resets it") {
   void* workspace = nullptr;
   CHECK(cudaMalloc(&workspace, 4096) == cudaSuccess);
   CHECK(cublasSetWorkspace(blas, ones.data(), 64) == CUBLAS_STATUS_INVALID_VALUE);
@@ -195,7 +195,7 @@ TEST_CASE_FIXTURE(SolverFixture, "eigenproblems") {
   CHECK(fake_cuda_count(FAKE_CUDA_NONFINITE_EIGENPROBLEMS) == 0);
 }
 
-TEST_CASE_FIXTURE(SolverFixture, "eigenproblems fail as planned") {
+TEST_CASE_FIXTURE(SolverFixture, "eigenproblems fail as configured") {
   fake_cuda_fail_eigen(2, 1, FAKE_CUDA_EIGEN_INFO, 3);
   Solve(false);
   CHECK(ToHost(info, 2) == std::vector<int>{0, 0});
@@ -252,7 +252,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a captured graph replays, with its forks") {
   CHECK(status == cudaStreamCaptureStatusNone);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "what a capture does not allow breaks it") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalidates it") {
   cudaGraph_t graph = nullptr;
   void* memory = nullptr;
   cublasHandle_t blas = nullptr;

@@ -72,7 +72,7 @@ bool Dies(const std::function<void()>& work) {
   return WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) != 0;
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "nothing runs before somebody waits for it") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for it") {
   float* pinned = nullptr;
   REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&pinned), 4, cudaHostAllocMapped) == cudaSuccess);
   *pinned = 0;
@@ -117,7 +117,7 @@ float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first)
   return fixture.First();
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is seen") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   bool right[4][2] = {};
   for (int order = FAKE_CUDA_OLDEST_FIRST; order <= FAKE_CUDA_AS_LATE_AS_POSSIBLE; ++order) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is seen") {
   CHECK(fake_cuda_cancel_failures() == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a wait is for the most recent record at its call") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a wait is for the most recent record at the time of the call") {
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // never recorded: for nothing
   CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);
@@ -175,14 +175,14 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the legacy stream and blocking streams wait 
   CHECK(First() == 120);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "the host cannot touch memory of the device") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "the host cannot access device memory") {
   CHECK(Dies([&] { data[0] = 1; }));
   CHECK(Dies([&] { (void)*static_cast<volatile float*>(data); }));
   CHECK(Dies([&] { (void)*reinterpret_cast<volatile char*>(stream[0]); }));
   CHECK_FALSE(Dies([] {}));
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, also after it was free") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, also after it was freed") {
   float value = 0;
   void* fresh = nullptr;
   CHECK(cudaMalloc(&fresh, 64) == cudaSuccess);
@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, also aft
   CHECK(std::string(fake_cuda_problems()).find("written after the free of 64 bytes") == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "writes beside an allocation are told") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "writes outside an allocation are reported") {
   int64_t at = 0;
   SUBCASE("before") { at = -1; }
   SUBCASE("after") { at = 256; }
@@ -260,7 +260,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "loops run in several orders, reductions give
   CHECK(results.begin()->at(2) == 777);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "what is left is told") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "leaks are reported") {
   fake_cuda_reset();
   CHECK(fake_cuda_leaks() == std::string());
   void* memory = nullptr;
@@ -279,7 +279,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "what is left is told") {
   CHECK(fake_cuda_leaks() == std::string());
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail as planned, once") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail once, as configured") {
   fake_cuda_fail("cudaMemsetAsync", 2, cudaErrorLaunchFailure);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaErrorLaunchFailure);
@@ -320,7 +320,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail as planned, once") {
   CHECK(fake_cuda_live(FAKE_CUDA_DEVICE_ALLOCATIONS) == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "devices: each has its streams and memory, and there may be none") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and there may be no device") {
   void* other = nullptr;
   int count = 0;
   CHECK(cudaGetDeviceCount(&count) == cudaSuccess);

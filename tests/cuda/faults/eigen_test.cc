@@ -38,7 +38,7 @@ std::vector<double> InverseOf(Model* model, const char* block) {
   return model->State(std::string(block) + "/inverse.1");
 }
 
-TEST_CASE("the block goes on with its previous inverse, and the next call recovers the root") {
+TEST_CASE("the block uses its previous inverse, and the next call recovers the root") {
   for (const int how : kFaults) {
     for (const char* lag : {"0", "1"}) {
       for (const char* packed : {"f32", "bf16"}) {
@@ -79,7 +79,7 @@ TEST_CASE("the block goes on with its previous inverse, and the next call recove
   }
 }
 
-TEST_CASE("in the step itself it is the previous inverse") {
+TEST_CASE("the step with a failed root uses the previous inverse") {
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
@@ -103,7 +103,7 @@ TEST_CASE("in the step itself it is the previous inverse") {
   }
 }
 
-TEST_CASE("the recovered root is that which the device would have computed") {
+TEST_CASE("the recovered root equals the root that the device would have computed") {
   for (const char* dtype : {"f32", "f64"}) {
     for (const int64_t d : {6, 40, 130}) {
       const Stage stage;
@@ -128,7 +128,7 @@ TEST_CASE("the recovered root is that which the device would have computed") {
 }
 
 // Two arenas in turn, of which the one that was written is only read from then on.
-TEST_CASE("where no root can be recovered it stays, and too often is an error") {
+TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error") {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
@@ -165,7 +165,7 @@ TEST_CASE("where no root can be recovered it stays, and too often is an error") 
   Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
 }
 
-TEST_CASE("all matrices of a batch at once, at the first refresh") {
+TEST_CASE("all matrices of a batch fail at the first refresh") {
   for (const int how : kFaults) {
     const Stage stage;
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));

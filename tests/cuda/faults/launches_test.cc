@@ -163,7 +163,7 @@ bool Differs(const std::string& expected, const std::function<std::string()>& re
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("whatever launch of a step is dropped, something is another") {
+TEST_CASE("dropping any launch of a step changes a result") {
   std::map<std::string, int64_t> noticed;
   std::string unnoticed;
   for (const Trial& trial : Trials()) {
@@ -207,7 +207,7 @@ TEST_CASE("whatever launch of a step is dropped, something is another") {
 }
 
 // Memory begins with what is in it. The first step is looked at, and the state before it.
-TEST_CASE("whatever is not written at create, something is another") {
+TEST_CASE("leaving out any write of create changes a result") {
   const Trial trial = Trials().front();
   int64_t calls = 0;
   const auto run = [&](const char* function, int64_t n) {

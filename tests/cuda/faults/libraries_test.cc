@@ -64,7 +64,7 @@ ModelSpec SpecOfLibraries() {
   return spec;
 }
 
-TEST_CASE("at create") {
+TEST_CASE("a failure of cuBLAS or cuSOLVER at create") {
   shampoo_optimizer* made = nullptr;
   Attempt attempt{.spec = SpecOfLibraries(), .run = {}};
   attempt.run = [&](Model* model) {
@@ -76,7 +76,7 @@ TEST_CASE("at create") {
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, attempt);
 }
 
-TEST_CASE("in a step") {
+TEST_CASE("a failure of cuBLAS or cuSOLVER in a step") {
   const Attempt attempt{.spec = SpecOfLibraries(), .steps_before = 1, .run = [](Model* model) {
                           return shampoo_optimizer_step(model->optimizer, model->stream);
                         }};
@@ -84,7 +84,7 @@ TEST_CASE("in a step") {
 }
 
 // CUDA is of no more use in the process; what there is goes nevertheless.
-TEST_CASE("after a fault of the device every call says so, and destroy leaves nothing") {
+TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing") {
   const Stage stage;
   const TestStream stream;
   Model model(SpecOfLibraries(), stream);

@@ -43,7 +43,7 @@ void Begin(DeviceRanks* ranks) {
 }
 
 // A rank that has failed before the exchange of a step is not in it. Its program ends the waiting of the others.
-TEST_CASE("a rank fails and the communicator is aborted: the others return, and parameters are those before or after") {
+TEST_CASE("a rank fails and the communicator is aborted: the others return, and parameters are those before or after the step") {
   for (const char* lag : {"0", "1"}) {
     std::map<shampoo_status, int> others_said;
     for (int64_t n = 1;; ++n) {
@@ -98,7 +98,7 @@ TEST_CASE("a rank fails and the communicator is aborted: the others return, and 
 
 // One that makes its step again is where the others wait for it, or all find that it is behind: by its step, or within
 // a step by its exchange.
-TEST_CASE("a rank fails and makes the step again: training goes on, or ends on all ranks") {
+TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks") {
   for (const char* bucket : {"0", "64"}) {
     std::map<shampoo_status, int> ended;
     int lost_again = 0;
@@ -150,7 +150,7 @@ TEST_CASE("a rank fails and makes the step again: training goes on, or ends on a
 
 // The faulty rank needs memory of the device to tell the others. Where it has none, and where they have their
 // optimizers already, it aborts their waiting.
-TEST_CASE("create of a rank fails: that of the others does, or their first step, and nothing is left") {
+TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked") {
   std::map<shampoo_status, int> others_said;
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);

@@ -119,7 +119,7 @@ class Ranks {
 
 constexpr const char* kBefore = "the step before this one was refused, and this one has changed nothing either: ";
 
-TEST_CASE("plans are compared by way of the device, and a rank without memory tells the others") {
+TEST_CASE("plans are compared through the device, and a rank without memory reports that to the others") {
   {
     Ranks ranks(Keys{});
     ranks.CheckAll(SHAMPOO_OK);
@@ -133,7 +133,7 @@ TEST_CASE("plans are compared by way of the device, and a rank without memory te
   ranks.CheckAll(SHAMPOO_E_NOMEM, {"rank 1: the fake has no memory"});
 }
 
-TEST_CASE("what the device of one rank refuses all ranks tell, by the next call") {
+TEST_CASE("the next call of all ranks reports what the device of one rank rejected") {
   Ranks ranks(Keys{});
   ranks.BindAll();
   ranks.Step();
@@ -150,7 +150,7 @@ TEST_CASE("what the device of one rank refuses all ranks tell, by the next call"
   CHECK(TheFake().expected_step[0] == 2);
 }
 
-TEST_CASE("what the host of one rank refuses all ranks tell, with status_lag 0 by the call itself") {
+TEST_CASE("all ranks report what the host of one rank rejected, with status_lag 0 in the same call") {
   for (const char* lag : {"0", "1"}) {
     Ranks ranks(Keys{{"status_lag", lag}});
     for (int rank = 0; rank < kRanks; ++rank) ranks.Bind(rank, 0);
@@ -206,7 +206,7 @@ TEST_CASE("a difference between ranks is named also if a step is captured before
   ranks.CheckAll(SHAMPOO_E_INVALID, {"rank 2 has no gradient for parameter \"v\" and rank 0 has a gradient"});
 }
 
-TEST_CASE("inputs and numbers that differ are named") {
+TEST_CASE("differences in inputs and hyper-parameters are named") {
   Ranks ranks(Keys{{"status_lag", "0"}});
   ranks.BindAll();
   ranks.Bind(2, 1, false);

@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("entries are read and written on the host and on the device, in the stream that is given") {
+TEST_CASE("entries are read and written on the host and on the device, in the caller's stream") {
   DeviceHost host(Keys{{"momentum", "0.5"}});
   int stream = 0;
   const std::vector<float> values = {1, 2, 3, 4, 5};
@@ -33,7 +33,7 @@ TEST_CASE("entries are read and written on the host and on the device, in the st
   CHECK(host.Read("w/0/inverse.1", 4) == std::vector<float>{1, 0, 0, 0});
 }
 
-TEST_CASE("a checkpoint of a device is loaded into another") {
+TEST_CASE("a checkpoint of one device is loaded on another") {
   char folder[] = "/tmp/shampoo_device_XXXXXX";
   REQUIRE(mkdtemp(folder) != nullptr);
   const Keys keys = {{"momentum", "0.5"}, {"precondition_frequency", "4"}};
@@ -60,7 +60,7 @@ TEST_CASE("a checkpoint of a device is loaded into another") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("engines end with their optimizers") {
+TEST_CASE("an engine is destroyed with its optimizer") {
   {
     DeviceHost host(Keys{});
     CHECK(TheFake().engines == 1);
@@ -68,7 +68,7 @@ TEST_CASE("engines end with their optimizers") {
   CHECK(TheFake().engines == 0);
 }
 
-TEST_CASE("what does not work on a GPU yet is refused when a plan is made, by its key") {
+TEST_CASE("creating a plan reports the keys that are not supported on a GPU yet") {
   const std::pair<const char*, const char*> keys[] = {
       {"track_root_residuals", "true"}, {"track_times", "true"}, {"verify_replicas", "5"}, {"shard_mode", "gather"}};
   for (const auto& [key, value] : keys) {

@@ -19,7 +19,7 @@ void FindNan() {
   TheFake().finds.value = std::numeric_limits<double>::quiet_NaN();
 }
 
-TEST_CASE("a call waits for the step before, and not for its own; numbers and schedule are those of the host") {
+TEST_CASE("a call waits for the previous step and not for its own; the host determines numbers and schedule") {
   int stream = 0;
   DeviceHost host(Keys{{"precondition_frequency", "3"}}, &stream);
   FakeDevice& fake = TheFake();
@@ -39,14 +39,14 @@ TEST_CASE("a call waits for the step before, and not for its own; numbers and sc
   CHECK(host.Stat("steps") == 7);
 }
 
-TEST_CASE("with status_lag 0 a call waits for its own step") {
+TEST_CASE("with status_lag 0, a call waits for its own step") {
   DeviceHost host(kAtOnce);
   Must(host.Step());
   CHECK(TheFake().waits == 1);
   CHECK(host.Stat("steps") == 1);
 }
 
-TEST_CASE("what a step refuses is told by the next call, which makes no step") {
+TEST_CASE("the next call reports a rejected step, and makes no step") {
   DeviceHost host(Keys{});
   Must(host.Step());
   FindNan();
@@ -63,7 +63,7 @@ TEST_CASE("what a step refuses is told by the next call, which makes no step") {
   CHECK(host.Steps() == 3);
 }
 
-TEST_CASE("with status_lag 0 it is told by its own call, in the words of the CPU") {
+TEST_CASE("with status_lag 0, the call of the rejected step reports it with the error text of the CPU") {
   DeviceHost host(kAtOnce);
   FindNan();
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
@@ -72,7 +72,7 @@ TEST_CASE("with status_lag 0 it is told by its own call, in the words of the CPU
   CHECK(host.Steps() == 1);
 }
 
-TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once") {
+TEST_CASE("shampoo_optimizer_status reports the rejection of the last step once") {
   DeviceHost host(Keys{});
   Must(host.Step());
   FindNan();
@@ -87,7 +87,7 @@ TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once"
   CHECK(host.Steps() == 2);
 }
 
-TEST_CASE("every reason has its text") {
+TEST_CASE("every reason of a rejection has its error text") {
   struct Case {
     Rejection rejection;
     double value;
@@ -125,7 +125,7 @@ TEST_CASE("every reason has its text") {
   }
 }
 
-TEST_CASE("skips are counted, and the counter of the group stays") {
+TEST_CASE("skipped steps are counted, and the group's step counter does not change") {
   DeviceHost host(Keys{{"on_nonfinite", "skip_step"}});
   Must(host.Step());
   TheFake().skips = true;
@@ -138,7 +138,7 @@ TEST_CASE("skips are counted, and the counter of the group stays") {
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-TEST_CASE("a block that stood still is raised by the next step, once") {
+TEST_CASE("the next step reports a skipped update once") {
   DeviceHost host(Keys{});
   TheFake().skipped_updates = 1;
   Must(host.Step());
@@ -148,7 +148,7 @@ TEST_CASE("a block that stood still is raised by the next step, once") {
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-TEST_CASE("a root that the device could not compute is computed by the host") {
+TEST_CASE("the host computes a root that the device could not compute") {
   for (const char* lag : {"0", "1"}) {
     DeviceHost host(Keys{{"status_lag", lag}, {"epsilon", "1e-12"}});
     TheFake().fails_roots = true;
@@ -165,7 +165,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   }
 }
 
-TEST_CASE("but not in an arena that later steps only read") {
+TEST_CASE("the host does not write a recovered root to an arena that later steps only read") {
   DeviceHost host(Keys{{"root_failure_tolerance", "0"}});
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
@@ -186,7 +186,7 @@ TEST_CASE("but not in an arena that later steps only read") {
   CHECK(TheFake().downloads == 1);  // what a step has written is known
 }
 
-TEST_CASE("a state that something else has written is refused once, unless it is said") {
+TEST_CASE("a state that other code has written is rejected once, unless the caller announces it") {
   DeviceHost host(Keys{});
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
@@ -210,7 +210,7 @@ TEST_CASE("a state that something else has written is refused once, unless it is
   CHECK(TheFake().expected_step[0] == 2);
 }
 
-TEST_CASE("a counter that is written, and a learning rate on the device, hold from the next step on") {
+TEST_CASE("a written counter and a learning rate in device memory take effect in the next step") {
   DeviceHost host(Keys{});
   float lr = 0.5F;
   CHECK(shampoo_optimizer_bind_scalar(host.optimizer, 0, "lr", SHAMPOO_F32, reinterpret_cast<char*>(&lr) + 1) ==
