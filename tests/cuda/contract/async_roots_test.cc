@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Roots that are computed while steps go on (root_async).
+#include <cmath>
 #include <functional>
 
 #include "tests/cuda/contract/pair.h"
@@ -90,6 +91,14 @@ TEST_CASE("data written between a refresh and the step that uses its roots takes
     CheckBetween(when, [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.5)); });
     CheckBetween(when, [](Model* model) { model->DropGradient(0, true); });
   }
+}
+
+TEST_CASE("steps that are skipped while roots are computed do not stop the roots") {
+  CheckCourse(
+      [](uint64_t t, Model* model) {
+        if (t >= 11 && t <= 16) model->SetGradient(0, std::vector<double>(model->elements(0), NAN));
+      },
+      {{"on_nonfinite", "skip_step"}});
 }
 
 TEST_CASE("blocks without a snapshot keep their roots if other blocks have one") {
