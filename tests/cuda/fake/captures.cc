@@ -57,7 +57,7 @@ cudaError_t Streams::EndCapture(const std::shared_ptr<Stream>& stream, Nodes* ou
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
     return cudaErrorStreamCaptureWrongThread;
   }
-  // All that the end of the origin comes after.
+  // All nodes that precede the end of the origin.
   std::vector<char> joined(capture->nodes.size(), 0);
   for (const size_t node : stream->frontier) joined[node] = 1;
   for (size_t node = capture->nodes.size(); node-- > 0;) {
@@ -71,7 +71,7 @@ cudaError_t Streams::EndCapture(const std::shared_ptr<Stream>& stream, Nodes* ou
   }
   capture->active = false;
   captures_.erase(std::find(captures_.begin(), captures_.end(), capture));
-  // Streams hold their capture and it them; events may hold it for long.
+  // A stream and its capture refer to each other, and events may refer to the capture for a long time.
   capture->streams.clear();
   capture->origin = nullptr;
   if (capture->invalid) return cudaErrorStreamCaptureInvalidated;

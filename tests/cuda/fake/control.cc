@@ -48,7 +48,7 @@ void fake_cuda_set_protection(int protect) { Locked()->memory.SetProtect(protect
 
 void fake_cuda_set_system(int devices, int driver_version, int runtime_version) {
   const Locked state;
-  state->devices = devices < Memory::kMostDevices ? devices : Memory::kMostDevices;
+  state->devices = devices < Memory::kMaxDevices ? devices : Memory::kMaxDevices;
   state->driver_version = driver_version;
   state->runtime_version = runtime_version;
 }
@@ -110,7 +110,7 @@ int64_t fake_cuda_live(int object) {
       return LiveAllocations(Place::kPinned);
     case FAKE_CUDA_DEVICE_BYTES: {
       size_t bytes = 0;
-      for (int device = 0; device < Memory::kMostDevices; ++device) bytes += state->memory.live_bytes(device);
+      for (int device = 0; device < Memory::kMaxDevices; ++device) bytes += state->memory.live_bytes(device);
       return static_cast<int64_t>(bytes);
     }
     case FAKE_CUDA_PENDING_OPERATIONS:

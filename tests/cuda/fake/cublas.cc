@@ -9,7 +9,7 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-// Elements from the first of a matrix to the one after its last.
+// Returns the number of elements from the first element of a matrix to the one after its last.
 int64_t MatrixSpan(int64_t rows, int64_t columns, int64_t ld) {
   return rows == 0 || columns == 0 ? 0 : (columns - 1) * ld + rows;
 }
@@ -43,7 +43,7 @@ void RunBatch(const Batch& batch) {
   if (!state.Check(batch.device, batch.c.data, bytes(batch.c), "cublasGemmStridedBatchedEx, C")) return;
   if (batch.workspace != nullptr) {
     if (!state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuBLAS workspace")) return;
-    // It is the library's: nothing of the caller's outlives a call there.
+    // The workspace belongs to the library, so no data of the caller remains in it after a call.
     std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 4096));
   }
   const auto at = [](const Operand& o, int64_t i) { return reinterpret_cast<Real*>(o.data) + i * o.stride; };
@@ -53,7 +53,7 @@ void RunBatch(const Batch& batch) {
   }
 }
 
-// Matrices of an output that share elements with each other, or with an input.
+// Reports output matrices that share elements with each other or with an input.
 void CheckOverlap(const Batch& batch, size_t element) {
   const Operand& c = batch.c;
   const int64_t one = MatrixSpan(c.rows, c.columns, c.ld);
@@ -63,7 +63,7 @@ void CheckOverlap(const Batch& batch, size_t element) {
   }
   if (batch.how.k == 0 || one == 0) return;
   for (const Operand* input : {&batch.a, &batch.b}) {
-    // Where both are without gaps, spans tell it.
+    // If both are dense, comparing their spans suffices.
     const bool dense = c.ld == c.rows && input->ld == input->rows;
     const int64_t batches = dense ? batch.count : 1;
     const auto in_bytes = static_cast<int64_t>(element) * MatrixSpan(input->rows, input->columns, input->ld);
@@ -93,7 +93,7 @@ using namespace shampoo::cuda_fake;
 
 extern "C" {
 
-// It allocates memory of the device and waits for it.
+// Like cuBLAS, this allocates device memory and waits for it.
 cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
   const Call call(__func__, Call::kUnsafe);
   if (call.over()) return call.Blas();
@@ -119,7 +119,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (Call::StreamOf(stream, found->device) == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   found->stream = stream;
-  // As documented: the workspace is the default one again.
+  // As documented, this resets the workspace to the default one.
   found->workspace = nullptr;
   found->workspace_bytes = 0;
   return CUBLAS_STATUS_SUCCESS;

@@ -23,7 +23,7 @@ struct EigenBatch {
   int device;
 };
 
-// Another orthonormal basis: neighbours are turned into each other.
+// Replaces the vectors by another orthonormal basis: rotates pairs of neighbours.
 template <typename Real>
 void TurnVectors(int64_t n, Real* a, int64_t lda) {
   const Real c = static_cast<Real>(0.6);
@@ -51,7 +51,7 @@ void SolveOne(const EigenBatch& batch, int64_t matrix, const PlannedEigenFault* 
   batch.info[matrix] = 0;
   if (!IsFiniteTriangle(batch.lower, n, a, batch.lda)) {
     ++TheState().counts[FAKE_CUDA_NONFINITE_EIGENPROBLEMS];
-    spoil();  // nobody promises an info
+    spoil();  // a wrong result without an error in info
     return;
   }
   const int info = Decompose(batch.vectors, batch.lower, n, a, batch.lda, w);
@@ -103,7 +103,7 @@ void SolveBatch(const EigenBatch& batch) {
   for (int64_t i = 0; i < batch.count; ++i) SolveOne<Real>(batch, i, faulty ? &fault : nullptr);
 }
 
-// What real solvers want is of this order. Given in bytes.
+// Returns a size in bytes of the order that real solvers request.
 size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
   return (static_cast<size_t>(n) * static_cast<size_t>(n) * 2 + static_cast<size_t>(n) * 4) *
              static_cast<size_t>(batch) * element +
@@ -272,7 +272,7 @@ cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) {
   return TheState().params.Remove(info) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
 }
 
-// The solver of the host has no tolerance and no sweeps.
+// The host's solver has neither a tolerance nor a number of sweeps.
 cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double tolerance) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();

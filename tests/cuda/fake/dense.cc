@@ -14,7 +14,7 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-// For all calls, which are one at a time. What it lacks is mapped as it is needed.
+// Scratch memory for all calls, which run one at a time. More is allocated when needed.
 blas::Scratch* TheScratch() {
   static blas::Scratch* const scratch = [] {
     auto* const made = new blas::Scratch;
@@ -24,7 +24,7 @@ blas::Scratch* TheScratch() {
   return scratch;
 }
 
-// To 10 bits after the point, halves away from zero.
+// Rounds to 10 fraction bits; ties are rounded away from zero.
 float RoundToTf32(float value) {
   if (!std::isfinite(value)) return value;
   uint32_t bits;
@@ -34,7 +34,7 @@ float RoundToTf32(float value) {
   return value;
 }
 
-// Columns of `rows` numbers, without gaps.
+// A dense matrix with columns of `rows` numbers.
 std::vector<float> Rounded(const float* a, int64_t rows, int64_t columns, int64_t lda) {
   std::vector<float> out(static_cast<size_t>(rows * columns));
   for (int64_t j = 0; j < columns; ++j) {
@@ -67,7 +67,7 @@ void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int
     return;
   }
   const blas::ScratchUse use(TheScratch());
-  // Row-major they are their transposes.
+  // In row-major order, the matrices are their transposes.
   blas::Gemm(blas::Product<Real>{how.transpose_b, how.transpose_a, static_cast<Real>(how.alpha), beta}, how.n, how.m,
              how.k, b, ldb, a, lda, c, ldc);
 }
@@ -85,7 +85,7 @@ bool IsFiniteTriangle(bool lower, int64_t n, const Real* a, int64_t lda) {
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w) {
   const auto size = [](int64_t count) { return static_cast<size_t>(count); };
-  // Row i is column i, both triangles.
+  // Row i equals column i, because both triangles are valid.
   std::vector<Real> dense(size(n * n));
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w
     info = blas::Syevd(n, dense.data(), w, work.data(), int_work.data());
   }
   for (int64_t j = 0; j < n; ++j) {
-    // Which of two vectors a solver gives is its own affair.
+    // The sign of a vector is up to the solver.
     const Real sign = j % 2 == 0 ? Real{1} : Real{-1};
     const Real spoiled = std::numeric_limits<Real>::quiet_NaN();
     for (int64_t i = 0; i < n; ++i) a[j * lda + i] = vectors ? sign * dense[size(j * n + i)] : spoiled;

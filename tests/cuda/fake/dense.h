@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// What cuBLAS and cuSOLVER compute, of one matrix at a time and column-major, by the BLAS of the host.
+// The computations of cuBLAS and cuSOLVER for one column-major matrix at a time, with the host's BLAS.
 namespace shampoo::cuda_fake {
 
 struct Product {
@@ -18,7 +18,8 @@ struct Product {
 template <typename Real>
 void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c, int64_t ldc);
 
-// LAPACK's info. vectors: they replace the matrix, else it is spoiled.
+// Returns LAPACK's info. vectors: the eigenvectors replace the matrix; otherwise the matrix is overwritten with
+// garbage.
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w);
 

@@ -14,10 +14,10 @@
 // Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
 namespace shampoo::cuda_fake {
 
-// For the next CTA or loop, by the seed of the double.
+// Returns the order of the next CTA or loop, from the seed of the fake.
 uint64_t NextOrder();
 
-// The numbers below count, each once, in an order that is up to `order`.
+// Visits each number below `count` once, in an order that depends on `order`.
 class Order {
  public:
   Order(int64_t count, uint64_t order) : count_(count) {
@@ -74,8 +74,8 @@ class Cta {
   void Once(const Work& work) const {
     work();
   }
-  static void FenceHost() {}  // the host looks only while nothing runs
-  // The terms are added as on a GPU: by threads, and then by halves.
+  static void FenceHost() {}  // the host reads only while no work runs
+  // Adds the terms in the order of a GPU: per thread, and then by halves.
   template <typename Term>
   double Sum(int64_t count, const Term& term) const {
     if (count <= 0) return 0;
@@ -98,7 +98,7 @@ class Cta {
     ForEach(count, [&](int64_t i) { largest = std::max<uint64_t>(largest, term(i)); });
     return largest;
   }
-  // Each thread of a GPU stops at its own first one: others are looked at beyond the smallest.
+  // Each thread of a GPU stops at its own first match, so indices after the smallest match are also visited.
   template <typename Holds>
   int64_t First(int64_t count, const Holds& holds) const {
     int64_t first = count;
@@ -118,7 +118,7 @@ class Cta {
 
 template <typename Body>
 cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
-  static_assert(sizeof(Body) <= 4096, "what a kernel takes by value");
+  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
   if (ctas == 0) return cudaSuccess;
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }

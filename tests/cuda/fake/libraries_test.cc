@@ -11,7 +11,7 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// Products, eigenproblems and graphs of the double.
+// Products, eigenproblems and graphs of the fake.
 namespace shampoo::cuda {
 namespace {
 
@@ -292,12 +292,12 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cudaStreamWaitEvent(stream[0], outside, 0) == cudaErrorStreamCaptureIsolation);
   }
-  SUBCASE("the legacy stream, beside one that waits for it") {
+  SUBCASE("the legacy stream, if the captured stream waits for it") {
     captured = blocking;
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaErrorStreamCaptureImplicit);
   }
-  SUBCASE("but not the legacy stream beside one that does not") {
+  SUBCASE("not the legacy stream, if the captured stream does not wait for it") {
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;

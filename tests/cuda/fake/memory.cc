@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-// Under the address sanitizer kernels are stopped at the first byte that is not theirs; else these do nothing.
+// With the address sanitizer, these macros stop a kernel at the first byte outside of an allocation. Otherwise they do
+// nothing.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
@@ -19,20 +20,21 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-constexpr size_t kRegion = size_t{1} << 33;  // of addresses, for each device
+constexpr size_t kRegion = size_t{1} << 33;  // address range of each device
 constexpr size_t kPage = 4096;
-// What is protected at once: of pages of this size, which the system is asked for, that takes next to no time.
+// Memory is protected in units of this size. Protecting pages of this size, which are requested from the system, takes
+// little time.
 constexpr size_t kLargePage = size_t{2} << 20;
-constexpr size_t kMapped = kRegion * Memory::kMostDevices + kLargePage;
-constexpr size_t kGuard = 256;       // on both sides; also what CUDA aligns to
-constexpr size_t kKeep = 64 << 20;   // freed memory that is not given out again
+constexpr size_t kMapped = kRegion * Memory::kMaxDevices + kLargePage;
+constexpr size_t kGuard = 256;       // on both sides; also the alignment of CUDA's allocations
+constexpr size_t kKeep = 64 << 20;   // bytes of freed memory that are not reused yet
 constexpr uint16_t kUnset = 0xfff5;  // NaN as 16, 32 and 64 bits
 constexpr uint16_t kFreed = 0xfff6;
 constexpr uint16_t kGuardPattern = 0xfffe;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// Begin is even, as all that is allocated.
+// `begin` is even, because all allocations are aligned.
 void Fill(char* begin, char* end, uint16_t pattern) {
   uint64_t word = pattern;
   word |= word << 16;
@@ -42,7 +44,7 @@ void Fill(char* begin, char* end, uint16_t pattern) {
   }
 }
 
-// The first byte that differs; end if none does.
+// Returns the first byte that differs, or `end`.
 const char* FindOther(const char* begin, const char* end, uint16_t pattern) {
   const auto byte = [&](const char* at) {
     return static_cast<char>((reinterpret_cast<uintptr_t>(at) & 1) == 0 ? pattern & 0xff : pattern >> 8);
@@ -81,15 +83,15 @@ Memory::Memory() {
   mapped_ = mapped;
   base_ = static_cast<char*>(mapped);
   base_ += RoundUp(reinterpret_cast<uintptr_t>(base_), kLargePage) - reinterpret_cast<uintptr_t>(base_);
-  (void)madvise(base_, kRegion * kMostDevices, MADV_HUGEPAGE);
+  (void)madvise(base_, kRegion * kMaxDevices, MADV_HUGEPAGE);
 }
 
 Memory::~Memory() {
   for (const auto& [address, allocation] : allocations_) {
     if (allocation.place == Place::kPinned) munmap(allocation.data - kPage, allocation.block_bytes);
   }
-  for (size_t device = 0; device < kMostDevices; ++device) {
-    ASAN_UNPOISON_MEMORY_REGION(base_ + kRegion * device, used_[device]);  // for what is mapped there next
+  for (size_t device = 0; device < kMaxDevices; ++device) {
+    ASAN_UNPOISON_MEMORY_REGION(base_ + kRegion * device, used_[device]);  // for later mappings at this address
   }
   munmap(mapped_, kMapped);
 }
@@ -103,11 +105,11 @@ void Memory::Protect(int device, bool open) {
 }
 
 void Memory::Open(int device) {
-  for (int other = 0; other < kMostDevices; ++other) Protect(other, other == device);
+  for (int other = 0; other < kMaxDevices; ++other) Protect(other, other == device);
 }
 
 void Memory::OpenAll() {
-  for (int device = 0; device < kMostDevices; ++device) Protect(device, true);
+  for (int device = 0; device < kMaxDevices; ++device) Protect(device, true);
 }
 
 void Memory::Close() {
@@ -131,7 +133,7 @@ char* Memory::TakeBlock(int device, size_t block_bytes, size_t* taken_bytes) {
     }
   }
   if (used_[device] + block_bytes > kRegion) return nullptr;
-  // What is used grows while it is open.
+  // The used part may grow while it is open.
   Protect(device, false);
   char* const block = base_ + kRegion * static_cast<size_t>(device) + used_[device];
   used_[device] += block_bytes;
@@ -210,7 +212,7 @@ Allocation* Memory::Find(const void* address) {
 Place Memory::PlaceOf(const void* address) {
   const auto number = reinterpret_cast<uintptr_t>(address);
   const auto base = reinterpret_cast<uintptr_t>(base_);
-  if (number >= base && number < base + kRegion * kMostDevices) return Place::kDevice;
+  if (number >= base && number < base + kRegion * kMaxDevices) return Place::kDevice;
   return Find(address) != nullptr ? Place::kPinned : Place::kUnknown;
 }
 
@@ -218,7 +220,7 @@ bool Memory::Accessible(int device, const void* address, size_t bytes, std::stri
   if (bytes == 0) return true;
   const Allocation* const allocation = Find(address);
   if (allocation == nullptr) {
-    *why = "no memory of the device is at " + std::to_string(reinterpret_cast<uintptr_t>(address));
+    *why = "there is no device memory at " + std::to_string(reinterpret_cast<uintptr_t>(address));
     return false;
   }
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - allocation->data);
@@ -248,7 +250,7 @@ void Memory::CheckGuard(const Allocation& allocation, const char* when) {
     problems_.push_back("written " + std::to_string(after - data_end) + " bytes after the end of " +
                         Describe(allocation) + ", found " + when);
   }
-  if (pinned) return;  // before it nothing is mapped
+  if (pinned) return;  // no memory is mapped before it
   const char* const before = FindOther(BlockOf(allocation), allocation.data, kGuardPattern);
   if (before != allocation.data) {
     problems_.push_back("written " + std::to_string(allocation.data - before) + " bytes before " +
@@ -266,7 +268,7 @@ void Memory::CheckFreed(const Allocation& freed) {
   if (other != end) {
     problems_.push_back("written after the free of " + Describe(freed) + ", at byte " +
                         std::to_string(other - freed.data));
-    Fill(BlockOf(freed), BlockOf(freed) + freed.block_bytes, kFreed);  // told once
+    Fill(BlockOf(freed), BlockOf(freed) + freed.block_bytes, kFreed);  // reported once
   }
   ForbidBlock(freed);
   Protect(freed.device, was_open);

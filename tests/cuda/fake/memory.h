@@ -16,15 +16,15 @@ enum class Place { kUnknown, kDevice, kPinned };
 struct Allocation {
   char* data;
   size_t bytes;
-  size_t block_bytes;  // with the guards around it
+  size_t block_bytes;  // including the guards around it
   int device;
   Place place;
-  bool live;     // in the order of streams, which is behind that of calls
-  bool leaving;  // a free was asked for
+  bool live;     // allocated in the order of streams, which lags behind the order of calls
+  bool leaving;  // the host has called a free function
 };
 
-// Memory of the devices, which the host can touch only while work of a device runs, and pinned memory of the host.
-// What is not the caller's is full of bits that are NaN in every format, and negative as an integer.
+// Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory outside of
+// allocations is filled with bits that are NaN in every format and negative as an integer.
 class Memory {
  public:
   Memory();
@@ -32,27 +32,27 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  static constexpr int kMostDevices = 8;
+  static constexpr int kMaxDevices = 8;
 
-  // nullptr: no memory is left. live: from now on, else from Begin on.
+  // Returns nullptr if no memory is left. live: the allocation is accessible at once; otherwise after Begin().
   void* AllocateDevice(int device, size_t bytes, bool live);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);
   void Free(void* data);
 
-  // What contains it; one past the end is part of nothing.
+  // Returns the allocation that contains the address, or nullptr. The end of an allocation is not part of it.
   Allocation* Find(const void* address);
   Place PlaceOf(const void* address);
-  // Whether work of the device may touch these bytes; if not, why.
+  // Returns whether work of the device may access these bytes. If not, writes the reason to *why.
   bool Accessible(int device, const void* address, size_t bytes, std::string* why);
 
-  // The memory of this device can be touched, that of others cannot.
+  // Makes the memory of this device accessible, and that of the others inaccessible.
   void Open(int device);
   void OpenAll();
   void Close();
   void SetProtect(bool protect) { protect_ = protect; }
 
-  void CheckGuards();  // of all that is live or freed
+  void CheckGuards();  // of all live and freed allocations
   std::vector<std::string>& problems() { return problems_; }
   const std::map<uintptr_t, Allocation>& allocations() const { return allocations_; }
   size_t live_bytes(int device) const { return live_bytes_[device]; }
@@ -66,12 +66,12 @@ class Memory {
   void* mapped_ = nullptr;
   char* base_ = nullptr;
   bool protect_ = true;
-  size_t used_[kMostDevices] = {};
-  size_t live_bytes_[kMostDevices] = {};
-  bool open_[kMostDevices] = {};
+  size_t used_[kMaxDevices] = {};
+  size_t live_bytes_[kMaxDevices] = {};
+  bool open_[kMaxDevices] = {};
   std::map<uintptr_t, Allocation> allocations_;
-  std::deque<Allocation> freed_[kMostDevices];
-  size_t freed_bytes_[kMostDevices] = {};
+  std::deque<Allocation> freed_[kMaxDevices];
+  size_t freed_bytes_[kMaxDevices] = {};
   std::vector<std::string> problems_;
 };
 

@@ -30,7 +30,7 @@ uint64_t NextOrder() { return NextRandom(); }
 
 cudaError_t EnqueueKernel(cudaStream_t handle, int64_t ctas, const std::type_info& body,
                           std::function<void(int64_t)> run) {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // of the names
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
   const char* const name = NameOfBody(body);
   const Call call("Launch", Call::kNone, name);
   if (call.over()) return call.Cuda();
@@ -102,7 +102,7 @@ cudaError_t cudaDeviceSynchronize(void) {
   return Call::Cuda(TheState().fault);
 }
 
-// These two are no calls that could fail, so that they are none to be counted.
+// These two functions cannot fail, so they are not counted as calls.
 cudaError_t cudaGetLastError(void) {
   const cudaError_t error = cudaPeekAtLastError();
   shampoo::cuda_fake::LastError() = cudaSuccess;

@@ -20,7 +20,7 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool live) {
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-// What was allocated at this very address, and is not about to go.
+// Returns the allocation at this address, unless a free function was called for it.
 Allocation* OwnAllocation(void* data, Place place) {
   Allocation* const allocation = TheState().memory.Find(data);
   const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;
@@ -38,7 +38,7 @@ bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
                       : (from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
     return true;
   }
-  // Pinned memory is of both.
+  // Pinned memory is accessible from host and device.
   const bool to_device_wanted = *kind == cudaMemcpyHostToDevice || *kind == cudaMemcpyDeviceToDevice;
   const bool from_device_wanted = *kind == cudaMemcpyDeviceToHost || *kind == cudaMemcpyDeviceToDevice;
   return to != (to_device_wanted ? Place::kUnknown : Place::kDevice) &&
@@ -55,12 +55,12 @@ struct CopyArgs {
   const void* src;
   size_t bytes;
   int device;                 // of the stream
-  bool dst_known, src_known;  // not pageable when it was asked for
+  bool dst_known, src_known;  // not pageable at the time of the call
 };
 
 void Copy(const CopyArgs& args) {
   State& state = TheState();
-  // Copies reach the memory of all devices.
+  // Copies can access the memory of all devices.
   const int to = DeviceOf(args.dst, args.device);
   const int from = DeviceOf(args.src, args.device);
   if (args.dst_known && !state.Check(to, args.dst, args.bytes, "cudaMemcpy, destination")) return;
@@ -124,7 +124,7 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t handle) {
   State& state = TheState();
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
   if (stream == nullptr) return Call::Cuda(cudaErrorInvalidResourceHandle);
-  // CUDA can, with memory of the graph's own; nothing here wants it.
+  // CUDA supports this with memory of the graph; the plugin does not use it.
   if (stream->capture != nullptr) {
     stream->capture->invalid = true;
     return Call::Cuda(cudaErrorStreamCaptureUnsupported);
@@ -165,7 +165,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int flags) {
   return Call::Cuda(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Unlike cudaFree it need not wait for anything, so what is still to touch the memory is a fault.
+// Unlike cudaFree, this need not wait, so later accesses to the memory are faults.
 cudaError_t cudaFreeHost(void* data) {
   const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Cuda();
@@ -175,7 +175,7 @@ cudaError_t cudaFreeHost(void* data) {
   return Call::Cuda(TheState().fault);
 }
 
-// With unified addresses they are one.
+// With unified addressing, both addresses are equal.
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
@@ -201,7 +201,7 @@ cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind 
   const std::shared_ptr<Stream> stream = Call::StreamOf(nullptr, CurrentDevice());
   const cudaError_t error = EnqueueCopy(dst, src, bytes, &kind, stream);
   if (error != cudaSuccess) return Call::Cuda(error);
-  // Between memories of a device it does not wait.
+  // A copy within device memory does not wait.
   if (kind != cudaMemcpyDeviceToDevice) TheState().streams.Finish(stream);
   return Call::Cuda(TheState().fault);
 }

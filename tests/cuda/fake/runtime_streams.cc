@@ -10,7 +10,7 @@ namespace {
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
-// How far work has got when the host asks.
+// Lets work progress before a query.
 void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* record) {
   State& state = TheState();
   if (state.query_progress > 0) state.streams.Progress(state.query_progress);
@@ -22,7 +22,7 @@ void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* recor
   }
 }
 
-// Nobody may wait for a stream that is being captured, or ask for it.
+// A stream that is being captured must not be waited for or queried.
 cudaError_t CheckNotCaptured(const std::shared_ptr<Stream>& stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->capture == nullptr) return cudaSuccess;
@@ -57,7 +57,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned int flags) {
   return Call::Cuda(CreateStream(out, flags));
 }
 
-// Priorities are of no consequence here: every order that events allow is to be right.
+// Priorities have no effect here: results must be correct in every order that events allow.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned int flags, int priority) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
@@ -79,7 +79,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* out) {
   return Call::Cuda(CreateStream(out, cudaStreamDefault));
 }
 
-// Its work goes on.
+// The work of the stream continues.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const Call call(__func__, Call::kReleases);
   if (call.over()) return call.Cuda();

@@ -17,11 +17,11 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// That the double sees what it is there to see.
+// Tests that the fake detects misuse.
 namespace shampoo::cuda {
 namespace {
 
-// The address sanitizer ends the process in a kernel that goes wrong.
+// The address sanitizer stops the process in a kernel with an invalid access.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kSanitized = true;
 #else
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-// One stream doubles what the other sets, in the order that an event demands.
+// One stream doubles the number that the other sets. An event orders them.
 float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first) {
   const std::array<float, 4> seven{7, 7, 7, 7};
   const cudaStream_t sets = fixture.stream[set_first ? 0 : 1];
@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][0]);
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][1]);
 
-  // The same of one that is there and left out.
+  // Repeats this with a wait that is called and skipped.
   fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
   fake_cuda_mark();
   fake_cuda_skip("cudaStreamWaitEvent", 2);
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture, "a wait is for the most recent record at the time of the call") {
-  CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // never recorded: for nothing
+  CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // never recorded: does not wait
   CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);
   CHECK(Launch(stream[0], 1, Scale{data, 2}) == cudaSuccess);
@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the legacy stream and blocking streams wait 
   cudaStream_t blocking = nullptr;
   CHECK(cudaStreamCreate(&blocking) == cudaSuccess);
   CHECK(Launch(blocking, 1, Scale{data, 2}) == cudaSuccess);
-  CHECK(Launch(stream[0], 1, Scale{data, 3}) == cudaSuccess);  // of its own
+  CHECK(Launch(stream[0], 1, Scale{data, 3}) == cudaSuccess);  // on a non-blocking stream
   CHECK(Launch(nullptr, 1, Scale{data, 5}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
   CHECK(First() == 10);
@@ -188,7 +188,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, also aft
   CHECK(cudaMalloc(&fresh, 64) == cudaSuccess);
   CHECK(cudaMemcpy(&value, fresh, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
   CHECK(std::isnan(value));
-  // What a stream writes before its memory is there is lost.
+  // A write to memory that is not allocated yet is lost.
   CHECK(cudaMallocAsync(&fresh, 64, stream[0]) == cudaSuccess);
   CHECK(Launch(stream[1], 1, Scale{static_cast<float*>(fresh), 0}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(stream[1]) == cudaSuccess);
@@ -284,7 +284,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail once, as configured") {
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaErrorLaunchFailure);
   CHECK(cudaPeekAtLastError() == cudaErrorLaunchFailure);
-  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // whatever the last error of the thread is
+  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // regardless of the thread's last error
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
 
   fake_cuda_fail(nullptr, 2, cudaErrorMemoryAllocation);
@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and 
   CHECK(attributes.type == cudaMemoryTypeUnregistered);
   CHECK(cudaSetDevice(0) == cudaSuccess);
   CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
-  CHECK(cudaMemsetAsync(other, 0, 4, stream[0]) == cudaSuccess);  // of the other device
+  CHECK(cudaMemsetAsync(other, 0, 4, stream[0]) == cudaSuccess);  // memory of the other device
   CHECK(cudaStreamSynchronize(stream[0]) == cudaErrorIllegalAddress);
 
   fake_cuda_reset();

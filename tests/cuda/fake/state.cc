@@ -8,7 +8,7 @@ namespace shampoo::cuda_fake {
 namespace {
 
 uint64_t random_state = 1;
-// Never destroyed: threads may end after main.
+// The object is never destroyed because threads may end after main.
 State*& StatePointer() {
   static State* state = new State;
   return state;
@@ -94,7 +94,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
     code_ = planned.skip ? 0 : planned.code;
     state.planned.erase(state.planned.begin() + static_cast<std::ptrdiff_t>(i--));
   }
-  // A wait fails after what it waits for: an earlier failure of it is what it tells.
+  // A wait fails after the work that it waits for, so it reports an earlier failure of that work.
   if (over_ && code_ != 0 && (flags & kSynchronizes) != 0) state.streams.FinishDevice(CurrentDevice());
   if (over_) return;
   code_ = (flags & kNoDevice) != 0 ? cudaSuccess : SystemError(state);

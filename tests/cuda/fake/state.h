@@ -22,7 +22,7 @@
 
 namespace shampoo::cuda_fake {
 
-// Objects behind handles, whose addresses cannot be read and never come again.
+// Objects behind handles. The address of a handle cannot be read and is never reused.
 template <typename Handle, typename Object>
 class Handles {
  public:
@@ -61,14 +61,14 @@ struct SolverParams {
   bool sorted = true;
 };
 
-// What shall happen to a call that is still to come.
+// A failure of a future call.
 struct PlannedCall {
-  std::string function;  // "": any that can fail
+  std::string function;  // "": any function that can fail
   std::string kernel;    // for launches: part of the name
   int64_t calls_left;
   bool skip;
   int code;
-  std::thread::id thread = {};  // none: whichever calls
+  std::thread::id thread = {};  // none: any thread
 };
 
 struct PlannedEigenFault {
@@ -81,7 +81,7 @@ struct PlannedEigenFault {
 struct State {
   State() : streams(kDevices) {}
 
-  static constexpr int kDevices = Memory::kMostDevices;
+  static constexpr int kDevices = Memory::kMaxDevices;
 
   int devices = 2;
   int driver_version = CUDART_VERSION;
@@ -105,12 +105,12 @@ struct State {
   std::array<int64_t, FAKE_CUDA_KINDS> counts{};
   std::vector<PlannedCall> planned;
   std::vector<PlannedEigenFault> planned_eigen;
-  cudaError_t fault = cudaSuccess;  // every call fails with it
+  cudaError_t fault = cudaSuccess;  // all calls return it
 
-  // The device has done what it must not: it is lost from here on.
+  // Reports an invalid access. The device is lost from then on.
   void Fault(const std::string& what);
   void Problem(const std::string& what) { memory.problems().push_back(what); }
-  // Whether work may touch these bytes, else it is a fault.
+  // Returns whether work may access these bytes. If not, it is a fault.
   bool Check(int device, const void* address, size_t bytes, const char* what);
 };
 
@@ -119,10 +119,10 @@ void ResetState();
 std::recursive_mutex& TheMutex();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
-int& CurrentDevice();  // of the thread
+int& CurrentDevice();  // of this thread
 std::string FunctionName(const char* name);
 
-// One call of a function of CUDA. Until it ends no other thread is in one.
+// One call of a function of CUDA. Other threads wait until it ends.
 //
 //   Call call(__func__, Call::kUnsafe);
 //   if (call.over()) return call.Cuda();
@@ -130,34 +130,34 @@ class Call {
  public:
   enum Flags : unsigned {
     kNone = 0,
-    kUnsafe = 1,    // not while a stream is captured
-    kNoDevice = 2,  // works where there is none
+    kUnsafe = 1,    // not allowed while a stream is captured
+    kNoDevice = 2,  // works without a device
     kSynchronizes = 4,
     kQuery = 8,
-    kReleases = 16,  // goes on after a fault of the device, and never fails for a failure planned for any call
+    kReleases = 16,  // works after a device fault, and ignores failures that are planned for any call
   };
   Call(const char* function, unsigned flags, const char* kernel = nullptr);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   bool over() const { return over_; }
-  // How it ends when it is over.
+  // Return the error of a call that is over.
   cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
   cublasStatus_t Blas() const;
   cusolverStatus_t Solver() const;
-  // Remembers the error as the thread's last.
+  // Records the error as the thread's last error.
   static cudaError_t Cuda(cudaError_t error);
 
-  // The stream of a handle, legacy and per-thread ones included; nullptr: it is none.
+  // Returns the stream of a handle, including legacy and per-thread streams, or nullptr if it is not a stream.
   static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
-  bool own_code_ = false;  // of the function's own library
+  bool own_code_ = false;  // code_ is an error of the function's own library
   int code_ = 0;
 };
 
-cudaError_t& LastError();  // of the thread
+cudaError_t& LastError();  // of this thread
 
 }  // namespace shampoo::cuda_fake

@@ -16,7 +16,7 @@ Streams::Streams(int devices) {
   }
 }
 
-// Work that is left holds streams by its events, and captures hold theirs.
+// Pending work refers to streams through its events, and captures refer to their streams.
 Streams::~Streams() {
   for (const std::shared_ptr<Stream>& stream : streams_) {
     stream->queue.clear();
@@ -151,7 +151,7 @@ void Streams::Finish(const std::shared_ptr<Stream>& stream) {
 }
 
 void Streams::Finish(const Record& record) {
-  while (!record.done) RunFirst(Pick(record.stream).get());  // until then it has its stream
+  while (!record.done) RunFirst(Pick(record.stream).get());  // the record refers to its stream until it is done
   TheState().memory.Close();
 }
 

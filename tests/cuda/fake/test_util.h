@@ -19,7 +19,7 @@ struct Scale {
   }
 };
 
-// A device as at the start of the process, with two streams and memory of 64 floats, all 1.
+// A reset device with two streams and memory of 64 floats, all 1.
 struct FakeCudaFixture {
   FakeCudaFixture() {
     fake_cuda_reset();
