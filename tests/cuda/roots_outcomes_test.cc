@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of matrices of which some have no root, of refused steps, and of wrong results of a solver.
+// Batches in which some matrices have no root, rejected steps, and wrong results of a solver.
 #include <cstring>
 
 #include "core/backend/cuda/plugin/roots_chunk.h"
@@ -14,7 +14,7 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   question.root = 2;
   question.epsilon = 1e-3;
   const std::vector<double> positive = {4, 0.25, 1e-6};
-  // A negative element that epsilon outweighs is not clamped; one that it does not clamps all.
+  // A negative element that epsilon makes positive is not clamped. If epsilon does not suffice, all are clamped.
   const std::vector<double> slightly_negative = {4, -5e-4, 1};
   const std::vector<double> negative = {4, -1, 1};
   const Answer<float> answer = Solve<float>(
@@ -32,7 +32,7 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // Once it was not diagonal, it is decomposed, and clamped.
+  // A matrix that was not diagonal once is decomposed and clamped.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);
@@ -56,7 +56,7 @@ TEST_CASE("the root of a matrix does not depend on the other matrices of its bat
       question.method = method;
       question.root_dtype = Dtype::kF64;
       std::vector<Matrix<float>> matrices;
-      // They stop after different numbers of iterations.
+      // The matrices stop after different numbers of iterations.
       for (const double condition : {1e5, 1.0, 10.0, 1e3}) {
         matrices.push_back(RandomMatrix<float>(n, condition, &random));
       }
@@ -159,11 +159,11 @@ TEST_CASE("an iteration that does not converge is stopped") {
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
-// In extended precision, whose range is wider.
+// Computes in extended precision, which has a wider range.
 TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
-      int64_t needed = 1;  // the first step, which may lose a factor of 2^root
+      int64_t needed = 1;  // the first iteration, which may lose a factor of 2^root
       for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
         long double factor = 0;
         long double term = 1;  // b_i (1 - y)^i

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of tests/core/rules_cases.h in a kernel: the rules are compiled for the device once more.
+// Runs the table of tests/core/rules_cases.h in a kernel, with the rules as compiled for the device.
 #include "core/backend/cuda/plugin/cta.h"
 #include "tests/core/rules_cases.h"
 #include "tests/cuda/roots_on_device.h"

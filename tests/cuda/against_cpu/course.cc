@@ -26,8 +26,8 @@ size_t ElementsOf(const ParamSpec& param) {
   return elements;
 }
 
-// A value that lies next to the middle of two neighbours may be rounded to either of them, and what is read from there
-// goes on into the next step.
+// A value close to the midpoint of two neighbours may be rounded to either of them. The rounded value is the input of
+// the next step.
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;
   const ModelSpec& spec = course.spec;

@@ -52,7 +52,7 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// Rounding that is another shows in few elements: the others are the same bits.
+// A difference in rounding affects few elements; the others have the same bits.
 TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it unrounded") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {

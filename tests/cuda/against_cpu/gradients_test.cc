@@ -32,8 +32,8 @@ TEST_CASE("parameters, groups and whole steps without a gradient") {
         Course course =
             CourseWithGradients({{"precondition_frequency", frequency}, {"root_spread", spread}, {"output", output}});
         course.has_gradient = [](int64_t t, size_t p) {
-          if (t == 4) return false;            // nothing at all
-          if (p >= 2 && t == 2) return false;  // a whole group
+          if (t == 4) return false;            // no parameter has a gradient
+          if (p >= 2 && t == 2) return false;  // no parameter of a group has one
           return (static_cast<size_t>(t) + p) % 3 != 0;
         };
         if (std::string(output) == "updates") {
@@ -81,7 +81,7 @@ void CheckDiagonal(const Keys& keys) {
   const Results results = Run(course, SHAMPOO_CUDA);
   CHECK(results.Of("p0/0/diagonal") == std::vector<double>{1, 1});
   CHECK(results.Of("p1/0/diagonal") == std::vector<double>{0, 0});
-  // Once it was not it is not treated so again.
+  // A matrix that was not diagonal once is not treated as diagonal again.
   course.before = [](int64_t t, Model* model) {
     if (t == 6) model->SetState("p0/0/diagonal", {0, 1});
     if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));

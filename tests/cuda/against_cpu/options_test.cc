@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-// Blocks of three orders, in the dtype.
+// Parameters of three orders in the dtype.
 std::vector<ParamSpec> SomeParams(int32_t dtype) {
   std::vector<ParamSpec> params;
   for (const std::vector<int64_t>& shape :
@@ -15,7 +15,8 @@ std::vector<ParamSpec> SomeParams(int32_t dtype) {
   return params;
 }
 
-// In float64 and in float32. Where factors are of low rank a solver's rounding counts against epsilon alone.
+// Runs a course in float64 and in float32. With factor matrices of low rank, the solver's rounding error is compared
+// with epsilon only.
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     Course course{.spec = {}, .steps = steps};
@@ -80,7 +81,7 @@ TEST_CASE("refreshes that are spread over steps") {
                 11);
     }
   }
-  // Blocks of one shape with another phase each.
+  // Blocks of one shape with different phases.
   Course course{.spec = {}, .steps = 12};
   course.spec.keys = {{"root_spread", "true"}, {"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
   course.spec.params.assign(10, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

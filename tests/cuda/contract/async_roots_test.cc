@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Roots that are computed while steps go on (root_async).
+// Async roots: roots that are computed while steps continue (root_async).
 #include <cmath>
 #include <functional>
 
@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots at step 5, those of 10 from 13 on, those of 15 from 18 on.
+// Roots are used from step 5 on; those of step 10 from step 13 on; those of step 15 from step 18 on.
 ModelSpec AsyncOfThree(const Keys& more = {}) {
   Keys keys = {{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}};
   keys.insert(keys.end(), more.begin(), more.end());
@@ -49,7 +49,7 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed")
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
 }
 
-// The same before each step on device and CPU: both are to be at the same states from step 10 on.
+// Calls `before` before each step on device and CPU. Both must have the same states from step 10 on.
 void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, const Keys& more = {}) {
   for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
     const Stage stage(order);
@@ -69,7 +69,7 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   }
 }
 
-// Between a refresh and the step that uses its roots.
+// Writes happen between a refresh and the step that uses its roots.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -135,7 +135,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have one")
 }
 
 TEST_CASE("a root that fails while steps continue is computed by the host when it is used") {
-  for (int64_t run = 1; run <= 12; ++run) {  // of each shape and dim
+  for (int64_t run = 1; run <= 12; ++run) {  // by shape and dim
     CAPTURE(run);
     const Stage stage;
     const TestStream stream;
@@ -146,7 +146,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
     for (uint64_t t = 1; t <= 16; ++t) {
       if (t == 10) fake_cuda_fail_eigen(run, -1, FAKE_CUDA_EIGEN_INFO, 3);
       pair.StepBoth(t);
-      // The step that would use it goes on with the old one; the next has it.
+      // The step that would use the root uses the old one; the next step uses the recovered root.
       if (t == 13) Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
     }
     Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
@@ -177,7 +177,7 @@ TEST_CASE("steps may change the arena while roots are computed") {
     plain.FillParams(1);
     model.FillParams(1);
     for (uint64_t t = 1; t <= 19; ++t) {
-      // What another has written is computed anew.
+      // Roots of a state that other code has written are computed again.
       if (told && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
       fake_cuda_mark();
@@ -213,7 +213,7 @@ TEST_CASE("roots of one state are not used with another state") {
   };
   train(&model, 1, 11, 0);
   train(&other, 1, 11, 100);
-  // From here on each makes the other's steps, as far as the state goes, in an arena of its own.
+  // From here on, each optimizer steps the state of the other, in its own arena.
   const DeviceBytes copy(static_cast<size_t>(bytes));
   MustCuda(cudaMemcpyAsync(copy.get(), arena.get(), spec.state_bytes, cudaMemcpyDeviceToDevice, stream));
   Must(shampoo_optimizer_bind_state(model.optimizer, copy.get(), copy.get()));
@@ -244,7 +244,7 @@ TEST_CASE("a step that takes a snapshot or uses its roots is neither captured no
     }
     model.Step();
   }
-  // A step of an ordinary kind, replayed up to the one that is not.
+  // Captures an ordinary step and replays it up to a step that cannot be replayed.
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers side by side: on two devices, on two streams of one, on two threads. The current device of a thread is the
-// caller's.
+// Several optimizers: on two devices, on two streams of one device, on two threads. Calls do not change the current
+// device of a thread.
 #include <thread>
 
 #include "tests/cuda/contract/pair.h"
@@ -56,7 +56,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not it
     Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     Must(kept(shampoo_backend_describe(1, &info)));
-    // Failures, of the first call and of later ones.
+    // Failures of the first call and of later calls.
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));
@@ -86,7 +86,7 @@ TEST_CASE("create leaves the current device unchanged if any call fails") {
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
-    // Where it succeeds all the same that was a call that brings the device back, or asks for a version to be told.
+    // If create succeeds anyway, the failed call restored the device or queried a version for an error text.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);
@@ -124,7 +124,7 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
       for (Model* model : {&a, &b}) model->FillParams(1);
       for (uint64_t t = 1; t <= 5; ++t) {
         for (Model* model : {&a, &b}) model->FillGradients(t);
-        // Both are under way at once.
+        // Steps of both are running at the same time.
         a.Step();
         b.Step();
         fake_cuda_progress(30);
@@ -145,7 +145,7 @@ TEST_CASE("optimizers step on different threads, and one changes its thread") {
     model.FillParams(1);
     for (uint64_t t = 1; t <= 5; ++t) {
       model.FillGradients(t);
-      // Elsewhere the current device is 0.
+      // On other threads the current device is 0.
       std::thread([&] { model.Step(); }).join();
     }
     CHECK(Current() == i);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step captured into a CUDA graph, and its replays.
+// Steps captured into a CUDA graph, and their replays.
 #include <algorithm>
 
 #include "tests/cuda/tools/stage.h"
@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots at steps 5 and 10; before the fifth the grafting method alone.
+// Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
 ModelSpec GraphSpec(const Keys& more = {}) {
   Keys keys = {{"precondition_frequency", "5"}};
   keys.insert(keys.end(), more.begin(), more.end());
@@ -18,7 +18,7 @@ ModelSpec GraphSpec(const Keys& more = {}) {
 
 class Graph {
  public:
-  // Of a step, whose call's status is in `status`, and of four bytes that are set to 0.
+  // Captures a step, whose status is stored in `status`, and a memset of four bytes.
   Graph(Model* model, shampoo_status* status, void* set = nullptr) : stream_(model->stream) {
     MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
     *status = model->TryStep();
@@ -40,7 +40,7 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-// A number in memory of the device that work in a stream changes.
+// A number in device memory that work in a stream changes.
 class DeviceNumber {
  public:
   DeviceNumber(int32_t dtype, cudaStream_t stream) : dtype_(dtype), stream_(stream), memory_(8), pinned_(2) {}
@@ -90,7 +90,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
       scale.Bind(captured.optimizer, "gradient_scale");
       plain.FillParams(1);
       captured.FillParams(1);
-      std::unique_ptr<Graph> before;  // of steps before the first roots
+      std::unique_ptr<Graph> before;  // captured before the first roots
       std::unique_ptr<Graph> after;
       for (int t = 1; t <= 14; ++t) {
         CAPTURE(t);
@@ -111,7 +111,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
         } else {
           (t < start ? before : after)->Launch();
         }
-        // Only now and then, as reading enters what the host knows.
+        // Reads only sometimes, because reading updates the host's knowledge of the step number.
         if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
       }
       CHECK(BitsOf(captured) == BitsOf(plain));
@@ -203,7 +203,7 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
   }
 }
 
-// Of a graph that was captured before the first roots, and of one after them.
+// Uses a graph that was captured before the first roots, and one captured after them.
 TEST_CASE("the device rejects a replay at a step with another schedule, and the next call reports it") {
   struct Case {
     int captured, replayed;
@@ -242,7 +242,7 @@ TEST_CASE("the device rejects a replay at a step with another schedule, and the 
                         std::string::npos,
                     text);
       CHECK(BitsOf(model) == before);
-      graph->Launch();  // still
+      graph->Launch();  // also stale
       CHECK(BitsOf(model) == before);
       model.Step();
       plain.Step();
@@ -296,7 +296,7 @@ TEST_CASE("replays and later calls each use their own buffers") {
   const TestStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
-  // What is bound in the places of the first parameter, from the third step on.
+  // Buffers that replace those of the first parameter from the third step on.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) {
@@ -317,11 +317,11 @@ TEST_CASE("replays and later calls each use their own buffers") {
   Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
   Must(shampoo_optimizer_step(model.optimizer, stream));
   graph.Launch();
-  // Of the other memory again, although nothing has been bound since.
+  // Uses the other memory again, although no buffer was bound since.
   const std::vector<double> of_graph = model.ParamValues(0);
   Must(shampoo_optimizer_step(model.optimizer, stream));
   CHECK(model.ParamValues(0) == of_graph);
-  // Parameter 0 has taken step 4 in one place and steps 3 and 5 in the other; all others are those of three more steps.
+  // Parameter 0 took step 4 in one buffer and steps 3 and 5 in the other. The others took three more steps.
   for (int t = 3; t <= 5; ++t) plain.Step();
   for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));

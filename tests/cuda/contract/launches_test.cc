@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are alike are stepped together: what a step launches does not grow with their number.
+// Blocks of equal shape are stepped together: the number of launches of a step does not depend on their number.
 #include <array>
 
 #include "tests/cuda/tools/stage.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
 
-// Of the steps that follow the first: an ordinary one and one with roots, in turn. Of buffers bound once.
+// Returns the counts of an ordinary step and of one with roots, after the first step. Buffers are bound once.
 std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -33,7 +33,7 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   return counts;
 }
 
-// Many parameters, and one that is cut into as many blocks.
+// Uses many parameters, and one parameter that is divided into as many blocks.
 void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
   const std::vector<Counts> of_one = CountsOf(keys, params(1));
@@ -65,7 +65,9 @@ TEST_CASE("a step of a thousand small vectors takes as many launches as one of t
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") { CheckTenAndAThousand({}, {3, 2, 3}); }
+TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") {
+  CheckTenAndAThousand({}, {3, 2, 3});
+}
 
 TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {
   const Stage stage;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where memory of the device comes from, how much it is, and that it is given back.
+// The source and the size of device memory, and that all of it is freed.
 #include <map>
 
 #include "tests/cuda/contract/pair.h"
@@ -9,18 +9,18 @@
 namespace shampoo_test {
 namespace {
 
-// Memory from cudaMalloc, with a record of it.
+// An allocator that uses cudaMalloc and records its calls.
 struct Recorder {
   struct Piece {
     size_t bytes;
     int32_t device;
   };
   std::map<void*, Piece> live;
-  std::vector<size_t> sizes;  // of all that was asked for
-  void* stream = nullptr;     // of the last
+  std::vector<size_t> sizes;  // of all requests
+  void* stream = nullptr;     // of the last request
   int released = 0;
   size_t fail_at = 0;   // the nth call returns NULL
-  size_t misalign = 0;  // bytes by which the next addresses are off
+  size_t misalign = 0;  // misalignment of the next addresses, in bytes
   bool work_was_left = false;
 
   shampoo_allocator allocator() {
@@ -50,7 +50,7 @@ struct Recorder {
   static void Deallocate(void* user, void* memory, size_t bytes, int32_t type, int32_t device, void*) {
     auto* const self = static_cast<Recorder*>(user);
     CHECK(type == SHAMPOO_CUDA);
-    // cudaFree would wait, and so hide work that is still to come.
+    // cudaFree would wait, and would hide accesses by later work.
     self->work_was_left = self->work_was_left || fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) != 0;
     void* const began = static_cast<char*>(memory) - self->misalign;
     REQUIRE(self->live.count(began) == 1);
@@ -90,7 +90,7 @@ TEST_CASE("all device memory comes from the caller's allocator, in the planned s
         const auto workspace = static_cast<size_t>(PlannedBytes(model.plan, "workspace"));
         CHECK(recorder.sizes[1] == state);
         CHECK(recorder.sizes[0] <= workspace);
-        CHECK(recorder.sizes[0] * 10 >= workspace);  // of some use
+        CHECK(recorder.sizes[0] * 10 >= workspace);  // the estimate is not far too large
         CHECK(recorder.stream == static_cast<cudaStream_t>(stream));
         fake_cuda_mark();
         model.FillParams(1);
@@ -151,7 +151,7 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
     CHECK_MESSAGE(text.find("shampoo_plan_bytes") != std::string::npos, text);
     CHECK(made == nullptr);
   }
-  MustCuda(cudaDeviceSynchronize());  // what was had meanwhile is given back in the order of the stream
+  MustCuda(cudaDeviceSynchronize());  // frees temporary memory in the order of the stream
   fake_cuda_set_memory_limit(PlannedBytes(plan, "total"));
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan, &desc));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients that cannot be used: what the CPU says and does, a call later where status_lag is 1.
+// Gradients that are not finite: the device behaves like the CPU; with status_lag 1, it reports errors one call later.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -42,7 +42,7 @@ void Spoil(const Bad& bad, Model* model) {
   model->SetGradient(bad.param, gradient);
 }
 
-// Without outputs that lie apart, which are whole after every step.
+// Leaves out separate outputs, which every step writes.
 std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   std::vector<std::vector<double>> all;
   for (size_t p = 0; p < model.params(); ++p) all.push_back(model.ParamValues(p));

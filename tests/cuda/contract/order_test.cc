@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step reads what work in the caller's stream has written before it, and what it writes is there for work after it,
-// in whatever order the device gets on with its streams.
+// A step reads the results of earlier work in the caller's stream, and later work reads the results of the step, in any
+// order in which the device runs its streams.
 #include <algorithm>
 
 #include "tests/cuda/contract/training.h"
@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// With precondition_frequency 2: roots at steps 2 and 4. With root_async 1 those of step 4 are used from step 5 on, and
-// those of step 6 from step 7 on.
+// With precondition_frequency 2, roots are due at steps 2 and 4. With root_async 1, those of step 4 are used from step
+// 5 on, and those of step 6 from step 7 on.
 constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
 ModelSpec AsyncSpec(const Keys& more = {}) {
@@ -23,7 +23,7 @@ ModelSpec AsyncSpec(const Keys& more = {}) {
 struct Order {
   int order;
   uint64_t seed;
-  int progress;  // operations that the device has done by each of the host's calls
+  int progress;  // operations that the device runs at each query of the host
 };
 
 const std::vector<Order> kOrders = {
@@ -31,7 +31,7 @@ const std::vector<Order> kOrders = {
     {FAKE_CUDA_YOUNGEST_FIRST, 0, 20}, {FAKE_CUDA_RANDOM, 1, 0},         {FAKE_CUDA_RANDOM, 2, 7},
     {FAKE_CUDA_RANDOM, 3, 40}};
 
-// What is to go wrong: the nth call of a function in this step.
+// The call to skip: the nth call of a function in this step.
 struct Skipped {
   const char* function = nullptr;
   int step = 0;
@@ -86,7 +86,7 @@ TEST_CASE("results do not depend on the order in which the device runs its strea
   fake_cuda_reset();
 }
 
-// Of a step that waits, in some order, for what is left out here.
+// Checks for each skipped call that some order of the streams changes a result.
 void CheckThatEachIsNeeded(const char* function, int step, const ModelSpec& spec = FiveShapes()) {
   std::vector<int64_t> calls;
   const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream, {function, 0, 0}, &calls);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps whose gradient and direction are ordinary, and whose new parameter or momentum would not be finite.
+// Steps with a finite gradient and direction whose new parameter or momentum would not be finite.
 #include <cfloat>
 #include <cmath>
 
@@ -26,7 +26,7 @@ void SetValues(const OverflowCase& one, Model* model) {
   if (one.has_momentum) model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
 }
 
-// NaN equals NaN.
+// Compares values; NaN equals NaN.
 bool Holds(const std::vector<double>& values, double value) {
   return std::all_of(values.begin(), values.end(),
                      [value](double v) { return v == value || (std::isnan(v) && std::isnan(value)); });
@@ -156,7 +156,7 @@ TEST_CASE("several ranks: an update that would not be finite is skipped on all r
 }
 
 TEST_CASE("an update is skipped if only its rounding to the communication dtype makes the parameter infinite") {
-  // As bfloat16 the update is 0x1.02p+120.
+  // Rounded to bfloat16, the update is 0x1.02p+120.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
   ModelSpec spec;

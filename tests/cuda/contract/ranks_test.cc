@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks: what one of them finds, or has otherwise than the others, is the same error on all.
+// Several ranks: if one rank finds an error or has different inputs, all ranks report the same error.
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 
@@ -16,7 +16,7 @@ ModelSpec SpecOfRanks(const Keys& more) {
   return spec;
 }
 
-// By its own call or the next one, and with one exchange in a step or several, of either kind.
+// Errors are reported by the same call or the next one, with one exchange in a step or several, of either kind.
 const Keys kTold[] = {{{"status_lag", "0"}},
                       {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 
@@ -26,7 +26,7 @@ void SetElement(Model* model, size_t param, size_t element, double value) {
   model->SetGradient(param, gradient);
 }
 
-// Two steps have been made. The next one is refused by all ranks alike.
+// Called after two steps. All ranks reject the next one.
 void CheckRefused(DeviceRanks* ranks, const Keys& told, shampoo_status status, const std::vector<std::string>& words) {
   const auto before = ranks->Params();
   ranks->Step();
@@ -39,7 +39,7 @@ void CheckRefused(DeviceRanks* ranks, const Keys& told, shampoo_status status, c
   for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
 }
 
-// What was wrong is put right.
+// Corrects the faulty input.
 void CheckGoesOn(DeviceRanks* ranks) {
   ranks->FillGradients(5);
   for (int i = 0; i < 2; ++i) {

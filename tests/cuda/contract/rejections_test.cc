@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What else a step refuses: bound numbers, parameters, states; and blocks that cannot move.
+// Other reasons to reject a step: bound numbers, parameters and states. Also skipped updates.
 #include <cmath>
 #include <cstdio>
 
@@ -12,7 +12,7 @@ namespace {
 
 const char* const kLags[] = {"0", "1"};
 
-// The text of the device ends as that of the CPU, and with status_lag 0 is all of it.
+// Compares error texts: that of the device ends with that of the CPU, and with status_lag 0 both are equal.
 void CheckRefused(Pair* pair, const std::string& lag, shampoo_status code) {
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);
@@ -66,7 +66,7 @@ TEST_CASE("a bound number out of range is rejected with the error text of the CP
       bind(0.25);
       pair.StepBoth(4);
       CHECK(pair.Apart() < 1e-4);
-      // Unbound the number that was set last is in force.
+      // After unbinding, the number that was set last applies.
       Must(shampoo_optimizer_bind_scalar(pair.device.optimizer, 0, one.key, 0, nullptr));
       Must(shampoo_optimizer_bind_scalar(pair.host.optimizer, 0, one.key, 0, nullptr));
       pair.Each([&](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5)); });
@@ -117,7 +117,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       const DeviceBytes on_device(8);
       double on_host = 0;
       ModelSpec spec;
-      // Group 1 is of the other dtype, and has no part in the range of group 0.
+      // Group 1 has the other dtype and does not affect the range of group 0.
       spec.keys = {{"status_lag", lag}, {"on_nonfinite", "skip_block"}};
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
@@ -157,7 +157,8 @@ TEST_CASE("a parameter with coupled decay must be finite") {
   }
 }
 
-TEST_CASE("terms of coupled decay that cancel are rejected if their rounding error alone would overflow a factor matrix") {
+TEST_CASE(
+    "terms of coupled decay that cancel are rejected if their rounding error alone would overflow a factor matrix") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
   char decay[40];
@@ -228,7 +229,7 @@ TEST_CASE("a step counter out of range is rejected") {
       pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
       CHECK(pair.host.TryStep() == SHAMPOO_E_STATE);
       const std::string expected = shampoo_last_error();
-      CHECK(pair.device.TryStep() == SHAMPOO_E_STATE);  // the host has read it
+      CHECK(pair.device.TryStep() == SHAMPOO_E_STATE);  // the host has read the counter
       CHECK(std::string(shampoo_last_error()) == expected);
     }
   }

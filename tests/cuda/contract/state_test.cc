@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state: in memory of the caller, from one arena into another, and by its entries.
+// The state: in the caller's memory, in two arenas, and by its entries.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -68,7 +68,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
     };
     model.FillParams(1);
     plain.FillParams(1);
-    // The first arena is that of a fresh optimizer.
+    // The first arena contains the state of a new optimizer.
     ModelSpec fresh = spec;
     fresh.state = first.get();
     fresh.state_bytes = bytes;
@@ -81,7 +81,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
       step(first, second);
       const std::vector<char> out = BitsOf(model);
       const std::vector<char> made = BytesOf(second.get(), bytes, stream);
-      step(first, third);  // once more
+      step(first, third);  // again
       CHECK(BitsOf(model) == out);
       CHECK(BytesOf(third.get(), bytes, stream) == made);
       CHECK(BytesOf(first.get(), bytes, stream) == before);
@@ -91,7 +91,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
         model.SetParam(p, model.OutValues(p));
       }
       for (const std::string& key : plain.Keys()) CHECK(model.State(key) == plain.State(key));
-      // A host that writes an arena by itself says so.
+      // A caller that writes an arena announces it.
       Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       MustCuda(cudaMemcpyAsync(first.get(), third.get(), bytes, cudaMemcpyDeviceToDevice, stream));
     }
@@ -132,7 +132,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
       if (refused) CHECK(out == std::vector<char>(bytes, '\x5a'));
       if (choice == std::string("skip_step")) CHECK(out == in);
       if (choice == std::string("skip_block")) CHECK(out != in);
-      // And on from there.
+      // Continue from that state.
       model.FillGradients(2);
       const DeviceBytes& from = refused ? first : second;
       Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
@@ -146,7 +146,7 @@ struct Entry {
   int64_t index;
   shampoo_state_entry info;
   int64_t elements;
-  size_t size;  // of an element
+  size_t size;  // bytes of an element
 };
 
 std::vector<Entry> EntriesOf(const Model& model) {
@@ -169,7 +169,7 @@ std::vector<Entry> EntriesOf(const Model& model) {
 TEST_CASE("entries are read and written, whole and in part, to and from the host and the device") {
   const Stage stage;
   const TestStream stream;
-  // Of one triangle, too, which entries of order 128 or more are kept as.
+  // Includes entries of order 128 or more, which are stored as one triangle.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"filtered_grad_dtype", "f16"}});
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);
@@ -177,7 +177,7 @@ TEST_CASE("entries are read and written, whole and in part, to and from the host
   first.FillParams(1);
   for (uint64_t t = 1; t <= 3; ++t) {
     first.FillGradients(t);
-    first.Step();  // and read while it is under way
+    first.Step();  // entries are read while this step is running
   }
   for (const Entry& entry : EntriesOf(first)) {
     CAPTURE(std::string(entry.info.key));

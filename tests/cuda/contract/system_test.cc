@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machines on which CUDA cannot be used: what is told of them, and that a plan can be made there.
+// Machines on which CUDA cannot be used: the reported reasons, and that a plan can be created there.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -57,7 +57,7 @@ TEST_CASE("if CUDA cannot be used, the backend and create report the reason") {
     CHECK_MESSAGE(text.find(unavailable_reason) != std::string::npos, text);
     CHECK(made == nullptr);
     shampoo_plan_destroy(plan);
-    // Another machine; the text of before is still there.
+    // Another machine; the previous text is still valid.
     fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
     CHECK(unavailable_reason == info.unavailable_reason);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step asks of the host: it waits for nothing that is not told, copies nothing there and allocates nothing.
+// The effects of a step on the host: it waits only where documented, does not copy to the host and does not allocate.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -34,7 +34,7 @@ TEST_CASE("if the device keeps up, no step waits, copies to the host or allocate
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
         const bool decomposes = t % 2 == 0 && std::string(method) == "eigen";
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
-        // One question, for the step before or with status_lag 0 for this one.
+        // One query, for the previous step or, with status_lag 0, for this step.
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && lag == std::string("1") ? 0 : 1));
       }
       fake_cuda_mark();
@@ -62,7 +62,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step") {
       CHECK(fake_cuda_calls("cudaEventSynchronize") == fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
       CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
       CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
-      // All of the step before is done, and nothing of this one, to which other work may be added.
+      // All work of the previous step is done. None of this step has run, so other work can be enqueued after it.
       const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
       CHECK(pending >= fake_cuda_count(FAKE_CUDA_LAUNCHES));
       if (t == 3) enqueued = pending;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMostCalls = 2000;
 
-// "cudaMallocAsync" of "... cudaMallocAsync(...) failed: ..."
+// Returns "cudaMallocAsync" for "... cudaMallocAsync(...) failed: ...".
 std::string FunctionIn(const std::string& text) {
   const size_t end = text.find("(...) failed: ");
   if (end == std::string::npos) return {};

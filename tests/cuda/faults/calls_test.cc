@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA fails in turn, in everything that an optimizer does.
+// Each call of CUDA fails in turn, in every operation of an optimizer.
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// On four streams, by both eigensolvers.
+// Uses four streams and both eigensolvers.
 ModelSpec SpecOfCalls(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(more);
   spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};
@@ -27,7 +27,7 @@ shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
   return shampoo_optimizer_create(out, model->plan, &desc);
 }
 
-// What asks whether there is a device at all comes first.
+// The first calls query whether there is a device.
 int64_t CallsToDescribe() {
   fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
@@ -48,7 +48,7 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works") {
   };
   for (int64_t n = 1; n <= first; ++n) {
     const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
-    // Versions that cannot be asked for are not of use but for a text.
+    // Versions are used only for error texts, so a failed query of a version has no effect.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   const int64_t calls = FailEach(
@@ -83,7 +83,7 @@ TEST_CASE("a first step and later ones: running work ends before its memory is f
   }
 }
 
-// One optimizer, on which the step is tried again after each failure.
+// Uses one optimizer and repeats the step after each failure.
 int64_t FailEachCallOf(const ModelSpec& spec) {
   const Stage stage;
   const TestStream stream;
@@ -102,7 +102,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
     }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
-    // Where only the end of the step could not be noted it was made, which the next call may have to find out.
+    // If only recording the end of the step failed, the step was made, and the next call may detect that.
     if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigensolvers that fail, or are wrong without a word.
+// Eigensolvers that fail, or that return wrong results without an error.
 #include "tests/cuda/faults/attempts.h"
 
 namespace shampoo_test {
@@ -27,8 +27,8 @@ struct Log {
   std::string text;
 };
 
-// One matrix of the batches that a step decomposes: the first dims of three blocks, and then the second.
-// The steps before run first, as it is solvers at work that are counted.
+// Makes one matrix of a step's batches fail. A step decomposes the matrices of the first dims of three blocks, and then
+// those of the second dims. Earlier steps must have run, because the fake counts runs of solvers.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -55,7 +55,7 @@ TEST_CASE("the block uses its previous inverse, and the next call recovers the r
             if (model == &spoiled && t == 2) Spoil(model, how);
             model->Step();
             const bool early = model == &spoiled && t == 2;
-            // With a lag nobody has asked yet.
+            // With a lag, no call has read the report yet.
             if (early) CHECK(spoiled.Stat("root_retried") == (std::string(lag) == "0" ? 1 : 0));
           }
         }
@@ -68,7 +68,7 @@ TEST_CASE("the block uses its previous inverse, and the next call recovers the r
             how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver gave a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
-        // Others never notice, and its own step was another.
+        // The other blocks are not affected; the step of this block used other roots.
         for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
         CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
         for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
@@ -83,7 +83,7 @@ TEST_CASE("the step with a failed root uses the previous inverse") {
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
-    // The sixth step refreshes, and fails to; that of the other does not. Before that they are the same.
+    // The refresh of the sixth step fails; the other optimizer has none. Before that step both are equal.
     Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
     Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
     for (Model* model : {&spoiled, &plain}) {
@@ -91,12 +91,12 @@ TEST_CASE("the step with a failed root uses the previous inverse") {
       for (uint64_t t = 1; t <= 6; ++t) {
         model->FillGradients(t);
         model->Wait();
-        // The first dims of all blocks, and then the second ones.
+        // The matrices of the first dims of all blocks come first, then those of the second dims.
         for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
         model->Step();
       }
     }
-    // Before anybody asks: the report of the step is not taken, so that no root is recovered.
+    // No call has read the report of the step yet, so no root is recovered.
     for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
     CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
     CHECK(spoiled.Stat("root_retried") == 6);
@@ -127,7 +127,7 @@ TEST_CASE("the recovered root equals the root that the device would have compute
   }
 }
 
-// Two arenas in turn, of which the one that was written is only read from then on.
+// Uses two arenas alternately. An arena that was written is only read afterwards.
 TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error") {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
@@ -182,7 +182,7 @@ TEST_CASE("all matrices of a batch fail at the first refresh") {
     Must(shampoo_optimizer_status(spoiled.optimizer, 1, nullptr));
     CHECK(spoiled.Stat("root_retried") == 6);
     for (size_t p = 0; p < 3; ++p) {
-      // By the identity: lr times the gradient.
+      // The inverse roots are the identity, so the update is lr times the gradient.
       std::vector<double> expected = Sequence(1000 + p, 30);
       const std::vector<double> gradient = Sequence(1500 + p, 30);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.01 * gradient[i];

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// No launch of a step is for nothing, and none can get lost unseen: each is dropped in turn.
+// Every launch of a step is needed, and tests detect if it is lost: each is dropped in turn.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 
 using shampoo::Cat;
 
-// Of all kernels with one rank.
+// All kernels of steps with one rank.
 const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "BeginGroupsBody",   "EndStepBody",
                                 "CopyStateBody",     "ScanBody",          "CheckBlockBody",    "DecideBody",
                                 "FilterBody",        "NormBody",          "ScaleBody",         "FitBody",
@@ -35,7 +35,7 @@ const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "Begin
                                 "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
-// What sees to exceptions, or writes what is there from the step before, if that was alike.
+// Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
 const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",          "CheckBlockBody",
                                   "DecideBody",     "FindFlagsBody",  "InspectPieceBody",  "BeginMemberBody",
                                   "SignsBody",      "FinishRootBody", "RecordLargestBody", "StatusBody",
@@ -44,15 +44,15 @@ const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody"
 struct Trial {
   const char* name;
   ModelSpec spec;
-  int64_t target = 1;  // the step of which something is dropped
+  int64_t target = 1;  // the step in which a launch is dropped
   int64_t steps = 3;
-  int64_t bad = 0;        // the step that has a gradient with NaN
-  bool arenas = false;    // two of the caller's, in turn
-  bool diagonal = false;  // the gradients
-  bool strict = false;    // every launch counts but those of kSometimes
+  int64_t bad = 0;        // the step with a NaN gradient; 0: none
+  bool arenas = false;    // uses two arenas of the caller alternately
+  bool diagonal = false;  // gradients are diagonal
+  bool strict = false;    // dropping any launch except kSometimes must be noticed
 };
 
-// Memory of two states, and which is read.
+// Memory of two states, one of which is read.
 class Arenas {
  public:
   explicit Arenas(Model* model) {
@@ -76,7 +76,7 @@ void Append(const Bytes& bytes, std::string* text) {
   text->append(bytes.begin(), bytes.end());
 }
 
-// All that can be seen of a trial. drop() is called before the step in question, and seen() after it.
+// Returns all visible results of a trial. Calls drop() before the target step and seen() after it.
 std::string Result(const Trial& trial, const std::function<void()>& drop, const std::function<void()>& seen) {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Model model(trial.spec);
@@ -105,7 +105,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     text += std::to_string(model.Stat(count)) + "\n";
   }
   Append(model.Bits(), &text);
-  fake_cuda_clear_problems();  // what was dropped may have been in order to avoid them
+  fake_cuda_clear_problems();  // the dropped launch may have prevented them
   return text;
 }
 
@@ -131,7 +131,7 @@ std::vector<Trial> Trials() {
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
       {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
       {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
-      // What the method makes of it is no root, or none that can be kept.
+      // The method computes no root from it, or one that cannot be stored.
       {.name = "unfinished newton", .spec = spec(with(newton, unfinished), {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(with(higher, unfinished), {{3, 4}})},
       {.name = "too large a root",
@@ -147,8 +147,8 @@ std::vector<Trial> Trials() {
   return trials;
 }
 
-// Whether something is another. Where a kernel then reads addresses that nobody has written, a GPU tells of a fault,
-// and the process of the double ends: so it is one of its own.
+// Returns whether a result differs. If a kernel then reads addresses that were not written, a GPU reports a fault, and
+// the process of the fake crashes. Therefore each trial runs in its own process.
 bool Differs(const std::string& expected, const std::function<std::string()>& result) {
   const pid_t child = fork();
   if (child == 0) {
@@ -201,12 +201,12 @@ TEST_CASE("dropping any launch of a step changes a result") {
   for (const char* kernel : kKernels) {
     const std::string name = kernel;
     CAPTURE(name);
-    CHECK((noticed[name] > 0) == (name != "InitializeFactorsBody"));  // of create
+    CHECK((noticed[name] > 0) == (name != "InitializeFactorsBody"));  // runs at create
   }
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// Memory begins with what is in it. The first step is looked at, and the state before it.
+// Memory initially contains arbitrary data. Compares the state before the first step and the results of that step.
 TEST_CASE("leaving out any write of create changes a result") {
   const Trial trial = Trials().front();
   int64_t calls = 0;
@@ -239,7 +239,7 @@ TEST_CASE("leaving out any write of create changes a result") {
     for (int64_t n = 1; n <= count; ++n) {
       const std::string name = Cat(function, " ", n);
       CAPTURE(name);
-      // Scalars, what is known of blocks, and statuses of roots are written before anything reads them.
+      // Scalars, block records and statuses of roots are written before any kernel reads them.
       const bool is_for_order =
           name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" || name == "cudaMemsetAsync 4";
       CHECK(Differs(expected, [&] { return run(function, n); }) != is_for_order);

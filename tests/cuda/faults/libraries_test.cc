@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failures that cuBLAS and cuSOLVER tell in their own terms.
+// Failures that cuBLAS and cuSOLVER report with their own error codes.
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
@@ -83,7 +83,7 @@ TEST_CASE("a failure of cuBLAS or cuSOLVER in a step") {
   CheckAll({std::begin(kAtStep), std::end(kAtStep)}, attempt);
 }
 
-// CUDA is of no more use in the process; what there is goes nevertheless.
+// The process cannot use CUDA any more, but all objects are still destroyed.
 TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing") {
   const Stage stage;
   const TestStream stream;

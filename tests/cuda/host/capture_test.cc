@@ -31,12 +31,12 @@ TEST_CASE("a step at which roots are due is not captured, and a replay of it is 
   fake.capturing = false;
   fake.replay();
   fake.replay();
-  fake.replay();  // of step 3
+  fake.replay();  // step 3
   fake.replay();  // stale
   CHECK(host.Step() == SHAMPOO_E_STATE);
   CHECK(Lacking(shampoo_last_error(), {"a captured step was replayed as step 3 of group 0", "roots are due"}) == "");
   fake.capturing = true;
-  CHECK(host.Step() == SHAMPOO_E_STATE);  // where the host knows the number
+  CHECK(host.Step() == SHAMPOO_E_STATE);  // the host knows the step number
   fake.capturing = false;
   Must(host.Step());
   CHECK(fake.tasks[0] == shampoo::RootTask::kCompute);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in for libshampoo_cuda.so, for tests of what libshampoo.so does with one. Macros make other ones of it that
-// do not fit: FAKE_INTERFACE, FAKE_BLOCK_BYTES, FAKE_SYMBOL.
+// A fake libshampoo_cuda.so, for tests of libshampoo.so. The macros FAKE_INTERFACE, FAKE_BLOCK_BYTES and FAKE_SYMBOL
+// build variants that do not match the library.
 #include "tests/cuda/host/fake_plugin.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Engine {
   void* own_state = nullptr;
   std::vector<char> staging;
   int64_t tickets = 0;
-  StepReport told{};     // what take() gives
-  StepReport written{};  // what steps have written
+  StepReport told{};     // what read_report returns
+  StepReport written{};  // what steps have written so far
   std::vector<RootStatus> roots;
   std::vector<int64_t> snapshot_steps;
   int64_t acknowledged_rejections = 0;
@@ -82,7 +82,7 @@ void Destroy(Engine* engine) {
 
 void* State(Engine* engine) { return engine->desc.state != nullptr ? engine->desc.state : engine->own_state; }
 
-// Identities in float32, as the tests have them.
+// Sets inverse roots to identities. The tests use float32.
 Result Initialize(Engine* engine, void* arena, int64_t /*block*/, void* stream) {
   const std::lock_guard<std::mutex> lock(mutex);
   device.stream = stream;
@@ -138,7 +138,7 @@ bool Check(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay)
   return false;
 }
 
-// Of the headers alone, in one bucket: who cannot go on is told to all.
+// Exchanges only headers, in one bucket, so that all ranks know which rank has failed.
 bool Exchange(Engine* engine, const StepArgs& args, bool go, int64_t ticket) {
   struct Header {
     int64_t rejected, place, step;
@@ -217,7 +217,7 @@ void Run(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
     for (int k = 0; k < block.order(); ++k, ++first) {
       if (!Refreshes(args.tasks[b]) || plan.owned[b] == 0) continue;
       engine->roots[first] = {ticket, RootKind::kEigen, fails ? RootFailure::kSolver : RootFailure::kNone, 0, 1, 0, 0};
-      // A factor matrix of which the root is known: 16 I.
+      // A factor matrix with a known root: 16 I.
       const StateSlot& slot = FactorOf(block, k);
       for (int64_t i = 0; i < block.shape[k]; ++i) {
         const float value = 16;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks on devices, as threads: what one of them refuses is the same error on all, by the same call.
+// Several ranks on devices, as threads: if one of them rejects a step, all report the same error in the same call.
 #include <array>
 #include <functional>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
-// One optimizer on each rank, over parameters "w" and "v".
+// One optimizer on each rank, with parameters "w" and "v".
 class Ranks {
  public:
   struct Rank {
@@ -169,7 +169,7 @@ TEST_CASE("all ranks report what the host of one rank rejected, with status_lag 
   }
 }
 
-// The capture makes no step, so that the earlier one is still to be reported.
+// The capture makes no step, so the error of the earlier step is not reported yet.
 TEST_CASE("an error of one host is reported by all ranks, also if a step is captured before") {
   Ranks ranks(Keys{{"precondition_frequency", "10"}});
   for (int rank = 0; rank < kRanks; ++rank) ranks.Bind(rank, 0);

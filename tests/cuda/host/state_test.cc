@@ -16,7 +16,7 @@ TEST_CASE("entries are read and written on the host and on the device, in the ca
   Must(shampoo_state_write(host.optimizer, momentum, 2, 5, values.data(), 20, SHAMPOO_CPU, &stream));
   CHECK(TheFake().stream == &stream);
   CHECK(host.Read("w/0/momentum", 12) == std::vector<float>{0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0});
-  // The fake's device is memory of the host, too.
+  // The device memory of the fake plugin is host memory.
   std::vector<float> there(3);
   Must(shampoo_state_read(host.optimizer, momentum, 5, 3, there.data(), 12, SHAMPOO_CUDA, nullptr));
   CHECK(there == std::vector<float>{4, 5, 0});
@@ -25,7 +25,7 @@ TEST_CASE("entries are read and written on the host and on the device, in the ca
   CHECK(shampoo_state_read(host.optimizer, momentum, 5, int64_t{1} << 60, there.data(), 12, SHAMPOO_CUDA, nullptr) ==
         SHAMPOO_E_INVALID);
   CHECK(shampoo_state_read(host.optimizer, momentum, 0, 1, there.data(), 12, 3, nullptr) == SHAMPOO_E_UNSUPPORTED);
-  // A symmetric one: the lower triangle counts.
+  // A symmetric entry: the lower triangle is used.
   const std::vector<float> factor = {1, 9, 9, 2, 3, 9, 4, 5, 6};
   const int64_t index = host.IndexOf("w/0/factor.1");
   Must(shampoo_state_write(host.optimizer, index, 0, 9, factor.data(), 36, SHAMPOO_CPU, nullptr));
@@ -55,7 +55,7 @@ TEST_CASE("a checkpoint of one device is loaded on another") {
   CHECK(host.Read("w/0/momentum", 6) == std::vector<float>{1, 2, 3, 4, 5, 0});
   CHECK(host.Read("w/0/factor.0", 1) == std::vector<float>{16});
   CHECK(host.Steps() == 5);
-  Must(host.Step());  // and what was refused before is of no account
+  Must(host.Step());  // the earlier rejection has no effect
   CHECK(TheFake().expected_step[0] == 6);
   std::filesystem::remove_all(folder);
 }

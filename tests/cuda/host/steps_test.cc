@@ -153,7 +153,7 @@ TEST_CASE("the host computes a root that the device could not compute") {
     DeviceHost host(Keys{{"status_lag", lag}, {"epsilon", "1e-12"}});
     TheFake().fails_roots = true;
     Must(host.Step());
-    // 16^(-1/4), by a step that waits for it or by what reads the state.
+    // 16^(-1/4), computed by a step that waits for it or by a function that reads the state.
     CHECK(host.Read("w/0/inverse.0", 1)[0] == doctest::Approx(0.5));
     CHECK(host.Read("w/0/inverse.1", 2)[1] == 0);
     CHECK(host.Stat("root_computed") == 2);
@@ -175,7 +175,7 @@ TEST_CASE("the host does not write a recovered root to an arena that later steps
   Must(shampoo_optimizer_bind_state(host.optimizer, first, second));
   TheFake().fails_roots = true;
   Must(host.Step());
-  CHECK(TheFake().downloads == 1);  // of the steps that the state has made
+  CHECK(TheFake().downloads == 1);  // the step counters of the state
   CHECK(TheFake().expected_step[0] == 1);
   Must(shampoo_optimizer_bind_state(host.optimizer, second, first));
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
@@ -183,7 +183,7 @@ TEST_CASE("the host does not write a recovered root to an arena that later steps
   CHECK(host.Stat("root_reused") == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
-  CHECK(TheFake().downloads == 1);  // what a step has written is known
+  CHECK(TheFake().downloads == 1);  // the host knows what a step has written
 }
 
 TEST_CASE("a state that other code has written is rejected once, unless the caller announces it") {
