@@ -57,19 +57,19 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     RootResult result;
     const Status status = InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result);
     Check(status);
-    const RootStatus& told = answer.status[i];
+    const RootStatus& actual = answer.status[i];
     // If the CPU used a higher rung of its ladder, the device must report a failure.
     if (result.outcome.rungs_used > 0) {
-      CHECK(told.failure == result.outcome.first_failure);
+      CHECK(actual.failure == result.outcome.first_failure);
       continue;
     }
-    CHECK(told.failure == RootFailure::kNone);
-    CHECK(told.kind == result.outcome.kind);
-    CHECK(told.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
-    CHECK(told.solver_info == 0);
+    CHECK(actual.failure == RootFailure::kNone);
+    CHECK(actual.kind == result.outcome.kind);
+    CHECK(actual.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
+    CHECK(actual.solver_info == 0);
     // Near the rounding error of float32, an iteration may stop one iteration earlier or later.
-    CHECK(std::abs(told.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
-    if (question.root_dtype == Dtype::kF64) CHECK(told.converged == result.outcome.converged);
+    CHECK(std::abs(actual.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
+    if (question.root_dtype == Dtype::kF64) CHECK(actual.converged == result.outcome.converged);
     CHECK(Distance(answer.matrices[i], expected) <= tolerance);
     CheckSymmetric(n, answer.matrices[i]);
   }

@@ -102,22 +102,22 @@ TEST_CASE("steps that are skipped while roots are computed do not stop the roots
 }
 
 TEST_CASE("blocks without a snapshot keep their roots if other blocks have one") {
-  for (const bool anew : {false, true}) {
-    CAPTURE(anew);
+  for (const bool sets_epsilon : {false, true}) {
+    CAPTURE(sets_epsilon);
     CheckCourse([&](uint64_t t, Model* model) {
       model->DropGradient(3, t == 10);
-      if (anew && t == 12) SetEpsilon(model);
+      if (sets_epsilon && t == 12) SetEpsilon(model);
     });
     CheckCourse([&](uint64_t t, Model* model) {
       model->DropGradient(3, t == 13);
-      if (anew && t == 12) SetEpsilon(model);
+      if (sets_epsilon && t == 12) SetEpsilon(model);
     });
     const Keys skips = {{"on_nonfinite", "skip_block"}};
     const auto skipped = [&](uint64_t t, Model* model) {
       std::vector<double> bad = Sequence(3, model->elements(3));
       bad[7] = NAN;
       if (t == 10) model->SetGradient(3, bad);
-      if (anew && t == 12) SetEpsilon(model);
+      if (sets_epsilon && t == 12) SetEpsilon(model);
     };
     CheckCourse(skipped, skips);
     CheckCourse(
@@ -125,11 +125,11 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have one")
           std::vector<double> bad = Sequence(3, model->elements(3));
           bad[7] = NAN;
           if (t == 13) model->SetGradient(3, bad);
-          if (anew && t == 14) SetEpsilon(model);
+          if (sets_epsilon && t == 14) SetEpsilon(model);
         },
         skips);
     CheckCourse([&](uint64_t t, Model* model) {
-      if (t == 13) model->SetState("p3/0/snapshot_step", {anew ? 9.0 : 0.0});
+      if (t == 13) model->SetState("p3/0/snapshot_step", {sets_epsilon ? 9.0 : 0.0});
     });
   }
 }
@@ -162,7 +162,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
 }
 
 TEST_CASE("steps may change the arena while roots are computed") {
-  for (const bool told : {false, true}) {
+  for (const bool announced : {false, true}) {
     const Stage stage;
     const TestStream stream;
     ModelSpec spec = AsyncOfThree();
@@ -178,7 +178,7 @@ TEST_CASE("steps may change the arena while roots are computed") {
     model.FillParams(1);
     for (uint64_t t = 1; t <= 19; ++t) {
       // Roots of a state that other code has written are computed again.
-      if (told && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
+      if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
       fake_cuda_mark();
       for (Model* one : {&plain, &model}) {
@@ -186,7 +186,7 @@ TEST_CASE("steps may change the arena while roots are computed") {
         one->Step();
       }
       CAPTURE(t);
-      CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (told && t == 13)));
+      CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (announced && t == 13)));
     }
     CHECK(BitsOf(model) == BitsOf(plain));
   }

@@ -167,11 +167,11 @@ TEST_CASE("the planned workspace includes a parameter without elements") {
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
   Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.device_type = SHAMPOO_CUDA;
-  place.shard_world = 2;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.device_type = SHAMPOO_CUDA;
+  plan_desc.shard_world = 2;
   shampoo_plan* plan = nullptr;
-  Must(shampoo_plan_create(&plan, config, &place));
+  Must(shampoo_plan_create(&plan, config, &plan_desc));
   shampoo_config_destroy(config);
   for (int i = 0; i < 100; ++i) {
     const std::string name = "p" + std::to_string(i);

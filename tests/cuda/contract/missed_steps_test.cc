@@ -260,14 +260,14 @@ TEST_CASE("a state with unexpected snapshots is rejected once") {
 
 TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when snapshots are taken or used") {
   constexpr int kRanks = 3;
-  for (const uint64_t refused : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
-    CAPTURE(refused);
+  for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
+    CAPTURE(rejected);
     const Stage stage;
     DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
     ranks.FillParams(1);
     for (uint64_t t = 1; t <= 19; ++t) {
       ranks.FillGradients(t);
-      if (t == refused) {
+      if (t == rejected) {
         std::vector<double> bad = Sequence(77, ranks[1].elements(3));
         bad[2] = NAN;
         ranks[1].SetGradient(3, bad);

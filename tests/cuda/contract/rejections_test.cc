@@ -13,7 +13,7 @@ namespace {
 const char* const kLags[] = {"0", "1"};
 
 // Compares error texts: that of the device ends with that of the CPU, and with status_lag 0 both are equal.
-void CheckRefused(Pair* pair, const std::string& lag, shampoo_status code) {
+void CheckRejected(Pair* pair, const std::string& lag, shampoo_status code) {
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);
   const std::string expected = shampoo_last_error();
@@ -62,7 +62,7 @@ TEST_CASE("a bound number out of range is rejected with the error text of the CP
         BindScalar(&pair.host, one.key, one.dtype, &on_host, value);
       };
       bind(one.value);
-      CheckRefused(&pair, lag, SHAMPOO_E_INVALID);
+      CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
       bind(0.25);
       pair.StepBoth(4);
       CHECK(pair.Apart() < 1e-4);
@@ -130,7 +130,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       BindScalar(&pair.device, one.key, SHAMPOO_F64, on_device.get(), one.value);
       BindScalar(&pair.host, one.key, SHAMPOO_F64, &on_host, one.value);
       if (!one.is_usable) {
-        CheckRefused(&pair, lag, SHAMPOO_E_INVALID);
+        CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
         continue;
       }
       CHECK(pair.host.TryStep() == SHAMPOO_OK);
@@ -153,7 +153,7 @@ TEST_CASE("a parameter with coupled decay must be finite") {
       values[13] = NAN;
       model.SetParam(2, values);
     });
-    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE(
       model.SetParam(0, {1, 1, 1, static_cast<double>(param), 1, 1});
       model.SetGradient(0, {1, 1, 1, static_cast<double>(grad), 1, 1});
     });
-    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
   }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
       model.SetState("p0/0/factor.0", std::vector<double>{64800, 0, 0, 0, 1, 0, 0, 0, 1});
       model.SetGradient(0, std::vector<double>(6, 10.0));
     });
-    CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
   }
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("a factor matrix that the host has written is checked when roots are d
       std::vector<double> bad = sound;
       bad[6 * 5 + 2] = HUGE_VAL;
       pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", bad); });
-      CheckRefused(&pair, lag, SHAMPOO_E_NUMERIC);
+      CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
       pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", sound); });
       pair.StepBoth(4);
       CHECK(pair.Apart() < 1e-4);
@@ -254,9 +254,9 @@ TEST_CASE("an update whose direction overflows is skipped, and the next step rep
           model.Step();
         });
         CHECK(pair.Apart() < 1e-4);
-        const size_t standing = in_copy ? 4 : 1;
-        CHECK(pair.device.ParamValues(standing) == pair.host.ParamValues(standing));
-        if (in_copy) CHECK(pair.device.CopyValues(standing) == pair.host.CopyValues(standing));
+        const size_t skipped = in_copy ? 4 : 1;
+        CHECK(pair.device.ParamValues(skipped) == pair.host.ParamValues(skipped));
+        if (in_copy) CHECK(pair.device.CopyValues(skipped) == pair.host.CopyValues(skipped));
         Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
         CHECK(pair.host.Stat("nonfinite_blocks") == 1);
         CHECK(pair.DifferingCounters() == "");

@@ -123,18 +123,18 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
       bad[7] = NAN;
       model.SetGradient(3, bad);
       Must(shampoo_optimizer_bind_state(model.optimizer, first.get(), second.get()));
-      const bool refused = std::string(choice) == "error";
+      const bool rejected = std::string(choice) == "error";
       shampoo_status status = model.TryStep();
       if (lag == std::string("1")) status = shampoo_optimizer_status(model.optimizer, 1, nullptr);
-      CHECK(status == (refused ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+      CHECK(status == (rejected ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
       const std::vector<char> in = BytesOf(first.get(), bytes, stream);
       const std::vector<char> out = BytesOf(second.get(), bytes, stream);
-      if (refused) CHECK(out == std::vector<char>(bytes, '\x5a'));
+      if (rejected) CHECK(out == std::vector<char>(bytes, '\x5a'));
       if (choice == std::string("skip_step")) CHECK(out == in);
       if (choice == std::string("skip_block")) CHECK(out != in);
       // Continue from that state.
       model.FillGradients(2);
-      const DeviceBytes& from = refused ? first : second;
+      const DeviceBytes& from = rejected ? first : second;
       Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
       model.Step();
       CHECK(model.State("group.0/step")[0] == (choice == std::string("skip_block") ? 2 : 1));

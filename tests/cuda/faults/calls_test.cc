@@ -107,8 +107,8 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
     }
-    const shampoo_status told = shampoo_optimizer_status(model.optimizer, 1, nullptr);
-    CHECK((told == SHAMPOO_OK || told == SHAMPOO_E_STATE));
+    const shampoo_status found = shampoo_optimizer_status(model.optimizer, 1, nullptr);
+    CHECK((found == SHAMPOO_OK || found == SHAMPOO_E_STATE));
   }
 }
 

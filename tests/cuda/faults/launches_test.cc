@@ -137,8 +137,8 @@ std::vector<Trial> Trials() {
       {.name = "too large a root",
        .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
       {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},
-      {.name = "refused", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
-      {.name = "after a refusal", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
+      {.name = "rejected", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
+      {.name = "after a rejection", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
       {.name = "arenas", .spec = spec(rich, {{4, 3}}), .target = 2, .arenas = true},
       {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
   };

@@ -28,7 +28,7 @@ void FailHere(int64_t n) {
 bool Says(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
 
 // Error texts of the rank whose nth call failed: those of the step, or of its communicator.
-bool TellsOfFailure(shampoo_status status, const std::string& text, int64_t n) {
+bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n) {
   if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
   return status == SHAMPOO_E_COMM && Says(text, "rank 1: all_gather of the communicator returned");
 }
@@ -69,7 +69,7 @@ TEST_CASE(
         break;
       }
       CAPTURE(ranks.text(kFaulty));
-      CHECK(TellsOfFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
+      CHECK(ReportsFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
       const shampoo_status others = ranks.status(0);
       ++others_said[others];
       for (const int rank : {0, 2}) {

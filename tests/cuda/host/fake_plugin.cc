@@ -33,8 +33,8 @@ struct Engine {
   void* own_state = nullptr;
   std::vector<char> staging;
   int64_t tickets = 0;
-  StepReport told{};     // what read_report returns
-  StepReport written{};  // what steps have written so far
+  StepReport reported{};  // what read_report returns
+  StepReport written{};   // what steps have written so far
   std::vector<RootStatus> roots;
   std::vector<int64_t> snapshot_steps;
   int64_t acknowledged_rejections = 0;
@@ -62,7 +62,7 @@ Result Create(const EngineDesc* desc, Engine** out) {
   const auto bytes = static_cast<size_t>(desc->plan.state_bytes);
   if (desc->state == nullptr) engine->own_state = std::aligned_alloc(256, bytes);
   engine->written.skipped_block = engine->written.block_without_update = -1;
-  engine->told = engine->written;
+  engine->reported = engine->written;
   size_t factors = 0;
   for (int64_t b = 0; b < desc->plan.block_count; ++b) factors += static_cast<size_t>(desc->plan.blocks[b].order());
   engine->roots.resize(factors);
@@ -259,9 +259,9 @@ Result ReadReport(Engine* engine, int64_t ticket, StepReport* out) {
   if (ticket != 0) {
     const std::lock_guard<std::mutex> lock(mutex);
     ++device.waits;
-    engine->told = engine->written;
+    engine->reported = engine->written;
   }
-  *out = engine->told;
+  *out = engine->reported;
   return Ok();
 }
 
@@ -287,7 +287,7 @@ Result Download(Engine* engine, void* host, const void* from, int64_t bytes, voi
     ++device.downloads;
     device.stream = stream;
   }
-  engine->told = engine->written;
+  engine->reported = engine->written;
   std::memcpy(host, from, static_cast<size_t>(bytes));
   return Ok();
 }

@@ -78,10 +78,10 @@ TEST_CASE("without a plugin, the backend reports where it was searched for, and 
 
   shampoo_config* config = nullptr;
   REQUIRE(shampoo_config_create(&config) == SHAMPOO_OK);
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.device_type = SHAMPOO_CUDA;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.device_type = SHAMPOO_CUDA;
   shampoo_plan* plan = nullptr;
-  REQUIRE(shampoo_plan_create(&plan, config, &place) == SHAMPOO_OK);
+  REQUIRE(shampoo_plan_create(&plan, config, &plan_desc) == SHAMPOO_OK);
   REQUIRE(shampoo_plan_finish(plan) == SHAMPOO_OK);
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.device_type = SHAMPOO_CUDA;

@@ -36,8 +36,8 @@ class DeviceRanks {
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }
   const std::string& text(int rank) const { return ranks_[static_cast<size_t>(rank)].text; }
-  // "" if every rank has ended with this status and, but for success, with one text, in which all words are; else what
-  // they have said.
+  // Returns "" if every rank has ended with this status and, unless it is success, with the same text, which contains
+  // all words. Otherwise returns the statuses and texts of all ranks.
   std::string Unless(shampoo_status status, const std::vector<std::string>& words = {}) const;
   bool SameParams();
   // Returns the bytes of all ranks.
