@@ -107,7 +107,7 @@ class FakeDevice {
       *captured = Of(engine).captures ? 1 : 0;
       return Ok();
     };
-    table.take = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
+    table.read_report = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
       *out = Of(engine).report;
       return Ok();
     };

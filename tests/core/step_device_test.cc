@@ -78,7 +78,7 @@ TEST_CASE("roots under way are those of the snapshot from which they were starte
 // A report of a step that was rejected, but not at a block.
 cuda::StepReport ReportOf(Rejection rejection, double value) {
   cuda::StepReport report{};
-  report.rejection = refusal;
+  report.rejection = rejection;
   report.value = value;
   report.element = 4;
   report.dim = 1;
