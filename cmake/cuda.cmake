@@ -139,7 +139,7 @@ if(cuda_version GREATER_EQUAL 12060)
   endif()
 endif()
 
-# shampoo_cuda_library(<target> <version script>): the common properties of the plugin and its fake.
+# shampoo_cuda_library(<target> <version script>): settings that the plugin and its variant on the fake of CUDA share.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   # nodelete, as for libshampoo itself, because the CUDA runtime has work to do at the end of the process.

@@ -4,7 +4,8 @@
 
 namespace shampoo {
 
-// The caller's buffers of one parameter.
+// The caller's buffers of one parameter: the parameter, its gradient, the output, and an optional copy of the new
+// parameter in another dtype.
 struct Buffers {
   const void* param = nullptr;
   const void* grad = nullptr;

@@ -249,8 +249,8 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   SHAMPOO_RETURN_IF_ERROR(
       cuda::DeviceEngine::Create(plan_, {desc.device_id, desc.allocator, desc.stream, desc.state}, &made));
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
-  auto memory = std::make_unique<cuda::DeviceMemory>(*plan_, engine, desc.state, desc.stream);
-  cuda::DeviceMemory* const device_memory = memory.get();
+  auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
+  cuda::DeviceStateMemory* const device_memory = memory.get();
   // Bound scalars must be aligned, because the device reads them in place.
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};

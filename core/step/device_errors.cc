@@ -12,22 +12,22 @@ namespace shampoo {
 namespace {
 
 Status RejectBlock(const StepInputs& inputs, const cuda::StepReport& report) {
-  using cuda::Refusal;
+  using cuda::Rejection;
   const Block& block = inputs.plan.block(report.block);
   const RejectedAt at{inputs.plan.param(block), block, report.element, report.value};
-  switch (report.refusal) {
-    case Refusal::kElementTooLarge:
+  switch (report.rejection) {
+    case Rejection::kElementTooLarge:
       return RejectElement(at);
-    case Refusal::kMomentTooLarge:
+    case Rejection::kMomentTooLarge:
       return RejectMoment(at);
-    case Refusal::kFactorTooLarge: {
+    case Rejection::kFactorTooLarge: {
       const auto in_slice = static_cast<double>(block.elements / block.shape[report.dim]);
       return RejectFactor(at, report.dim, report.value * report.value * in_slice < ProductLimit(block.computation));
     }
-    case Refusal::kFactorNotFinite:
+    case Rejection::kFactorNotFinite:
       return RejectFactorState(at.param, block, static_cast<size_t>(report.dim), report.value);
     default:
-      return RejectNotFinite(at, report.refusal == Refusal::kParamNotFinite);
+      return RejectNotFinite(at, report.rejection == Rejection::kParamNotFinite);
   }
 }
 
@@ -36,13 +36,13 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   const auto counter = static_cast<int64_t>(report.value);
   constexpr const char* kAfterSuchAWrite =
       ". After such a write call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena again";
-  if (report.refused_ticket == last_ticket && report.block >= 0) {
+  if (report.rejected_ticket == last_ticket && report.block >= 0) {
     const Block& block = inputs.plan.block(report.block);
     return WrongState("the state \"", BlockName(inputs.plan.param(block), block),
                       "/snapshot_step\" is not what the previous step left: its bytes were written by something else",
                       kNothingChanged, kAfterSuchAWrite);
   }
-  if (report.refused_ticket == last_ticket) {
+  if (report.rejected_ticket == last_ticket) {
     return WrongState("the state \"group.", report.group, "/step\" is ", counter, ", but the previous step left ",
                       expected_steps[static_cast<size_t>(report.group)] - 1,
                       ": its bytes were written by something else", kNothingChanged, kAfterSuchAWrite);
@@ -58,30 +58,30 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
 
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket) {
-  using cuda::Refusal;
+  using cuda::Rejection;
   const auto group = static_cast<size_t>(report.group);
-  switch (report.refusal) {
-    case Refusal::kCounter:
+  switch (report.rejection) {
+    case Rejection::kCounter:
       return RejectCounter(group, static_cast<int64_t>(report.value));
-    case Refusal::kSchedule:
+    case Rejection::kSchedule:
       return RejectSchedule(inputs, report, expected_steps, last_ticket);
-    case Refusal::kLearningRate:
+    case Rejection::kLearningRate:
       return inputs.state.hyper_parameters().RejectScalar(group, "lr", report.value);
-    case Refusal::kGradientScale:
+    case Rejection::kGradientScale:
       return inputs.state.hyper_parameters().RejectScalar(group, "gradient_scale", report.value);
-    case Refusal::kGradientNotFinite:
-    case Refusal::kParamNotFinite:
-    case Refusal::kElementTooLarge:
-    case Refusal::kMomentTooLarge:
-    case Refusal::kFactorTooLarge:
-    case Refusal::kFactorNotFinite:
+    case Rejection::kGradientNotFinite:
+    case Rejection::kParamNotFinite:
+    case Rejection::kElementTooLarge:
+    case Rejection::kMomentTooLarge:
+    case Rejection::kFactorTooLarge:
+    case Rejection::kFactorNotFinite:
       return RejectBlock(inputs, report);
-    case Refusal::kNone:
-    case Refusal::kStale:
-    case Refusal::kOtherRank:
+    case Rejection::kNone:
+    case Rejection::kStale:
+    case Rejection::kOtherRank:
       break;
   }
-  return Internal("the CUDA backend rejected a step for the unknown reason ", static_cast<int32_t>(report.refusal));
+  return Internal("the CUDA backend rejected a step for the unknown reason ", static_cast<int32_t>(report.rejection));
 }
 
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
@@ -95,7 +95,7 @@ Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSc
 }
 
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now) {
-  const int64_t updates = now.standing_blocks - before.standing_blocks;
+  const int64_t updates = now.skipped_updates - before.skipped_updates;
   const int64_t gradients = now.nonfinite_blocks - before.nonfinite_blocks - updates;
   const auto last_of = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (the last of ", blocks, ")"); };
   if (gradients > 0) {
@@ -108,10 +108,10 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   }
   if (updates == 0) return -1;
   LogText(LogLevel::kWarning, [&] {
-    const Block& block = inputs.plan.block(now.standing_block);
+    const Block& block = inputs.plan.block(now.block_without_update);
     return Cat(SkippedUpdateText(inputs.plan.param(block), block), last_of(updates));
   });
-  return now.standing_block;
+  return now.block_without_update;
 }
 
 }  // namespace shampoo

@@ -14,7 +14,7 @@
 namespace shampoo {
 
 SeveralDevices::SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                               const cuda::DeviceMemory* memory)
+                               const cuda::DeviceStateMemory* memory)
     : inputs_(inputs),
       rounds_(std::move(comm), optimizer),
       memory_(memory),
@@ -22,7 +22,7 @@ SeveralDevices::SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communi
       captured_inputs_(inputs.plan) {}
 
 Status SeveralDevices::Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                              std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
+                              std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceStateMemory* memory,
                               std::unique_ptr<DeviceReplicas>* out) {
   std::unique_ptr<SeveralDevices> made(new SeveralDevices(inputs, std::move(comm), optimizer, memory));
   const int64_t segment = std::max(static_cast<int64_t>(kTextBytes), made->step_inputs_.bytes());

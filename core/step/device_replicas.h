@@ -50,7 +50,7 @@ class SeveralDevices final : public DeviceReplicas {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). Allocates the device memory for the exchange of error texts.
   static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                       std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceMemory* memory,
+                       std::shared_ptr<const cuda::DeviceEngine> engine, const cuda::DeviceStateMemory* memory,
                        std::unique_ptr<DeviceReplicas>* out);
 
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
@@ -61,12 +61,12 @@ class SeveralDevices final : public DeviceReplicas {
 
  private:
   SeveralDevices(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
-                 const cuda::DeviceMemory* memory);
+                 const cuda::DeviceStateMemory* memory);
   static int32_t Gather(void* self, void* buffer, int64_t segment_bytes, void* stream);
 
   StepInputs inputs_;
   Rounds rounds_;
-  const cuda::DeviceMemory* memory_;
+  const cuda::DeviceStateMemory* memory_;
   // Both are stored, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step

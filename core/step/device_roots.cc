@@ -57,7 +57,7 @@ RootOutcome OutcomeOfDevice(const cuda::RootStatus& status) {
   return outcome;
 }
 
-Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory_of_device,
+Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory_of_device,
                          const DeviceRootSource& source, RootOutcome* outcome) {
   const Block& block = *source.block;
   const int k = source.dim;

@@ -26,7 +26,7 @@ struct DeviceRootSource {
 
 // Computes the inverse root on the host with the recovery ladder and stores it on the device. *outcome is the outcome
 // of the device; it is replaced by that of the ladder.
-Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceMemory& memory, const DeviceRootSource& source,
-                         RootOutcome* outcome);
+Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
+                         const DeviceRootSource& source, RootOutcome* outcome);
 
 }  // namespace shampoo

@@ -52,7 +52,7 @@ void AsyncRoots::ForgetUnlessFrom(const char* arena) {
 void AsyncRoots::Forget() { std::fill(step_of_block_.begin(), step_of_block_.end(), 0); }
 
 DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
-                       cuda::DeviceMemory* memory, std::unique_ptr<DeviceReplicas> replicas)
+                       cuda::DeviceStateMemory* memory, std::unique_ptr<DeviceReplicas> replicas)
     : inputs_(inputs),
       engine_(std::move(engine)),
       memory_(memory),
@@ -185,7 +185,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked) {
   args.snapshot_steps = next_.snapshot_steps_before.data();
   args.any_task = next_.first_task >= 0 ? 1 : 0;
   args.any_refresh = next_.any_refresh ? 1 : 0;
-  args.acknowledged_refusals = raised_rejections_;
+  args.acknowledged_rejections = raised_rejections_;
   args.failure = checked.code();
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
@@ -228,7 +228,7 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
 // ticket: the step to wait for; 0: none.
 Status DeviceStep::PollReport(int64_t ticket) {
   const cuda::StepReport before = report_;
-  SHAMPOO_RETURN_IF_ERROR(engine_->Take(ticket, &report_));
+  SHAMPOO_RETURN_IF_ERROR(engine_->ReadReport(ticket, &report_));
   inputs_.history.counts() = {report_.steps, report_.skipped_steps, report_.nonfinite_blocks};
   const int64_t block = LogSkipped(inputs_, before, report_);
   if (block < 0) return {};
@@ -267,15 +267,16 @@ Status DeviceStep::FetchCounters() {
 
 // prefix: for the error of an earlier step; nullptr: the error is that of this call.
 Status DeviceStep::RaiseRejection(const char* prefix) {
-  if (report_.refusals <= raised_rejections_) return {};
-  raised_rejections_ = report_.refusals;
+  if (report_.rejections <= raised_rejections_) return {};
+  raised_rejections_ = report_.rejections;
   Status own;
-  if (report_.refusal != cuda::Refusal::kOtherRank) own = DeviceError(inputs_, report_, pending_.steps, last_ticket_);
-  if (report_.refusal == cuda::Refusal::kCounter) counters_.Forget();
+  if (report_.rejection != cuda::Rejection::kOtherRank)
+    own = DeviceError(inputs_, report_, pending_.steps, last_ticket_);
+  if (report_.rejection == cuda::Rejection::kCounter) counters_.Forget();
   // Something other than a step wrote the state, or the step was a replay.
-  if (report_.refusal == cuda::Refusal::kSchedule) OnWrite(true);
+  if (report_.rejection == cuda::Rejection::kSchedule) OnWrite(true);
   const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
-  const bool was_replayed = report_.refused_ticket != last_ticket_;
+  const bool was_replayed = report_.rejected_ticket != last_ticket_;
   Status rejected = replicas_->RejectionError(report_, std::move(own), step, was_replayed);
   return prefix == nullptr ? std::move(rejected) : std::move(rejected).Within(prefix);
 }
@@ -320,7 +321,7 @@ Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   wait = wait || replicas_->HasPeers();  // all ranks must have the same report
   SHAMPOO_RETURN_IF_ERROR(wait ? FinishSteps() : PollReport(0));
   if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(FetchCounters());
-  const int64_t rejected = report_.refused_ticket;
+  const int64_t rejected = report_.rejected_ticket;
   Status status = RaiseRejection("a step was rejected");
   if (!status.ok()) *failed_call = rejected;
   return status;
@@ -338,7 +339,7 @@ void DeviceStep::OnWrite(bool step_counters) {
 
 void DeviceStep::OnReplace() {
   counters_.Forget();
-  raised_rejections_ = report_.refusals;
+  raised_rejections_ = report_.rejections;
   inputs_.history.DiscardErrors();
 }
 

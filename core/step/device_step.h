@@ -77,8 +77,8 @@ class AsyncRoots {
 class DeviceStep final : public StepStrategy {
  public:
   // memory: the memory of the state, which owns it.
-  DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine, cuda::DeviceMemory* memory,
-             std::unique_ptr<DeviceReplicas> replicas);
+  DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
+             cuda::DeviceStateMemory* memory, std::unique_ptr<DeviceReplicas> replicas);
 
   Status Step(Status caller_status, void* stream) override;
   Status ReportSteps(bool wait, int64_t* failed_call) override;
@@ -127,7 +127,7 @@ class DeviceStep final : public StepStrategy {
 
   StepInputs inputs_;
   std::shared_ptr<const cuda::DeviceEngine> engine_;
-  cuda::DeviceMemory* memory_;
+  cuda::DeviceStateMemory* memory_;
   std::unique_ptr<DeviceReplicas> replicas_;
   bool lags_;  // status_lag
   bool buffers_changed_ = true;

@@ -44,7 +44,7 @@ class FakeDevice {
   bool captures = false;
   // The next step is rejected for these reasons. Other steps are reported as made, and counted in the arena.
   struct Rejection {
-    cuda::Refusal refusal;
+    cuda::Rejection rejection;
     double value = 0;
     cuda::RankDifference difference = cuda::RankDifference::kNone;
   };
@@ -107,7 +107,7 @@ class FakeDevice {
       *captured = Of(engine).captures ? 1 : 0;
       return Ok();
     };
-    table.take = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
+    table.read_report = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
       *out = Of(engine).report;
       return Ok();
     };
@@ -147,9 +147,9 @@ class FakeDevice {
     *ticket = ++last_ticket;
     if (args.captured != 0) return Ok();
     if (rejection) {
-      ++report.refusals;
-      report.refused_ticket = last_ticket;
-      report.refusal = rejection->refusal;
+      ++report.rejections;
+      report.rejected_ticket = last_ticket;
+      report.rejection = rejection->rejection;
       report.value = rejection->value;
       report.difference = rejection->difference;
       report.rank = 1;

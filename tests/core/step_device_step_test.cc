@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-using cuda::Refusal;
+using cuda::Rejection;
 
 // An optimizer with one matrix on a fake device.
 struct OnDevice {
@@ -34,7 +34,7 @@ struct OnDevice {
     std::unique_ptr<cuda::DeviceEngine> created;
     StepFixture::Ok(cuda::DeviceEngine::Create(plan, {}, &created));
     engine = std::move(created);
-    auto owned = std::make_unique<cuda::DeviceMemory>(*plan, engine, nullptr, nullptr);
+    auto owned = std::make_unique<cuda::DeviceStateMemory>(*plan, engine, nullptr, nullptr);
     memory = owned.get();
     state = std::make_unique<OptimizerState>(*plan, std::move(owned), sizeof(double));
     buffers = std::make_unique<BoundBuffers>(*plan);
@@ -54,13 +54,13 @@ struct OnDevice {
   StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
   Status Step() { return step->Step({}, nullptr); }
   void RejectNextGradient() {
-    device.rejection = {Refusal::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
+    device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
   }
 
   FakeDevice& device;
   std::shared_ptr<const PlanData> plan;
   std::shared_ptr<const cuda::DeviceEngine> engine;
-  cuda::DeviceMemory* memory;
+  cuda::DeviceStateMemory* memory;
   std::unique_ptr<OptimizerState> state;
   std::unique_ptr<BoundBuffers> buffers;
   std::unique_ptr<StepHistory> history;
@@ -178,7 +178,7 @@ TEST_CASE("a block that a device skipped is counted, and its error deferred") {
   OnDevice one;
   const LogCapture log;
   CheckOk(one.Step());
-  one.device.report.nonfinite_blocks = one.device.report.standing_blocks = 1;
+  one.device.report.nonfinite_blocks = one.device.report.skipped_updates = 1;
   CheckError(one.Step(), Code::kNumeric, "the direction of block p0/0 was not finite");
   CHECK(one.history->counts().nonfinite_blocks == 1);
   CHECK(log.messages().size() == 1);
@@ -234,7 +234,7 @@ struct DeviceReplica {
   DeviceReplica() : one({}, comm.shared()) {}
   // Rejects the next step for a difference between ranks.
   Status RejectFor(cuda::RankDifference difference) {
-    one.device.rejection = {Refusal::kOtherRank, 0, difference};
+    one.device.rejection = {Rejection::kOtherRank, 0, difference};
     CheckOk(one.Step());
     int64_t failed_call = 0;
     return one.step->ReportSteps(true, &failed_call);

@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-using cuda::Refusal;
+using cuda::Rejection;
 
 StepFixture::Keys AsyncKeys() {
   return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
@@ -76,13 +76,13 @@ TEST_CASE("roots under way are those of the snapshot from which they were starte
 }
 
 // A report of a step that was rejected, but not at a block.
-cuda::StepReport ReportOf(Refusal refusal, double value) {
+cuda::StepReport ReportOf(Rejection rejection, double value) {
   cuda::StepReport report{};
-  report.refusal = refusal;
+  report.rejection = rejection;
   report.value = value;
   report.element = 4;
   report.dim = 1;
-  report.refused_ticket = 8;
+  report.rejected_ticket = 8;
   report.block = -1;
   return report;
 }
@@ -91,26 +91,26 @@ TEST_CASE("each reason for which a device rejects a step is an error of its own"
   StepFixture fixture({{"use_merge_dims", "false"}, {"grafting", "rmsprop"}}, {{2, 3}});
   const double infinity = std::numeric_limits<double>::infinity();
   struct Case {
-    Refusal refusal;
+    Rejection rejection;
     double value;
     Code code;
     const char* says;
   };
   for (const Case& one :
-       {Case{Refusal::kGradientNotFinite, infinity, Code::kNumeric,
+       {Case{Rejection::kGradientNotFinite, infinity, Code::kNumeric,
              "the gradient of parameter \"p0\" has an infinity at element 4 (block p0/0)"},
-        Case{Refusal::kParamNotFinite, std::nan(""), Code::kNumeric, "parameter \"p0\" has NaN at element 4"},
-        Case{Refusal::kElementTooLarge, 1e39, Code::kNumeric, "is too large: it would overflow f32"},
-        Case{Refusal::kMomentTooLarge, 1e30, Code::kNumeric, "is too large: the grafting state would overflow f32"},
-        Case{Refusal::kFactorTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
-        Case{Refusal::kFactorNotFinite, infinity, Code::kNumeric, "the factor matrix p0/0/factor.1 has an infinity"},
-        Case{Refusal::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},
-        Case{Refusal::kLearningRate, -1, Code::kInvalid, "the scalar bound to group 0: key lr: the value -1"},
-        Case{Refusal::kGradientScale, infinity, Code::kInvalid, "the scalar bound to group 0: key gradient_scale"},
-        Case{Refusal::kNone, 0, Code::kInternal, "for the unknown reason 0"},
-        Case{Refusal::kStale, 0, Code::kInternal, "rejected a step for the unknown reason"},
-        Case{Refusal::kOtherRank, 0, Code::kInternal, "rejected a step for the unknown reason"}}) {
-    cuda::StepReport report = ReportOf(one.refusal, one.value);
+        Case{Rejection::kParamNotFinite, std::nan(""), Code::kNumeric, "parameter \"p0\" has NaN at element 4"},
+        Case{Rejection::kElementTooLarge, 1e39, Code::kNumeric, "is too large: it would overflow f32"},
+        Case{Rejection::kMomentTooLarge, 1e30, Code::kNumeric, "is too large: the grafting state would overflow f32"},
+        Case{Rejection::kFactorTooLarge, 1e30, Code::kNumeric, "is too large: factor.1 would overflow f32"},
+        Case{Rejection::kFactorNotFinite, infinity, Code::kNumeric, "the factor matrix p0/0/factor.1 has an infinity"},
+        Case{Rejection::kCounter, -3, Code::kState, "the state \"group.0/step\" is -3"},
+        Case{Rejection::kLearningRate, -1, Code::kInvalid, "the scalar bound to group 0: key lr: the value -1"},
+        Case{Rejection::kGradientScale, infinity, Code::kInvalid, "the scalar bound to group 0: key gradient_scale"},
+        Case{Rejection::kNone, 0, Code::kInternal, "for the unknown reason 0"},
+        Case{Rejection::kStale, 0, Code::kInternal, "rejected a step for the unknown reason"},
+        Case{Rejection::kOtherRank, 0, Code::kInternal, "rejected a step for the unknown reason"}}) {
+    cuda::StepReport report = ReportOf(one.rejection, one.value);
     report.block = 0;
     const int64_t expected[] = {1};
     CheckError(DeviceError(fixture.inputs(), report, expected, 8), one.code, one.says);
@@ -120,7 +120,7 @@ TEST_CASE("each reason for which a device rejects a step is an error of its own"
 TEST_CASE("a step that met another state than it was prepared for names the state, or the replay") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const int64_t expected[] = {5};
-  cuda::StepReport report = ReportOf(Refusal::kSchedule, 9);
+  cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);
   CheckError(DeviceError(fixture.inputs(), report, expected, 8), Code::kState,
              "the state \"group.0/step\" is 9, but the previous step left 4");
   CheckError(DeviceError(fixture.inputs(), report, expected, 7), Code::kState,
@@ -157,8 +157,8 @@ TEST_CASE("what a device skipped between two reports is logged, and the last blo
 
   before = now;
   now.nonfinite_blocks = 4;
-  now.standing_blocks = 1;
-  now.standing_block = 0;
+  now.skipped_updates = 1;
+  now.block_without_update = 0;
   now.skipped_steps = 1;
   CHECK(LogSkipped(fixture.inputs(), before, now) == 0);
   REQUIRE(log.messages().size() == 3);

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_needed.sh READELF LIBRARY NAMES: the library can be loaded where lib<name>.so is not there, for each of the names, an
-# extended regular expression.
+# check_needed.sh READELF LIBRARY NAMES: checks that the library does not need lib<name>.so for any name that matches the
+# extended regular expression NAMES.
 set -eu
 needed=$("$1" -d "$2" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p')
-# One that needs nothing was not read.
-printf '%s\n' "$needed" | grep -q '^libc\.so' || { echo "$2: no libc.so among what it needs: $needed"; exit 1; }
+# Every library needs libc.so; otherwise readelf has failed.
+printf '%s\n' "$needed" | grep -q '^libc\.so' || { echo "$2: libc.so is not among the libraries that it needs: $needed"; exit 1; }
 if printf '%s\n' "$needed" | grep -E "^lib($3)\.so"; then
   echo "$2 needs these"
   exit 1

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/cuda/plugin/call.h"
-#include "core/backend/cuda/plugin/roots.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/root_solver.h"
 #include "core/backend/cuda/root_workspace.h"
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
-// RootSolver on the double of CUDA, with batches of the host.
+// Runs RootSolver on the fake of CUDA, with batches in host memory.
 namespace shampoo::cuda_test {
 
 using namespace shampoo::cuda;
@@ -35,7 +35,7 @@ inline void Check(const Status& status) {
 }
 inline void Check(cudaError_t error) { REQUIRE(error == cudaSuccess); }
 
-// Memory of the device with these contents.
+// Device memory with these contents.
 template <typename Element>
 class OnDevice {
  public:
@@ -62,7 +62,7 @@ class OnDevice {
   Element* data_ = nullptr;
 };
 
-// A process's one device, as the engine sets it up.
+// The device with a stream and handles, as the engine sets them up.
 struct Device {
   Device() {
     Check(cudaStreamCreate(&handles.stream));
@@ -84,7 +84,7 @@ struct Device {
 template <typename Real>
 using Matrix = std::vector<Real>;
 
-// What is asked for; the defaults are those of the library.
+// Options of the roots. The defaults are those of the library.
 struct Question {
   RootMethod method = RootMethod::kEigen;
   Dtype root_dtype = Dtype::kF32;
@@ -123,7 +123,7 @@ struct Answer {
   std::vector<RootStatus> status;
 };
 
-// Matrices of one order as a batch, with something between them that must stay.
+// A batch of matrices of one order, with data between them that must not change.
 template <typename Real>
 Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices) {
   constexpr Real kBetween = 77;
@@ -162,13 +162,13 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   Check(RootSolver::Create({{question.method, n, batch.count, question.root_dtype}}, device.handles, &solver));
   CHECK(solver->WorkspaceBytes() <= RootWorkspaceBytes(question.method, n, batch.count, question.root_dtype));
   const OnDevice<char> workspace(std::vector<char>(static_cast<size_t>(solver->WorkspaceBytes()), char(0x7f)));
-  double_mark();
+  fake_cuda_mark();
   Check(solver->Compute(batch, question.Numbers(), device.handles, workspace.data()));
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
-  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
   Check(cudaStreamSynchronize(device.handles.stream));
-  CHECK(double_count(DOUBLE_NONFINITE_EIGENPROBLEMS) == 0);
-  CHECK(std::string(double_problems()).empty());
+  CHECK(fake_cuda_count(FAKE_CUDA_NONFINITE_EIGENPROBLEMS) == 0);
+  CHECK(std::string(fake_cuda_problems()).empty());
 
   Answer<Real> answer;
   answer.status = status.Read();
@@ -182,7 +182,7 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   return answer;
 }
 
-// Eigenvalues from 1 / condition to 1, those below `least_rank` of them 0.
+// Returns a random matrix with eigenvalues from 1 / condition to 1; those beyond `least_rank` are 0.
 template <typename Real>
 Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, int64_t zeros = 0, double size = 1) {
   std::normal_distribution<double> normal;
@@ -198,7 +198,7 @@ Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, 
     double norm = 0;
     for (double& element : v) element = normal(*random);
     for (const double element : v) norm += element * element;
-    // Both sides of H A H, H = I - 2 v v^T / |v|^2.
+    // Computes H A H with H = I - 2 v v^T / |v|^2.
     for (const bool rows : {true, false}) {
       for (size_t i = 0; i < count; ++i) {
         double product = 0;

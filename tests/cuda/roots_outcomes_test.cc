@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of matrices of which some have no root, of refused steps, and of wrong results of a solver.
+// Batches in which some matrices have no root, rejected steps, and wrong results of a solver.
 #include <cstring>
 
 #include "core/backend/cuda/plugin/roots_chunk.h"
@@ -9,12 +9,12 @@
 namespace shampoo::cuda_test {
 namespace {
 
-TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
+TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   Question question;
   question.root = 2;
   question.epsilon = 1e-3;
   const std::vector<double> positive = {4, 0.25, 1e-6};
-  // A negative element that epsilon outweighs is not clamped; one that it does not clamps all.
+  // A negative element that epsilon makes positive is not clamped. If epsilon does not suffice, all are clamped.
   const std::vector<double> slightly_negative = {4, -5e-4, 1};
   const std::vector<double> negative = {4, -1, 1};
   const Answer<float> answer = Solve<float>(
@@ -32,7 +32,7 @@ TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // Once it was not diagonal, it is decomposed, and clamped.
+  // A matrix that was not diagonal once is decomposed and clamped.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);
@@ -46,7 +46,7 @@ TEST_CASE("the elements of a diagonal matrix have their roots one by one") {
   CHECK(scalar.status[2].failure == RootFailure::kNanInput);
 }
 
-TEST_CASE("a matrix does not notice what else is in its batch") {
+TEST_CASE("the root of a matrix does not depend on the other matrices of its batch") {
   std::mt19937_64 random(6);
   for (const RootMethod method : kMethods) {
     for (const int64_t n : {6, 50}) {
@@ -56,7 +56,7 @@ TEST_CASE("a matrix does not notice what else is in its batch") {
       question.method = method;
       question.root_dtype = Dtype::kF64;
       std::vector<Matrix<float>> matrices;
-      // They stop after different numbers of iterations.
+      // The matrices stop after different numbers of iterations.
       for (const double condition : {1e5, 1.0, 10.0, 1e3}) {
         matrices.push_back(RandomMatrix<float>(n, condition, &random));
       }
@@ -86,7 +86,7 @@ TEST_CASE("a matrix does not notice what else is in its batch") {
   }
 }
 
-TEST_CASE("a step that was refused leaves roots and statuses") {
+TEST_CASE("a rejected step leaves roots and statuses unchanged") {
   std::mt19937_64 random(7);
   for (const RootMethod method : kMethods) {
     Question question;
@@ -100,7 +100,7 @@ TEST_CASE("a step that was refused leaves roots and statuses") {
   }
 }
 
-TEST_CASE("roots that cannot be computed say why") {
+TEST_CASE("the status of a failed root reports the reason") {
   std::mt19937_64 random(8);
   Question question;
   const auto failure = [&question](const Matrix<float>& matrix) {
@@ -147,7 +147,7 @@ TEST_CASE("roots that cannot be computed say why") {
   }
 }
 
-TEST_CASE("an iteration that cannot end is given up") {
+TEST_CASE("an iteration that does not converge is stopped") {
   Question question;
   question.method = RootMethod::kNewton;
   question.epsilon = 0;
@@ -156,14 +156,14 @@ TEST_CASE("an iteration that cannot end is given up") {
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
   CHECK(answer.status[0].converged == 0);
-  CHECK(double_count(DOUBLE_PRODUCTS) < 3000);
+  CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
-// In extended precision, whose range is wider.
-TEST_CASE("no eigenvalue needs more iterations than are made at most") {
+// Computes in extended precision, which has a wider range.
+TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
-      int64_t needed = 1;  // the first step, which may lose a factor of 2^root
+      int64_t needed = 1;  // the first iteration, which may lose a factor of 2^root
       for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
         long double factor = 0;
         long double term = 1;  // b_i (1 - y)^i
@@ -175,21 +175,22 @@ TEST_CASE("no eigenvalue needs more iterations than are made at most") {
       }
       CAPTURE(root);
       CAPTURE(order);
-      CHECK(needed <= MostUsefulIterations(root, order));
+      CHECK(needed <= MaxUsefulIterations(root, order));
     }
   }
 }
 
-TEST_CASE("what a solver gets wrong is found") {
+TEST_CASE("wrong results of a solver are detected") {
   std::mt19937_64 random(9);
   for (const int64_t n : {12, 40}) {
     const std::vector<Matrix<float>> matrices = {
         RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random), RandomMatrix<float>(n, 10, &random)};
-    for (const int how : {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES}) {
+    for (const int how :
+         {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS, FAKE_CUDA_EIGEN_WRONG_VALUES}) {
       CAPTURE(how);
-      double_fail_eigen(1, 1, how, 3);
+      fake_cuda_fail_eigen(1, 1, how, 3);
       const Answer<float> answer = Solve<float>(Question{}, n, matrices);
-      const bool says_so = how == DOUBLE_EIGEN_INFO;
+      const bool says_so = how == FAKE_CUDA_EIGEN_INFO;
       CHECK(answer.status[0].failure == RootFailure::kNone);
       CHECK(answer.status[1].failure == (says_so ? RootFailure::kSolver : RootFailure::kWrongResult));
       CHECK(answer.status[1].solver_info == (says_so ? 3 : 0));
@@ -207,27 +208,27 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
     int64_t calls[3][2] = {};
     for (const size_t large : {size_t{0}, size_t{1}}) {
       Solve(question, 4, std::vector<Matrix<float>>(large != 0 ? 1000 : 10, RandomMatrix<float>(4, 10, &random)));
-      calls[0][large] = double_count(DOUBLE_LAUNCHES);
-      calls[1][large] = double_count(DOUBLE_PRODUCTS);
-      calls[2][large] = double_count(DOUBLE_EIGENPROBLEMS);
+      calls[0][large] = fake_cuda_count(FAKE_CUDA_LAUNCHES);
+      calls[1][large] = fake_cuda_count(FAKE_CUDA_PRODUCTS);
+      calls[2][large] = fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS);
     }
     for (const auto& of_kind : calls) CHECK(of_kind[0] == of_kind[1]);
     CHECK(calls[2][0] == (method == RootMethod::kEigen ? 1 : 0));
   }
 }
 
-TEST_CASE("a batch beyond the limits of cuSOLVER is worked off in chunks") {
+TEST_CASE("a batch beyond the limits of cuSOLVER is processed in chunks") {
   std::mt19937_64 random(11);
-  const auto count = static_cast<size_t>(kMostRootsAtOnce + 1);
+  const auto count = static_cast<size_t>(kMaxRootsAtOnce + 1);
   std::vector<Matrix<float>> matrices(count, RandomMatrix<float>(2, 10, &random));
   matrices.back() = RandomMatrix<float>(2, 5, &random);
   const Answer<float> answer = Solve(Question{}, 2, matrices);
-  CHECK(double_count(DOUBLE_EIGENPROBLEMS) == 2);
+  CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == 2);
   CHECK(answer.matrices[0] == answer.matrices[count - 2]);
   CHECK(answer.matrices.back() == Solve<float>(Question{}, 2, {matrices.back()}).matrices[0]);
 }
 
-TEST_CASE("workspaces stay below what is aimed at unless a matrix alone needs more") {
+TEST_CASE("workspaces stay below the target size unless a single matrix needs more") {
   for (const RootMethod method : kMethods) {
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
       for (const int64_t n : {1, 2, 32, 33, 128, 1024, 8192, 20000}) {
@@ -235,7 +236,7 @@ TEST_CASE("workspaces stay below what is aimed at unless a matrix alone needs mo
           const int64_t chunk = RootChunkCount(method, n, count, dtype);
           CHECK(chunk >= 1);
           CHECK(chunk <= count);
-          CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kRootWorkspaceAim));
+          CHECK((chunk == 1 || RootWorkspaceBytes(method, n, count, dtype) <= kTargetRootWorkspace));
         }
       }
     }

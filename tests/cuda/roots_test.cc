@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Roots of batches of matrices on the device (the double of CUDA) beside those of the CPU.
+// Compares roots of batches of matrices on the device (the fake of CUDA) with those of the CPU.
 #include "core/roots/inverse_root.h"
 #include "tests/cuda/roots_on_device.h"
 
@@ -16,7 +16,7 @@ void CheckSymmetric(int64_t n, const Matrix<Real>& x) {
   CHECK(symmetric);
 }
 
-// max |x - y| / max |y|
+// Returns max |x - y| / max |y|.
 template <typename Real>
 double Distance(const Matrix<Real>& x, const Matrix<Real>& y) {
   double largest = 0;
@@ -45,7 +45,7 @@ Settings ForCpu(const Question& question) {
   return settings;
 }
 
-// All roots as the CPU has them, which gets matrices that have been divided.
+// Computes all roots on the CPU, from matrices that are already divided.
 template <typename Real>
 void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices, double tolerance) {
   const Answer<Real> answer = Solve(question, n, matrices);
@@ -57,19 +57,19 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     RootResult result;
     const Status status = InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result);
     Check(status);
-    const RootStatus& told = answer.status[i];
-    // A higher rung of the CPU's ladder stands for a failure here.
+    const RootStatus& actual = answer.status[i];
+    // If the CPU used a higher rung of its ladder, the device must report a failure.
     if (result.outcome.rungs_used > 0) {
-      CHECK(told.failure == result.outcome.first_failure);
+      CHECK(actual.failure == result.outcome.first_failure);
       continue;
     }
-    CHECK(told.failure == RootFailure::kNone);
-    CHECK(told.kind == result.outcome.kind);
-    CHECK(told.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
-    CHECK(told.solver_info == 0);
-    // At the level of float32's rounding an iteration may stop one sooner or later.
-    CHECK(std::abs(told.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
-    if (question.root_dtype == Dtype::kF64) CHECK(told.converged == result.outcome.converged);
+    CHECK(actual.failure == RootFailure::kNone);
+    CHECK(actual.kind == result.outcome.kind);
+    CHECK(actual.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
+    CHECK(actual.solver_info == 0);
+    // Near the rounding error of float32, an iteration may stop one iteration earlier or later.
+    CHECK(std::abs(actual.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
+    if (question.root_dtype == Dtype::kF64) CHECK(actual.converged == result.outcome.converged);
     CHECK(Distance(answer.matrices[i], expected) <= tolerance);
     CheckSymmetric(n, answer.matrices[i]);
   }
@@ -82,7 +82,7 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
     for (const int64_t root : {2, 4, 6}) {
       CAPTURE(n);
       CAPTURE(root);
-      if (n > 33 && root > 2) continue;  // enough of what takes long
+      if (n > 33 && root > 2) continue;  // larger cases take too long
       Question question;
       question.method = method;
       question.root_dtype = root_dtype;
@@ -94,13 +94,13 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       }
       // An error of a unit of rounding, relative to the largest eigenvalue, is one of the least, and so of the root.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
-      // The first step of higher_order makes the largest eigenvalue small, with few digits.
+      // The first iteration of higher_order makes the largest eigenvalue small, which leaves few digits.
       CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
     }
   }
 }
 
-TEST_CASE("roots of random matrices are those of the CPU") {
+TEST_CASE("roots of random matrices equal those of the CPU") {
   for (const RootMethod method : kMethods) {
     CAPTURE(static_cast<int>(method));
     SUBCASE("in float32") { CompareRandom<float>(method, Dtype::kF32, 1e3); }
@@ -110,7 +110,7 @@ TEST_CASE("roots of random matrices are those of the CPU") {
   }
 }
 
-TEST_CASE("roots of other orders of the iteration, exponents and sizes are those of the CPU") {
+TEST_CASE("roots of other iteration orders, exponents and sizes equal those of the CPU") {
   std::mt19937_64 random(4);
   Question question;
   question.root_dtype = Dtype::kF64;
@@ -136,7 +136,7 @@ TEST_CASE("roots of other orders of the iteration, exponents and sizes are those
   }
 }
 
-TEST_CASE("an iteration whose error falls no more stops as on the CPU") {
+TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
   std::mt19937_64 random(12);
   Question question;
   question.tolerance = 0;
@@ -148,7 +148,7 @@ TEST_CASE("an iteration whose error falls no more stops as on the CPU") {
   }
 }
 
-TEST_CASE("a pseudo-inverse leaves the directions out that count as zero") {
+TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   std::mt19937_64 random(5);
   for (const int64_t n : {5, 40}) {
     Question question;

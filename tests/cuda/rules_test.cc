@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of tests/core/rules_cases.h in a kernel: the rules are compiled for the device once more.
+// Runs the table of tests/core/rules_cases.h in a kernel, with the rules as compiled for the device.
 #include "core/backend/cuda/plugin/cta.h"
 #include "tests/core/rules_cases.h"
 #include "tests/cuda/roots_on_device.h"
@@ -38,7 +38,7 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-TEST_CASE("the rules give the numbers of the table in a kernel, with the bits of the host") {
+TEST_CASE("the rules in a kernel give the numbers of the table, with the bits of the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     const std::vector<double> results = RunOnDevice(cases, count);
@@ -50,7 +50,7 @@ TEST_CASE("the rules give the numbers of the table in a kernel, with the bits of
   });
 }
 
-TEST_CASE("the probe vector of the device is that of the host") {
+TEST_CASE("the probe vector of the device equals that of the host") {
   constexpr int64_t kCount = 1000;
   const OnDevice<double> made(std::vector<double>(kCount, 0.0));
   Check(Launch(nullptr, 1, SignsBody{made.data(), kCount}));

@@ -33,12 +33,12 @@ use_area() {
     core | cuda)
       build=$tree/build/core
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0) # optimization would take most of the time
-      targets=(shampoo_core_tests shampoo_replay shampoo_replay_cuda shampoo_cuda_double shampoo_cuda_contract_tests
+      targets=(shampoo_core_tests shampoo_replay shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests
         shampoo_cuda_faults_tests shampoo_cuda_against_cpu_tests)
       ;;
     python)
       options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # for the wrapper that SWIG makes
-      targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_double)
+      targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_fake)
       ;;
     java)
       options=(-DSHAMPOO_JAVA=ON)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers on CUDA, on the double of CUDA that runs on the CPU: addresses, streams and how long arrays are kept."""
+"""Optimizers on CUDA, with the fake of CUDA that runs on the CPU: addresses, streams and how long arrays are kept."""
 from __future__ import annotations
 
 import ctypes
@@ -89,7 +89,7 @@ class OnDevice:
 
 @pytest.fixture(scope="module")
 def cuda() -> Cuda:
-    path = str(from_environment("SHAMPOO_CUDA_DOUBLE"))
+    path = str(from_environment("SHAMPOO_CUDA_FAKE"))
     libshampoo.cuda.load(path)
     assert libshampoo.cuda.unavailable_reason() == ""
     return Cuda(path)

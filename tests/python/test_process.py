@@ -139,7 +139,7 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     assert "UnsupportedError" in lost.stderr and "cannot be loaded" in lost.stderr
     assert found.stdout.split() == [str(path) for path in libraries]
     # All that it names was found, and so it could be asked what it is.
-    assert "UnsupportedError" in found.stderr and "is no CUDA backend" in found.stderr
+    assert "UnsupportedError" in found.stderr and "is not a CUDA backend" in found.stderr
 
 
 EXIT_PROGRAM = """

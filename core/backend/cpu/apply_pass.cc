@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// Reads what was exchanged and writes the outputs, in the arithmetic of the block's owner.
+// Writes the outputs from the exchanged data, in the same arithmetic as the block's owner.
 template <typename Real>
 void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, const Range& part) {
   const ParamDesc& desc = item.param->desc;
@@ -20,8 +20,8 @@ void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView
   StridedOutput<Real> out(buffers.out, desc.out_dtype, view);
   StridedOutput<Real> copy(buffers.copy, desc.copy_dtype, view);
   const bool updates = item.program->output == Output::kUpdates;
-  Real values[kStretch];
-  ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
+  Real values[kChunkElements];
+  ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const sent = received.Read(at, n);
     const Real* value = sent;
     if (!item.exchange_params) {
@@ -58,13 +58,13 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
   const bool exchanged = item.exchange != nullptr;
   const bool updates = exchanged ? !item.exchange_params : program.output == Output::kUpdates;
   const ApplyScalars<Real> scalars = MakeApplyScalars<Real>(program, scale.down, scale.up);
-  Real unwanted[kStretch];
+  Real unwanted[kChunkElements];
 
-  ForEachStretchOf(parameter.run(), part, [&](int64_t at, int64_t n) {
+  ForEachViewChunk(parameter.run(), part, [&](int64_t at, int64_t n) {
     const Real* const w = parameter.Read(at, n);
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
     Real* const written = exchanged ? exchange.OpenNew(at) : out.OpenNew(at, n);
-    // W is read for the last time here; out may be the same memory.
+    // This is the last read of W: `out` may be the same memory.
     kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
     if (has_momentum) momentum.Close(at, n);
     if (exchanged) return exchange.Close(at, n);
@@ -116,9 +116,9 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   StridedOperand<Real> parameter(buffers.param, param.desc.param_dtype, view);
   const Real scale = static_cast<Real>(program.gradient_scale);
   const Real decay = static_cast<Real>(program.coupled_decay);
-  // A float64 gradient may be beyond the range of float32 where its scaled value is not.
+  // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
   const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
-  ForEachStretchOf(gradient.run(), part, [&](int64_t at, int64_t n) {
+  ForEachViewChunk(gradient.run(), part, [&](int64_t at, int64_t n) {
     Real* const target = g + at;
     const Real* const w = decay != 0 ? parameter.Read(at, n) : nullptr;
     if (wide) {
@@ -136,10 +136,10 @@ void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output
   const bool updates = output == Output::kUpdates;
   const bool write_out = buffers.out != nullptr && (updates || buffers.out != buffers.param);
   if (!write_out && buffers.copy == nullptr) return;
-  // float64 holds every value of every dtype, so each is rounded once.
+  // float64 represents every value of every dtype, so each value is rounded only once.
   Operand<double> parameter(buffers.param, desc.param_dtype);
-  const double zeros[kStretch] = {};
-  ForEachStretch({begin, begin + count}, [&](int64_t first, int64_t n) {
+  const double zeros[kChunkElements] = {};
+  ForEachChunk({begin, begin + count}, [&](int64_t first, int64_t n) {
     const double* const value = parameter.Read(first, n);
     if (buffers.copy != nullptr) Narrow(value, ElementAt(buffers.copy, desc.copy_dtype, first), desc.copy_dtype, n);
     if (write_out) Narrow(updates ? zeros : value, ElementAt(buffers.out, desc.out_dtype, first), desc.out_dtype, n);

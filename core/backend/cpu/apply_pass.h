@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/step_item.h"
-#include "core/backend/cpu/stretch.h"
 #include "core/backend/cpu/strided.h"
 #include "core/base/kernels/kernels.h"
 #include "core/rules/update.h"
@@ -12,36 +12,38 @@ namespace shampoo {
 
 inline bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
 
-// The second elementwise pass over a part of a block: decoupled weight decay, momentum, update, and the writes to out
-// and copy. p: the direction of the block, dense; scale_down and scale_up: it is read as p * scale_down * scale_up
-// (grafting; 1 and 1: none). Two factors, because their product may be beyond the range of Real where neither
-// intermediate value is.
-// With several ranks the update, or the new parameter, goes to the exchange instead of out and copy.
+// Runs the second elementwise pass over a part of a block: applies decoupled weight decay, momentum and the update, and
+// writes `out` and `copy`. With several ranks, it writes the update or the new parameter to item.exchange instead.
+//
+// p: the direction of the whole block, dense. It is read as p * scale.down * scale.up (grafting). The scale has two
+// factors because their product may be outside the range of Real even if both intermediate values are inside it.
 template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale, char* arena);
 
-// The step of a block that stands still: its outputs, or the word to the other ranks.
+// Skips the update of a block: writes the outputs unchanged or, with several ranks, the mark of a skipped update.
 void SkipUpdate(const StepItem& item);
 
-// The word to the other ranks, in the place of a first element of so many bytes.
+// Writes, and recognizes, the mark of a skipped update. The mark replaces the block's first element in the exchange,
+// which has element_bytes bytes.
 void MarkSkipped(void* exchange, size_t element_bytes);
 bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 
-// From what was exchanged for a block, on every rank alike: whether it stood still, and else a part of out and copy.
+// Returns whether the owner of a block skipped its update, according to the data in item.exchange.
 bool OwnerSkippedUpdate(const StepItem& item);
+// Writes a part of `out` and `copy` from the data in item.exchange. All ranks get the same bits.
 void ApplyReceived(const StepItem& item, const Range& part);
-// The same for the elements of the caller's buffers that a view describes, from what was received for them.
+// Writes those elements of the caller's buffers that `view` describes from the data received for them.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, const Range& part);
 
-// G <- gradient_scale * gradient + coupled_decay * W, a part of a dense block.
+// Computes g <- gradient_scale * gradient + coupled_decay * W for a part of a block. g is dense.
 template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                   const Range& part, Real* g);
 
-// The outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: out is the parameter
-// itself, or updates of zero; copy is the parameter.
+// Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: `out` gets the
+// parameter or an update of zero, `copy` gets the parameter.
 void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output);
-// The same for elements [first, first + count) of the buffers.
+// Does the same for elements [first, first + count) of the buffers.
 void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output, int64_t first, int64_t count);
 
 }  // namespace shampoo

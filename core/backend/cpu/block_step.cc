@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/backend/cpu/apply_pass.h"
-#include "core/backend/cpu/block_work.h"
+#include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/filter_pass.h"
 #include "core/backend/cpu/fit_check.h"
 #include "core/backend/cpu/shampoo_direction.h"
@@ -16,17 +16,16 @@
 namespace shampoo {
 namespace {
 
-// The step of one block in the order of the program, with the direction of a method (see ShampooDirection). Everything
-// that lies in the arena in another dtype is widened before it is used, used unrounded, and rounded once when it is
-// stored.
+// Runs the step of one block, with the direction of a method such as ShampooDirection. A state that the arena holds in
+// another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
 template <typename Real, template <typename> class Method>
 class BlockStep {
  public:
   BlockStep(const StepItem& item, const StepMemory& memory, Team::Worker* worker)
-      : work_(item, memory, worker), method_(work_) {}
+      : context_(item, memory, worker), method_(context_) {}
 
   void Run() {
-    if (work_.item.skip_update) return SkipUpdate(work_.item);
+    if (context_.item.skip_update) return SkipUpdate(context_.item);
     const BlockData<Real> g = ReadGradient();
     method_.Update(g);
     ApplyDirectionOf(g);
@@ -34,37 +33,37 @@ class BlockStep {
 
  private:
   bool DenseInBuffer() const {
-    const std::array<int64_t, kMaxDims> dense = DenseStrides(work_.block);
-    for (int k = 0; k < work_.block.order(); ++k) {
+    const std::array<int64_t, kMaxDims> dense = DenseStrides(context_.block);
+    for (int k = 0; k < context_.block.order(); ++k) {
       const auto at = static_cast<size_t>(k);
-      if (work_.block.shape[k] != 1 && work_.block.stride[at] != dense[at]) return false;
+      if (context_.block.shape[k] != 1 && context_.block.stride[at] != dense[at]) return false;
     }
     return true;
   }
 
-  // The caller's own gradient where it can be used as it is, else a dense copy.
+  // Returns the caller's gradient if it can be used in place, otherwise a dense copy.
   BlockData<Real> ReadGradient() const {
-    const bool as_it_is = work_.item.param->desc.grad_dtype == DtypeOf<Real>() && work_.program.gradient_scale == 1 &&
-                          work_.program.coupled_decay == 0;
-    const int64_t row = work_.row();
-    if (as_it_is && (work_.block.order() == 2 || DenseInBuffer())) {
-      const auto* const data = static_cast<const Real*>(work_.item.buffers->grad) + work_.block.offset;
-      return {data, work_.block.order() == 2 && work_.block.shape[0] > 1 ? work_.block.stride[0] : row};
+    const bool as_it_is = context_.item.param->desc.grad_dtype == DtypeOf<Real>() &&
+                          context_.program.gradient_scale == 1 && context_.program.coupled_decay == 0;
+    const int64_t row = context_.row();
+    if (as_it_is && (context_.block.order() == 2 || DenseInBuffer())) {
+      const auto* const data = static_cast<const Real*>(context_.item.buffers->grad) + context_.block.offset;
+      return {data, context_.block.order() == 2 && context_.block.shape[0] > 1 ? context_.block.stride[0] : row};
     }
-    PhaseScope scope = work_.Scope(StepPhase::kElementwise);
-    Real* const g = work_.At(work_.layout.gradient);
-    scope.ForEach(PartCount(work_.block.elements), [&](int64_t i) {
-      LoadGradient(work_.program, *work_.item.param, work_.block, *work_.item.buffers, PartAt(work_.block.elements, i),
-                   g);
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    Real* const g = context_.At(context_.layout.gradient);
+    scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
+      LoadGradient(context_.program, *context_.item.param, context_.block, *context_.item.buffers,
+                   PartAt(context_.block.elements, i), g);
     });
     return {g, row};
   }
 
   void ApplyDirectionOf(const BlockData<Real>& g) const {
-    Real* const p = work_.At(work_.layout.direction[0]);
-    const bool filtered = work_.block.filtered_grad.present() && work_.program.filter_decay != 0;
-    Real* const h = filtered ? work_.At(work_.layout.filtered) : nullptr;
-    switch (work_.item.schedule.rule) {
+    Real* const p = context_.At(context_.layout.direction[0]);
+    const bool filtered = context_.block.filtered_grad.present() && context_.program.filter_decay != 0;
+    Real* const h = filtered ? context_.At(context_.layout.filtered) : nullptr;
+    switch (context_.item.schedule.rule) {
       case DirectionRule::kPrecondition:
         return Precondition(g, h);
       case DirectionRule::kGraft:
@@ -75,43 +74,43 @@ class BlockStep {
         break;
       case DirectionRule::kZero:
         Filter(g, h, nullptr);
-        std::fill(p, p + work_.block.elements, Real{0});
+        std::fill(p, p + context_.block.elements, Real{0});
         break;
     }
     Apply(p, {1, 1, Norm(p)});
   }
 
-  // |D|^2
+  // Returns |D|^2.
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
-    PhaseScope scope = work_.Scope(StepPhase::kElementwise);
-    return SumOverParts(work_.block.elements, &scope, [&](const Range& part) {
-      return FilterGradient<Real>(work_.program, work_.block, g, part, work_.memory.arena, h, d);
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
+      return FilterGradient<Real>(context_.program, context_.block, g, part, context_.memory.arena, h, d);
     });
   }
 
   void Precondition(const BlockData<Real>& g, Real* h) const {
     const double graft_square = Filter(g, h, nullptr);
-    const BlockData<Real> p = method_.Direction(h == nullptr ? g : BlockData<Real>{h, work_.row()});
-    const bool is_grafted = work_.program.grafting != Grafting::kNone;
-    Apply(p.data, ScaleDirection(work_.program, is_grafted, Norm(p.data), std::sqrt(graft_square)));
+    const BlockData<Real> p = method_.Direction(h == nullptr ? g : BlockData<Real>{h, context_.row()});
+    const bool is_grafted = context_.program.grafting != Grafting::kNone;
+    Apply(p.data, ScaleDirection(context_.program, is_grafted, Norm(p.data), std::sqrt(graft_square)));
   }
 
   double Norm(const Real* p) const {
-    PhaseScope scope = work_.Scope(StepPhase::kElementwise);
-    return std::sqrt(SumOverParts(work_.block.elements, &scope, [&](const Range& part) {
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    return std::sqrt(SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
       return BestKernels().Of<Real>().sum_of_squares(p + part.begin, part.end - part.begin);
     }));
   }
 
   void Apply(const Real* p, const DirectionScale& scale) const {
-    PhaseScope scope = work_.Scope(StepPhase::kElementwise);
-    if (!CanApply(work_.item, p, scale, work_.memory.arena, &scope)) return SkipUpdate(work_.item);
-    scope.ForEach(PartCount(work_.block.elements), [&](int64_t i) {
-      ApplyDirection(work_.item, PartAt(work_.block.elements, i), p, scale, work_.memory.arena);
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
+    if (!CanApply(context_.item, p, scale, context_.memory.arena, &scope)) return SkipUpdate(context_.item);
+    scope.ForEach(PartCount(context_.block.elements), [&](int64_t i) {
+      ApplyDirection(context_.item, PartAt(context_.block.elements, i), p, scale, context_.memory.arena);
     });
   }
 
-  const BlockWork<Real> work_;
+  const BlockContext<Real> context_;
   Method<Real> method_;
 };
 

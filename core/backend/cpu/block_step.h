@@ -10,16 +10,16 @@
 
 namespace shampoo {
 
-// What the steps of all blocks share.
+// Memory that the steps of all blocks share.
 struct StepMemory {
   char* arena;
   const WorkspaceLayout* layout;
   char* workspace;
   RecoveryMemory* recovery;
-  PhaseTimes* times;  // nullptr: not measured
+  PhaseTimes* times;  // nullptr: times are not measured
 };
 
-// All of a step for one block, by this worker and those who help it.
+// Runs the whole step of one block on this worker. Idle workers may take tiles of it.
 void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker);
 
 }  // namespace shampoo

@@ -6,9 +6,9 @@
 
 #include "core/backend/cpu/apply_pass.h"
 #include "core/backend/cpu/block_step.h"
+#include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/magnitude.h"
 #include "core/backend/cpu/slice_pass.h"
-#include "core/backend/cpu/stretch.h"
 #include "core/base/convert.h"
 #include "core/base/hash.h"
 #include "core/blas/blas.h"
@@ -30,7 +30,7 @@ double CostOfSpans(std::span<const MemorySpan> spans) {
   return static_cast<double>(kCostOfElement) * elements;
 }
 
-// Up to `enough`: of very many items only the first are looked at.
+// Returns the cost of the items, or any cost of at least `enough`: with very many items it reads only the first ones.
 double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {
@@ -67,7 +67,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
     auto* const elements = reinterpret_cast<double*>(backend->workspace_.data() + layout.RecoveryAt());
     backend->recovery_.workspace = {elements, reinterpret_cast<int32_t*>(elements + layout.recovery_elements)};
   }
-  std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // no page fault in a step
+  std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // so that a step has no page faults
   backend->scratch_.resize(static_cast<size_t>(layout.slots));
   for (blas::Scratch& scratch : backend->scratch_) {
     SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(layout.scratch, &scratch));
@@ -90,7 +90,7 @@ void CpuBackend::InitializeState(const PlanData& plan, char* arena) {
 
 void CpuBackend::InitializeFactors(const Block& block, InitialInverse initial, char* arena) {
   if (!block.is_preconditioned) return;
-  // A block begins with its factor matrices, inverse roots and snapshots; then come the flags, and all else.
+  // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
   std::fill(arena + block.state_offset, arena + block.diagonal.offset, char{0});
   for (int k = 0; k < block.factor_count(); ++k) {
     if (initial == InitialInverse::kIdentity) {
@@ -131,8 +131,8 @@ void CpuBackend::Hash(std::span<const MemorySpan> spans, uint64_t* hashes) {
   });
 }
 
-// work(i, range) for `count` elementwise works over elements(i), 0: nothing. Large ones that divisible(i) allows in
-// ranges, one after another; the others whole, side by side.
+// Calls work(i, range) for `count` tasks; task i covers elements(i) elements and is left out if that is 0. Large tasks
+// for which divisible(i) is true are divided into ranges and run one after another. The others run whole, in parallel.
 template <typename Elements, typename Divisible, typename Work>
 void CpuBackend::ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work) {
   const auto ranges = [&](size_t i) { return divisible(i) ? PartCount(elements(i)) : 1; };

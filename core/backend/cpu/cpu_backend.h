@@ -18,60 +18,64 @@ namespace shampoo {
 
 // Steps blocks on the threads of the host.
 //
-// Each operation gets a whole list. Blocks are spread over threads, each block on one thread from its gradient to its
-// update, so that it stays in that thread's cache. A thread that finds no block takes tiles of the blocks that others
-// work on. How a block is divided follows from its shape, so that its bits do not depend on the number of threads.
-// Unless the host has set their number, a call wakes as many threads as its work is worth.
+// Each operation takes a whole list of blocks and distributes them over threads. One thread works on a block from its
+// gradient to its update, so that the block stays in that thread's cache. A thread without a block takes tiles of the
+// blocks that other threads work on. The tiles of a block depend only on its shape, so the results do not depend on the
+// number of threads. Unless the host has set the number of threads, a call wakes only as many as its work justifies.
 class CpuBackend {
  public:
   // Allocates all workspace for the blocks of this rank.
   static Status Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
                        std::unique_ptr<CpuBackend>* out);
 
-  // Sets the states of this rank's blocks as before their first step: zeros, initial inverses, diagonal flags.
+  // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots and
+  // diagonal flags.
   void InitializeState(const PlanData& plan, char* arena);
-  // The same for the factor matrices of one block, their inverse roots and diagonal flags alone.
+  // Does the same for only the factor matrices, inverse roots, snapshots and diagonal flags of one block.
   void InitializeFactors(const Block& block, InitialInverse initial, char* arena);
 
-  // largest[i]: the largest magnitude in span i; NaN if it holds a NaN, infinity if an infinity.
+  // Writes the largest magnitude in span i to largest[i]: NaN if the span contains a NaN, otherwise infinity if it
+  // contains an infinity.
   void LargestMagnitudes(std::span<const MemorySpan> spans, double* largest);
+  // Checks the gradient of one block element by element.
   GradientInspection Inspect(const StepItem& item);
   // Returns the largest element on the diagonal of a d x d matrix.
   double LargestDiagonal(const StateSlot& slot, int64_t d, const char* arena);
-  // hashes[i]: of the bytes of span i.
+  // Writes the hash of the bytes of span i to hashes[i].
   void Hash(std::span<const MemorySpan> spans, uint64_t* hashes);
 
-  // Makes the step of the items, which are of distinct blocks, sorted by falling cost. Only roots can fail in it.
+  // Steps the items, which are distinct blocks. They should begin with the large blocks, sorted by decreasing cost; the
+  // small ones may follow in any order. Only the computation of roots can fail; item.roots reports it.
   void Step(std::span<const StepItem> items, char* arena);
-  // Writes the outputs of blocks from what was exchanged for them, and marks the skipped updates.
+  // Writes the outputs of blocks from the exchanged data and sets update_skipped where the owner skipped the update.
   void ApplyExchanged(std::span<const StepItem> items);
 
-  // With blocks that are gathered from shards: slices on their way, and outputs from what was delivered, with marks as
-  // in ApplyExchanged.
+  // Copies slices of blocks that are gathered from shards, before or after they are exchanged.
   void CopySlices(std::span<const SliceCopy> copies);
+  // Writes outputs from delivered slices and sets update_skipped as ApplyExchanged does.
   void ApplySlices(std::span<const SliceItem> slices);
 
-  // Writes the outputs of a parameter (block: nullptr), or of one block, that takes no part in a step: the parameter
-  // itself, or updates of zero.
+  // Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: the unchanged
+  // parameter or an update of zero.
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output);
 
-  // Thread time of a phase in all steps so far, with track_times.
+  // Returns the thread time of a phase in all steps so far; 0 without track_times.
   double Seconds(StepPhase phase) const { return times_.Seconds(phase); }
 
  private:
   CpuBackend() = default;
-  // Returns the number of threads for work of the cost that cost() gives (core/plan/cost.h), if there is a
-  // choice.
+  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). It is fixed if the host has set
+  // it.
   template <typename Cost>
   int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>
   void ForEachElementwise(size_t count, Elements&& elements, Divisible&& divisible, Work&& work);
 
   std::unique_ptr<Executor> executor_;
-  bool chooses_threads_ = false;  // the host has not set their number
+  bool chooses_threads_ = false;  // the host has not set the number of threads
   WorkspaceLayout layout_;
   Allocation workspace_;
-  RecoveryMemory recovery_;             // at the end of the workspace
+  RecoveryMemory recovery_;             // in the workspace
   std::vector<blas::Scratch> scratch_;  // by slot
   PhaseTimes times_;
   bool measures_ = false;

@@ -11,12 +11,12 @@
 
 namespace shampoo {
 
-// The factor matrix and the inverse root of one dim of a block in the computation dtype: where they lie in the arena,
-// or in working memory where they are kept in another dtype or packed.
+// The factor matrix and the inverse root of one dim of a block in the computation dtype. They are used in place in the
+// arena if possible; if the arena stores them in another dtype or packed, they are copied to working memory.
 template <typename Real>
 class FactorPair {
  public:
-  // Of working memory that a dim needs, rounded up to kStateAlignment.
+  // Returns the bytes of working memory that a dim needs, rounded up to kStateAlignment.
   static int64_t WorkingBytes(const Block& block, int k) {
     const auto at = static_cast<size_t>(k);
     if (InPlace(block.factor[at]) && InPlace(block.inverse[at])) return 0;
@@ -30,7 +30,7 @@ class FactorPair {
            slot.form != SymmetricForm::kPackedUpper;
   }
 
-  FactorPair() = default;  // nothing in it: each block's step has room for kMaxDims of them
+  FactorPair() = default;  // empty: the step of a block has an array of kMaxDims pairs
   FactorPair(const Block& block, int k, char* arena, Real* working)
       : d_(block.shape[k]),
         arena_(arena),
@@ -42,10 +42,12 @@ class FactorPair {
   int64_t d() const { return d_; }
   bool full() const { return d_ < kPackedFrom; }
   int64_t ld() const { return full() ? d_ : d_ + 1; }
-  Real* factor() const { return factor_memory_; }                       // the lower triangle
-  Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }  // in full, or the upper triangle
+  Real* factor() const { return factor_memory_; }  // the lower triangle
+  Real* inverse() const {
+    return inverse_memory_ + (full() ? 0 : 1);
+  }  // both triangles if full(), otherwise the upper one
 
-  // From the arena, and back with one rounding; nothing where they are in place.
+  // Copy from the arena to working memory, and back with one rounding. They do nothing for a matrix used in place.
   void LoadFactor() const { Load(*factor_, SymmetricForm::kLower, factor_memory_); }
   void LoadInverse() const { Load(*inverse_, SymmetricForm::kUpper, inverse_memory_); }
   void StoreFactor() const { Store(*factor_, SymmetricForm::kLower, factor_memory_); }
@@ -54,7 +56,7 @@ class FactorPair {
  private:
   Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
 
-  // Calls move(element of the arena's memory, element of the working memory, count) row by row.
+  // Calls move(first element in the arena, first element in working memory, count) for each row.
   template <typename Move>
   void ForEachRow(const StateSlot& slot, SymmetricForm working, Move&& move) const {
     if (slot.form == SymmetricForm::kSquare) return move(0, 0, d_ * d_);

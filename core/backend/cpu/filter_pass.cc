@@ -19,13 +19,13 @@ double FilterGradient(const StepProgram& program, const Block& block, const Bloc
   const bool grafted = program.grafting != Grafting::kNone;
   MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype);
   MutableOperand<Real> moment(arena + block.grafting.offset, block.grafting.dtype);
-  Real direction[kStretch];
+  Real direction[kChunkElements];
   double square = 0;
 
   const std::array<int64_t, kMaxDims> stride =
       block.order() == 2 ? std::array<int64_t, kMaxDims>{g.ld, 1} : DenseStrides(block);
   StridedOperand<Real> gradients(g.data, DtypeOf<Real>(), {&block.shape, &stride, 0});
-  ForEachStretchOf(gradients.run(), part, [&](int64_t at, int64_t n) {
+  ForEachViewChunk(gradients.run(), part, [&](int64_t at, int64_t n) {
     const Real* const gradient = gradients.Read(at, n);
     Real* const v = has_moment ? moment.Open(at, n) : nullptr;
     Real* const e = filtered ? filtered_grad.Open(at, n) : nullptr;

@@ -43,11 +43,11 @@ class FitCheck {
         arena_(arena),
         targets_(TargetsOf(item)),
         limits_(LimitsOf(targets_)),
-        // A directed rounding may take a parameter at the limit beyond it by any update.
+        // With a directed rounding mode, any update may move a parameter at the limit past it.
         bounds_suffice_(BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST) {}
 
   bool Fits(Tiles* tiles) const {
-    // Without decay and momentum nothing has to be read.
+    // Without decay and momentum, the size of the direction decides, and no element is read.
     if (bounds_suffice_ && program_.decoupled_decay == 0 && !targets_.has_momentum && IsSmall(0, 0)) return true;
     return SumOverParts(block_.elements, tiles, [&](const Range& part) { return PartFits(part) ? 0.0 : 1.0; }) == 0;
   }
@@ -60,7 +60,7 @@ class FitCheck {
     StridedOperand<double> wide_parameter(item_.buffers->param, dtype, view);
     Operand<Real> momentum(arena_ + block_.momentum.offset, block_.momentum.dtype);
     bool fits = true;
-    ForEachStretchOf(parameter.run(), range, [&](int64_t at, int64_t n) {
+    ForEachViewChunk(parameter.run(), range, [&](int64_t at, int64_t n) {
       if (!fits) return;
       const Real* const w = parameter.Read(at, n);
       const Real* const m = targets_.has_momentum ? momentum.Read(at, n) : nullptr;
@@ -78,17 +78,17 @@ class FitCheck {
     return StaysSmall(program_, block_.computation, targets_.has_momentum, size_, largest_w, largest_m);
   }
 
-  // The loop of ApplyDirection itself, so that each intermediate value is rounded, and overflows, as it does there.
+  // Runs the kernel of ApplyDirection, so that each intermediate value is rounded, and overflows, as in that function.
   bool ResultFits(int64_t at, int64_t n, const Real* w, const double* wide_w, const Real* m) const {
-    Real moved[kStretch] = {};
-    Real update[kStretch];
-    Real value[kStretch];
+    Real moved[kChunkElements] = {};
+    Real update[kChunkElements];
+    Real value[kChunkElements];
     if (m != nullptr) std::copy(m, m + n, moved);
     BestKernels().Of<Real>().apply(scalars_, p_ + at, w, m != nullptr ? moved : nullptr, update, value, n);
     if (item_.exchange != nullptr && !item_.exchange_params && block_.exchange_dtype != DtypeOf<Real>()) {
-      // Each rank adds the update as it was rounded for the exchange.
-      alignas(16) unsigned char sent[kStretch * sizeof(double)];
-      Real received[kStretch];
+      // Each rank adds the update after it was rounded to the exchange dtype.
+      alignas(16) unsigned char sent[kChunkElements * sizeof(double)];
+      Real received[kChunkElements];
       Narrow(update, sent, block_.exchange_dtype, n);
       Widen(sent, block_.exchange_dtype, received, n);
       for (int64_t i = 0; i < n; ++i) value[i] = w[i] + received[i];

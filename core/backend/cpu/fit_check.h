@@ -8,8 +8,8 @@
 
 namespace shampoo {
 
-// Whether ApplyDirection would write only finite numbers, in every dtype that it writes. W and M are read only with
-// decoupled decay or momentum, or if the direction is large.
+// Returns whether ApplyDirection would write only finite numbers, in every dtype that it writes. Reads the parameter
+// and the momentum only with decoupled decay or momentum, or if the direction is large.
 template <typename Real>
 bool CanApply(const StepItem& item, const Real* p, const DirectionScale& scale, const char* arena, Tiles* tiles);
 

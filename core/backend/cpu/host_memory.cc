@@ -24,13 +24,13 @@ void HostMemory::UseStream(void* /*stream*/) {}
 
 Status HostMemory::CheckStream(const void* stream) const {
   if (stream == nullptr) return {};
-  return Invalid("stream is not NULL: on the CPU there is none, and calls return when they are done");
+  return Invalid("stream is not NULL: expected NULL on the CPU, which has no streams");
 }
 
 Status HostMemory::CheckBuffer(DeviceType buffer) const {
   if (buffer == DeviceType::kCpu) return {};
   return Unsupported("the device type of the buffer is ", static_cast<int32_t>(buffer),
-                     ": expected SHAMPOO_CPU (1), as the optimizer is on the CPU");
+                     ": expected SHAMPOO_CPU (1), because the optimizer is on the CPU");
 }
 
 Status HostMemory::CheckReadable(const std::string& /*what*/) const { return {}; }

@@ -13,10 +13,10 @@
 
 namespace shampoo {
 
-// Arenas in memory of the host.
+// Arenas in host memory.
 class HostMemory final : public StateMemory {
  public:
-  // arena: of the caller; nullptr: allocated here. The plan must outlive this object.
+  // arena: the caller's memory; nullptr: Create allocates it. The plan must outlive this object.
   static Status Create(const PlanData& plan, const HostAllocator& allocator, void* arena,
                        std::shared_ptr<CpuBackend> backend, std::unique_ptr<StateMemory>* out);
 

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// The block as (before, d, after): dim k between the products of the dims on its two sides.
+// The shape of a block as (before, d, after): dim k between the products of the dims before and after it.
 struct Unfolding {
   int64_t before = 1;
   int64_t d = 1;
@@ -26,7 +26,8 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// Contractions are divided into parts of so many columns or rows that reading X for each part anew does not show.
+// The smallest number of columns or rows in a part of a contraction: large enough that reading X again for each part
+// costs little.
 constexpr int64_t kNarrowest = 512;
 
 int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
@@ -35,14 +36,14 @@ int64_t PartOf(int64_t extent, int64_t products_of_one, int64_t narrowest) {
   return (extent + parts - 1) / parts;
 }
 
-// work(first, count) for the parts of [0, extent).
+// Calls work(first, count) for each part of [0, extent).
 template <typename Work>
 void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   const int64_t count = (extent + part - 1) / part;
   ForEachTile(tiles, count, [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); });
 }
 
-// X times a part of the columns of B.
+// Multiplies X by some columns of B.
 template <typename Real>
 void FromLeft(const SymmetricOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
               int64_t ldc) {
@@ -62,12 +63,12 @@ void FromRight(const SymmetricOperand<Real>& x, int64_t rows, int64_t d, const R
   }
 }
 
-// With fewer elements than this behind a dim, products of its slices one by one are narrow, and each reads X or F anew
-// (the kernels of a convolution: 9). Transposed, slices lie together as the rows of one matrix.
+// If fewer elements than this follow a dim (9 for 3 x 3 convolution kernels), a product for each slice would be narrow
+// and would read X or F again each time. The slices are transposed instead, so that they become rows of one matrix.
 constexpr int64_t kThin = 64;
 constexpr int64_t kRowsTogether = 128;
 
-// count matrices of rows x columns, each to its transpose.
+// Transposes each of `count` matrices of rows x columns.
 template <typename Real>
 void TransposeEach(int64_t count, int64_t rows, int64_t columns, const Real* from, Real* to) {
   for (int64_t i = 0; i < count; ++i, from += rows * columns, to += rows * columns) {
@@ -98,7 +99,7 @@ void ContractThin(const Unfolding& u, const Real* in, const SymmetricOperand<Rea
 // Computes F <- decay F + weight g g^T in one pass over the triangle.
 template <typename Real>
 void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* factor, int64_t ld, Tiles* tiles) {
-  constexpr int64_t kShort = 16;  // up to here the calls would take longer than the work
+  constexpr int64_t kShort = 16;  // up to this size, the calls would take longer than the work
   if (d <= kShort) {
     for (int64_t i = 0; i < d; ++i) {
       Real* const row = factor + i * ld;
@@ -113,8 +114,8 @@ void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* fac
   });
 }
 
-// The n elements of a tensor as neighbours: those of a matrix of one column may be a row apart, and are copied to
-// `spare` then. Not for matrices of several columns and rows.
+// Returns the n elements of a tensor contiguously. The elements of a matrix with one column may be a row apart; they
+// are copied to `spare` in that case. Must not be called for a matrix with several rows and columns.
 template <typename Real>
 const Real* AsVector(const Shape& shape, const BlockData<Real>& tensor, int64_t n, Real* spare) {
   if (shape.ndim != 2 || shape[1] != 1 || tensor.ld == 1) return tensor.data;
@@ -166,7 +167,7 @@ void ContractDim(const Shape& shape, int k, const BlockData<Real>& in, const Sym
   } else if (u.before * u.after == 1) {
     const Real* const vector = AsVector(shape, in, u.d, spare);
     if (x.full) {
-      blas::Gemv(false, u.d, x.data, vector, out);  // in less than half the time of a symmetric product
+      blas::Gemv(false, u.d, x.data, vector, out);  // takes less than half the time of Symv
     } else {
       blas::Symv(true, u.d, x.data, x.ld, vector, out);
     }

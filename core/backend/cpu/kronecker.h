@@ -5,13 +5,13 @@
 #include "core/base/tiles.h"
 #include "core/plan/shape.h"
 
-// The parts of a step that work on the preconditioner of a block: a Kronecker product of one inverse root for each dim
+// Matrix products for the preconditioner of a block, which is a Kronecker product of one inverse root for each dim
 // (arXiv 2309.06497, section 2). Large products are divided into tiles, which idle threads take; `tiles` may be
-// nullptr. `spare` is memory for as many elements as the tensor has.
+// nullptr. `spare` is working memory for as many elements as the tensor has.
 namespace shampoo {
 
-// The gradient of a block, or another tensor of the block's shape. A tensor of order 2 may be a view with rows `ld`
-// apart; all others are dense.
+// The gradient of a block, or another tensor of the block's shape. A tensor of order 2 may be a view whose rows are
+// `ld` elements apart; all others are dense.
 template <typename Real>
 struct BlockData {
   const Real* data;
@@ -23,11 +23,12 @@ template <typename Real>
 struct SymmetricOperand {
   const Real* data;
   int64_t ld;
-  bool full;  // both triangles are stored; false: the upper one
+  bool full;  // true: both triangles are stored; false: only the upper one
 };
 
-// Computes F <- decay * F + weight * C_k. C_k (d_k x d_k) is G contracted with itself over all dims but k; for a matrix
-// G it is G G^T or G^T G. `factor` has rows ld apart, of which the lower triangle is read and written.
+// Computes F <- decay * F + weight * C_k. C_k (d_k x d_k) is G contracted with itself over all dims except k; for a
+// matrix G it is G G^T or G^T G. The rows of `factor` are ld elements apart; only its lower triangle is read and
+// written.
 template <typename Real>
 void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real decay, Real weight, Real* factor,
                   int64_t ld, Real* spare, Tiles* tiles);

@@ -11,8 +11,8 @@
 
 namespace shampoo {
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n) {
-  // Without the sign bit the patterns of a float type are in the order of their values, infinity above all numbers and
-  // NaN above infinity: one integer maximum answers all questions at once.
+  // Without the sign bit, the bit patterns of a floating-point type have the order of the values, with infinity above
+  // all numbers and NaN above infinity. One integer maximum therefore finds all three.
   const Kernels& kernels = BestKernels();
   switch (dtype) {
     case Dtype::kF32:
@@ -40,7 +40,7 @@ GradientInspection InspectGradient(const StepItem& item, double* sums) {
   for (int k = block.order() - 1; k >= 0; --k) {
     const int64_t d = block.shape[k];
     std::fill_n(sums, d, 0.0);
-    ForEachStretch({0, block.elements}, [&](int64_t at, int64_t n) {
+    ForEachChunk({0, block.elements}, [&](int64_t at, int64_t n) {
       const double* const g = gradient.Read(at, n);
       const double* const w = item.program->coupled_decay != 0 ? parameter.Read(at, n) : nullptr;
       for (int64_t i = 0; i < n && finite; ++i) {

@@ -8,10 +8,11 @@
 
 namespace shampoo {
 
-// The largest magnitude among n elements; NaN if one is NaN, else infinity if one is infinite.
+// Returns the largest magnitude among n elements: NaN if one is NaN, otherwise infinity if one is infinite.
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n);
 
-// sums: memory for as many numbers as the largest dim of the block.
+// Checks the gradient of a block element by element. sums: working memory for as many numbers as the block's largest
+// dim.
 GradientInspection InspectGradient(const StepItem& item, double* sums);
 
 }  // namespace shampoo

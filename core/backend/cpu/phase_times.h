@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// Thread time of the parts of steps, summed over threads.
+// Time that threads have spent in each phase of steps, summed over threads.
 class PhaseTimes {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,8 +31,8 @@ class PhaseTimes {
   std::array<std::atomic<int64_t>, kStepPhaseCount> nanoseconds_{};
 };
 
-// While it lives, its thread is at this part; so are the threads that take tiles which are divided by it. times
-// nullptr: nothing is measured.
+// Measures the time that its thread spends in a phase during its lifetime, and the time that other threads spend on
+// tiles that are divided through it. times: nullptr if nothing is measured.
 class PhaseScope : public Tiles {
  public:
   PhaseScope(Tiles* tiles, PhaseTimes* times, StepPhase phase) : tiles_(tiles), times_(times), phase_(phase) {

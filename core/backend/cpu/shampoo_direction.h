@@ -6,7 +6,7 @@
 #include <array>
 #include <functional>
 
-#include "core/backend/cpu/block_work.h"
+#include "core/backend/cpu/block_context.h"
 #include "core/backend/cpu/factor_pair.h"
 #include "core/backend/cpu/kronecker.h"
 #include "core/backend/cpu/root_refresh.h"
@@ -14,41 +14,41 @@
 
 namespace shampoo {
 
-// The method Shampoo on one block: its states are the factor matrices F_k, the inverse roots X_k and, with root_async,
-// snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
+// Computes Shampoo's direction for one block. Its states are the factor matrices F_k, the inverse roots X_k and, with
+// root_async, snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
 //
-// Another method is another class with Update() and Direction().
+// Another method can be added as another class with Update() and Direction().
 template <typename Real>
 class ShampooDirection {
  public:
-  explicit ShampooDirection(const BlockWork<Real>& work) : work_(work) {
-    int64_t working = work_.layout.pairs;
-    for (int k = 0; k < work_.block.factor_count(); ++k) {
-      pairs_[static_cast<size_t>(k)] = FactorPair<Real>(work_.block, k, work_.memory.arena, work_.At(working));
-      working += FactorPair<Real>::WorkingBytes(work_.block, k);
+  explicit ShampooDirection(const BlockContext<Real>& work) : context_(work) {
+    int64_t working = context_.layout.pairs;
+    for (int k = 0; k < context_.block.factor_count(); ++k) {
+      pairs_[static_cast<size_t>(k)] = FactorPair<Real>(context_.block, k, context_.memory.arena, context_.At(working));
+      working += FactorPair<Real>::WorkingBytes(context_.block, k);
     }
   }
 
-  // Takes the gradient into the states: F_k <- factor_decay F_k + factor_weight C_k, and the inverse roots if the
-  // block's schedule says so.
+  // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
+  // and snapshots if the block's schedule requires it.
   void Update(const BlockData<Real>& g) {
-    for (int k = 0; k < work_.block.factor_count(); ++k) UpdateFactorOf(k, g);
-    const RootSchedule& schedule = work_.item.schedule;
+    for (int k = 0; k < context_.block.factor_count(); ++k) UpdateFactorOf(k, g);
+    const RootSchedule& schedule = context_.item.schedule;
     if (schedule.task == RootTask::kTakeSnapshot) TakeSnapshot();
     if (schedule.refreshes()) RefreshRoots();
-    if (int64_t* const step = SnapshotStep()) *step = SnapshotStepAfter(schedule.task, *step, work_.program.t);
+    if (int64_t* const step = SnapshotStep()) *step = SnapshotStepAfter(schedule.task, *step, context_.program.t);
   }
 
-  // Returns P: the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
+  // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
-    PhaseScope scope = work_.Scope(StepPhase::kPreconditioning);
-    for (int k = 0; k < work_.block.order(); ++k) {
+    PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
+    for (int k = 0; k < context_.block.order(); ++k) {
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
-      Real* const next = work_.At(work_.layout.direction[k % 2]);
-      // The gradient is not needed any more after the first dim, and only later ones need spare memory.
-      ContractDim(work_.block.shape, k, h, {pair.inverse(), pair.ld(), pair.full()}, next,
-                  work_.At(work_.layout.gradient), &scope);
-      h = {next, work_.row()};
+      Real* const next = context_.At(context_.layout.direction[k % 2]);
+      // The gradient is not needed after the first dim, and only later dims need the spare memory.
+      ContractDim(context_.block.shape, k, h, {pair.inverse(), pair.ld(), pair.full()}, next,
+                  context_.At(context_.layout.gradient), &scope);
+      h = {next, context_.row()};
     }
     return h;
   }
@@ -57,35 +57,36 @@ class ShampooDirection {
   void UpdateFactorOf(int k, const BlockData<Real>& g) const {
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
     {
-      const PhaseScope scope = work_.Scope(StepPhase::kElementwise);
+      const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
       pair.LoadFactor();
     }
     {
-      PhaseScope scope = work_.Scope(StepPhase::kFactorUpdate);
-      UpdateFactor(work_.block.shape, k, g, static_cast<Real>(work_.program.factor_decay),
-                   static_cast<Real>(work_.program.factor_weight), pair.factor(), pair.ld(),
-                   work_.At(work_.layout.direction[0]), &scope);
+      PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
+      UpdateFactor(context_.block.shape, k, g, static_cast<Real>(context_.program.factor_decay),
+                   static_cast<Real>(context_.program.factor_weight), pair.factor(), pair.ld(),
+                   context_.At(context_.layout.direction[0]), &scope);
     }
-    const PhaseScope scope = work_.Scope(StepPhase::kElementwise);
+    const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     pair.StoreFactor();
-    const bool wanted = work_.item.schedule.refreshes() || work_.item.schedule.rule == DirectionRule::kPrecondition;
+    const bool wanted =
+        context_.item.schedule.refreshes() || context_.item.schedule.rule == DirectionRule::kPrecondition;
     if (wanted) pair.LoadInverse();
   }
 
-  // Where the block keeps the step of its roots and snapshots; nullptr: it keeps no snapshots.
+  // Returns the state snapshot_step of the block, or nullptr if the block has no snapshots.
   int64_t* SnapshotStep() const {
-    if (!work_.block.snapshot_step.present()) return nullptr;
-    return reinterpret_cast<int64_t*>(work_.memory.arena + work_.block.snapshot_step.offset);
+    if (!context_.block.snapshot_step.present()) return nullptr;
+    return reinterpret_cast<int64_t*>(context_.memory.arena + context_.block.snapshot_step.offset);
   }
 
   Real* SnapshotOf(int k) const {
-    return reinterpret_cast<Real*>(work_.memory.arena + work_.block.snapshot[static_cast<size_t>(k)].offset);
+    return reinterpret_cast<Real*>(context_.memory.arena + context_.block.snapshot[static_cast<size_t>(k)].offset);
   }
 
   void TakeSnapshot() const {
-    PhaseScope scope = work_.Scope(StepPhase::kElementwise);
+    PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     constexpr int64_t kRows = 64;
-    for (int k = 0; k < work_.block.order(); ++k) {
+    for (int k = 0; k < context_.block.order(); ++k) {
       const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
       scope.ForEach((pair.d() + kRows - 1) / kRows, [&](int64_t part) {
         for (int64_t row = part * kRows; row < std::min(pair.d(), (part + 1) * kRows); ++row) {
@@ -97,34 +98,35 @@ class ShampooDirection {
 
   void RefreshRoots() {
     std::array<int64_t, kMaxDims> sorted{};
-    std::copy_n(work_.block.shape.dims.begin(), work_.block.order(), sorted.begin());
+    std::copy_n(context_.block.shape.dims.begin(), context_.block.order(), sorted.begin());
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     const auto root = [](void* step, Team::Worker& worker, int64_t k) {
       static_cast<ShampooDirection*>(step)->RefreshRootOf(static_cast<int>(k), &worker);
     };
     if (sorted[1] >= kRootsSideBySide) {
-      work_.worker->RunInSlots(work_.block.order(), work_.layout.root_slots, root, this);
+      context_.worker->RunInSlots(context_.block.order(), context_.layout.root_slots, root, this);
     } else {
-      for (int k = 0; k < work_.block.order(); ++k) root(this, *work_.worker, k);
+      for (int k = 0; k < context_.block.order(); ++k) root(this, *context_.worker, k);
     }
   }
 
   void RefreshRootOf(int k, Team::Worker* worker) const {
-    PhaseScope scope(worker, work_.memory.times, StepPhase::kRoots);
+    PhaseScope scope(worker, context_.memory.times, StepPhase::kRoots);
     const FactorPair<Real>& pair = pairs_[static_cast<size_t>(k)];
-    char* const own = work_.memory.workspace + work_.layout.RootAt(worker->slot());
-    const RootMemory memory{work_.block.root_dtype, own + work_.layout.root,
-                            reinterpret_cast<int32_t*>(own + work_.layout.root_ints), work_.memory.recovery, &scope};
+    char* const own = context_.memory.workspace + context_.layout.RootAt(worker->slot());
+    const RootMemory memory{context_.block.root_dtype, own + context_.layout.root,
+                            reinterpret_cast<int32_t*>(own + context_.layout.root_ints), context_.memory.recovery,
+                            &scope};
     const SymmetricView<Real> factor =
-        work_.item.schedule.task == RootTask::kFromSnapshot
-            ? SymmetricView<Real>{pair.d(), SnapshotOf(k), FactorCorrection(*work_.program.settings, *SnapshotStep()),
-                                  pair.d()}
-            : SymmetricView<Real>{pair.d(), pair.factor(), work_.program.factor_correction, pair.ld()};
+        context_.item.schedule.task == RootTask::kFromSnapshot
+            ? SymmetricView<Real>{pair.d(), SnapshotOf(k),
+                                  FactorCorrection(*context_.program.settings, *SnapshotStep()), pair.d()}
+            : SymmetricView<Real>{pair.d(), pair.factor(), context_.program.factor_correction, pair.ld()};
     const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
-    if (RefreshRoot(work_.item, k, factor, work_.memory.arena, memory, inverse)) pair.StoreInverse();
+    if (RefreshRoot(context_.item, k, factor, context_.memory.arena, memory, inverse)) pair.StoreInverse();
   }
 
-  const BlockWork<Real>& work_;
+  const BlockContext<Real>& context_;
   std::array<FactorPair<Real>, kMaxDims> pairs_;
 };
 

@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-// visit(where in the dense block, where in the holder's buffer, where in the packed part, how many)
+// Calls visit(position in the dense block, position in the holder's buffer, position in the packed slice, count) for
+// each run of elements in `range`.
 template <typename Visit>
 void ForEachRunOf(const SliceOfBlock& part, const Range& range, Visit&& visit) {
   int64_t packed = range.begin;
@@ -45,7 +46,8 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
         break;
       }
       ForEachRunOf(part, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
-      // A parameter may hold the very NaN that is the mark: with its sign changed it is a NaN as well.
+      // The first element of a parameter may be the NaN that serves as the mark. With its sign changed it is still a
+      // NaN.
       if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }

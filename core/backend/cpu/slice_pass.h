@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/backend/cpu/chunks.h"
 #include "core/backend/cpu/step_item.h"
-#include "core/backend/cpu/stretch.h"
 
 namespace shampoo {
 
-// Parts of blocks that are brought together from shards (SliceOfBlock). A large part may be treated in several ranges
-// of its elements, but for one whose elements are found only by going through it from the start.
+// Copying and applying slices of blocks that are gathered from shards (SliceOfBlock).
+
+// Returns whether a slice may be divided into several ranges. A slice that is not an interval cannot be divided because
+// its elements can only be found by walking through it from the start.
 inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_interval(); }
 
 void CopySlice(const SliceCopy& copy, const Range& range);

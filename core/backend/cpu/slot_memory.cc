@@ -14,7 +14,7 @@ namespace {
 
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
-// Whether any part of its step hands out tiles: a bound, from the shape alone.
+// Returns false if no phase of the block's step divides work into tiles. Depends on the shape only.
 bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
@@ -53,8 +53,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
       const int64_t in_f64 = RootWorkspace<double>::Elements(method, d);
       const bool narrow = block->root_dtype != Dtype::kF64;
       root_bytes = std::max(root_bytes, (narrow ? RootWorkspace<float>::Elements(method, d) : in_f64) * root);
-      // The recovery works in float64. It is rare: the system finds memory for its part of the scratch when it is
-      // needed.
+      // Recovery computes in float64. It is rare, so its BLAS scratch memory is not part of this layout; it is
+      // allocated when needed.
       if (narrow) layout.recovery_elements = std::max(layout.recovery_elements, in_f64);
       largest_factor = std::max(largest_factor, d);
       layout.scratch.Add(d, block->elements / d, SizeOf(block->computation));

@@ -12,17 +12,17 @@
 
 namespace shampoo {
 
-// Roots of a block from this order of its second largest factor on are computed side by side where threads are idle.
+// If the second largest factor matrix of a block has at least this order, idle threads compute its roots in parallel.
 inline constexpr int64_t kRootsSideBySide = 256;
 
-// The workspace of the CPU backend, in bytes: some slots that whole blocks are worked on in, some that inverse roots
-// are, and what all share.
+// Layout of the CPU backend's workspace, in bytes: slots for the steps of whole blocks, slots for inverse roots, and
+// memory shared by all.
 struct WorkspaceLayout {
-  // What the step of a block needs besides its states: offsets within an item's slot.
-  int64_t gradient = 0;       // G where the caller's cannot be used as it is
+  // Memory for the step of one block: offsets within an item's slot.
+  int64_t gradient = 0;       // G, if the caller's cannot be used in place
   int64_t filtered = 0;       // H
-  int64_t direction[2] = {};  // P, from one contraction to the next
-  int64_t pairs = 0;          // F_k and X_k unrounded, where they cannot be used as they are kept
+  int64_t direction[2] = {};  // P, alternating from one contraction to the next
+  int64_t pairs = 0;          // F_k and X_k unrounded, if they cannot be used in place
   int64_t item_bytes = 0;
 
   // Offsets within a root's slot.
@@ -30,18 +30,19 @@ struct WorkspaceLayout {
   int64_t root_ints = 0;
   int64_t root_bytes = 0;
 
-  blas::ScratchExtent scratch;  // of BLAS, for each thread
+  blas::ScratchExtent scratch;  // scratch memory of the BLAS, for each thread
 
-  // Shared by all: a RootWorkspace of float64, where some root dtype is narrower.
+  // Shared by all threads: a RootWorkspace of float64, if some root dtype is narrower.
   int64_t recovery_elements = 0;
-  int64_t recovery_bytes = 0;    // with its integers
-  int64_t inspection_bytes = 0;  // shared, too: sums in float64 for the check phase
+  int64_t recovery_bytes = 0;    // including its integers
+  int64_t inspection_bytes = 0;  // shared: sums in float64 for the check phase
 
-  int item_slots = 0;  // threads that can be at a block of their own
-  int root_slots = 0;  // threads that can be at a root
-  int slots = 0;       // threads that can be at a tile of either
+  int item_slots = 0;  // threads that can step a block at the same time
+  int root_slots = 0;  // threads that can compute a root at the same time
+  int slots = 0;       // threads that can work on a tile of either at the same time
 
-  // Large enough for each of the blocks; largest_dim: of any whose gradient may have to be inspected.
+  // Returns a layout that is large enough for each of the blocks. largest_dim: the largest dim of any block whose
+  // gradient may be inspected.
   static WorkspaceLayout For(const std::vector<const Block*>& blocks, int64_t largest_dim,
                              const std::vector<Settings>& groups, int threads);
 
@@ -52,10 +53,10 @@ struct WorkspaceLayout {
   int64_t bytes() const { return InspectionAt() + inspection_bytes; }
 };
 
-// Bytes that the CPU backend allocates for these blocks: a Plan::WorkspaceBytes.
+// Returns the bytes that the CPU backend allocates for these blocks. It is a Plan::WorkspaceBytes function.
 int64_t CpuWorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks);
 
-// Of any block of the plan, those of other ranks among them.
+// Returns the largest dim of all blocks of the plan, including those of other ranks.
 int64_t LargestDim(const PlanData& plan);
 
 }  // namespace shampoo

@@ -5,12 +5,12 @@
 #include <array>
 #include <cstdint>
 
-#include "core/backend/cpu/stretch.h"
+#include "core/backend/cpu/chunks.h"
 #include "core/plan/shape.h"
 
 namespace shampoo {
 
-// A block's elements in memory that is not its own: where the view begins, and its strides.
+// A view of a block's elements in a larger buffer: its offset and its strides.
 struct BlockView {
   const Shape* shape;
   const std::array<int64_t, kMaxDims>* stride;
@@ -19,14 +19,14 @@ struct BlockView {
   static BlockView Of(const Block& block) { return {&block.shape, &block.stride, block.offset}; }
 };
 
-// work(first, count) for consecutive stretches of a range of a view whose neighbours are neighbours in memory for `run`
-// elements: long runs are not crossed, so that nothing needs to be put together.
+// Calls work(first, count) for consecutive chunks of a range of a view whose elements are contiguous in runs of `run`
+// elements. A chunk does not cross the end of a long run, so that its elements need not be gathered.
 template <typename Work>
-void ForEachStretchOf(int64_t run, const Range& range, Work&& work) {
+void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
-  if (range.end <= run) return ForEachStretch(range, work);
+  if (range.end <= run) return ForEachChunk(range, work);
   for (int64_t first = range.begin; first < range.end;) {
-    int64_t count = range.end - first < kStretch ? range.end - first : kStretch;
+    int64_t count = range.end - first < kChunkElements ? range.end - first : kChunkElements;
     const int64_t left = run - first % run;
     if (run >= kLongRun && left < count) count = left;
     work(first, count);
@@ -34,8 +34,8 @@ void ForEachStretchOf(int64_t run, const Range& range, Work&& work) {
   }
 }
 
-// As Operand, for a strided view, by stretches of the block's elements in row-major order. A stretch that is in one
-// piece and of dtype Real is used where it lies; others are put together in a buffer, so that short rows cost little.
+// Like Operand, for a strided view. Chunks are in the row-major order of the block's elements. A chunk that is
+// contiguous and of dtype Real is used in place. Other chunks are gathered in a buffer, so that short rows cost little.
 template <typename Real>
 class StridedOperand {
  public:
@@ -59,13 +59,13 @@ class StridedOperand {
   }
 
  protected:
-  // The first element's place, or -1.
+  // Returns the position of the first element if the chunk is contiguous, otherwise -1.
   int64_t InOnePiece(int64_t first, int64_t count) const {
-    if (first + count <= run_) return view_.offset + first;  // the first run, which often is the whole block
+    if (first + count <= run_) return view_.offset + first;  // the first run, which is often the whole block
     if (first % run_ + count > run_) return -1;
     return view_.offset + OffsetAt(*view_.shape, *view_.stride, first);
   }
-  // work(place of a piece, its place in the stretch, its length)
+  // Calls work(position in the buffer, position in the chunk, length) for each contiguous piece.
   template <typename Work>
   void ForEachPiece(int64_t first, int64_t count, Work&& work) const {
     ForEachRun(*view_.shape, *view_.stride, first, first + count,
@@ -76,7 +76,7 @@ class StridedOperand {
   Dtype dtype_;
   BlockView view_;
   int64_t run_;
-  Real buffer_[kStretch];
+  Real buffer_[kChunkElements];
 };
 
 template <typename Real>
@@ -85,12 +85,12 @@ class StridedOutput : public StridedOperand<Real> {
   StridedOutput(void* base, Dtype dtype, const BlockView& view)
       : StridedOperand<Real>(base, dtype, view), target_(base) {}
 
-  // Room for new elements.
+  // Returns memory for new elements. Close() stores them.
   Real* OpenNew(int64_t first, int64_t count) {
     const int64_t direct = this->dtype_ == DtypeOf<Real>() ? this->InOnePiece(first, count) : -1;
     return direct >= 0 ? static_cast<Real*>(ElementAt(target_, this->dtype_, direct)) : this->buffer_;
   }
-  // Stores what OpenNew gave out: each element rounded once.
+  // Stores the elements that OpenNew() returned. Each element is rounded once.
   void Close(const Real* opened, int64_t first, int64_t count) {
     if (opened != this->buffer_) return;
     this->ForEachPiece(first, count, [&](int64_t to, int64_t from, int64_t length) {

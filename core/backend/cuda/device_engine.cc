@@ -9,7 +9,7 @@ namespace {
 
 Status StatusOfResult(const Result& result) {
   if (result.code == Code::kOk) return {};
-  return Status(result.code, result.text == nullptr ? "the CUDA backend does not tell why" : result.text);
+  return Status(result.code, result.text == nullptr ? "the CUDA backend reported no reason" : result.text);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& de
   if (*devices.unavailable_reason != '\0')
     return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
-    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", as there are ",
+    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1, ", because there are ",
                    devices.count, " GPUs");
   }
   const Table* table = nullptr;
@@ -80,8 +80,8 @@ Status DeviceEngine::Step(const StepArgs& args, int64_t* ticket) const {
   return StatusOfResult(table_->step(engine_, &args, ticket));
 }
 
-Status DeviceEngine::Take(int64_t ticket, StepReport* out) const {
-  return StatusOfResult(table_->take(engine_, ticket, out));
+Status DeviceEngine::ReadReport(int64_t ticket, StepReport* out) const {
+  return StatusOfResult(table_->read_report(engine_, ticket, out));
 }
 
 Status DeviceEngine::ReadSnapshotSteps(const char* arena, void* stream) const {

@@ -11,34 +11,35 @@
 
 namespace shampoo::cuda {
 
-// Returns the settings of a group that has no bound scalars.
+// Returns the settings of a group without bound scalars.
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}, {}}; }
 
-// An engine of the plugin: its functions, with failures as statuses.
+// An engine of the plugin. Calls the functions of the plugin's table and returns their results as statuses.
 class DeviceEngine {
  public:
   struct Desc {
     int32_t device = 0;
     HostAllocator allocator;
-    void* stream = nullptr;  // on which memory is allocated
-    void* state = nullptr;   // nullptr: allocated by the engine
+    void* stream = nullptr;  // memory is allocated in its order
+    void* state = nullptr;   // the arena; nullptr: the engine allocates it
   };
-  // Loads the plugin if need be.
+  // Creates an engine. Loads the plugin if it is not loaded yet.
   static Status Create(std::shared_ptr<const PlanData> plan, const Desc& desc, std::unique_ptr<DeviceEngine>* out);
   ~DeviceEngine();
   DeviceEngine(const DeviceEngine&) = delete;
   DeviceEngine& operator=(const DeviceEngine&) = delete;
 
   char* state() const { return static_cast<char*>(table_->state(engine_)); }
-  // block: of the plan; -1: all that this rank owns, and the step counters.
+  // Sets the state of a block of the plan to its values before the first step; block -1: of all blocks that this rank
+  // owns, and the step counters.
   Status Initialize(char* arena, int64_t block, void* stream) const;
   Status IsCapturing(void* stream, bool* captured) const;
   Status Step(const StepArgs& args, int64_t* ticket) const;
-  Status Take(int64_t ticket, StepReport* out) const;
+  Status ReadReport(int64_t ticket, StepReport* out) const;
   const RootStatus* roots() const { return table_->roots(engine_); }
   const int64_t* snapshot_steps() const { return table_->snapshot_steps(engine_); }
   Status ReadSnapshotSteps(const char* arena, void* stream) const;
-  // In the order of the stream, and waited for.
+  // Copy in the order of the stream, and wait for the copy.
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
   Status Staging(int64_t bytes, void** out) const;

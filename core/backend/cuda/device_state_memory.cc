@@ -23,51 +23,52 @@ Status DeviceStaging::ToHost(void* to, const void* from, int64_t bytes) {
   return engine_->Download(to, from, bytes, stream_);
 }
 
-DeviceMemory::DeviceMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream)
+DeviceStateMemory::DeviceStateMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena,
+                                     void* stream)
     : plan_(plan),
       engine_(std::move(engine)),
       allocated_(arena == nullptr),
       arena_(arena != nullptr ? static_cast<char*>(arena) : engine_->state()),
       stream_(stream) {}
 
-Status DeviceMemory::CheckStream(const void* /*stream*/) const { return {}; }
+Status DeviceStateMemory::CheckStream(const void* /*stream*/) const { return {}; }
 
-Status DeviceMemory::CheckBuffer(DeviceType buffer) const {
+Status DeviceStateMemory::CheckBuffer(DeviceType buffer) const {
   if (buffer == DeviceType::kCpu || buffer == DeviceType::kCuda) return {};
   return Unsupported("the device type of the buffer is ", static_cast<int32_t>(buffer),
                      ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
 }
 
-Status DeviceMemory::CheckReadable(const std::string& what) const {
+Status DeviceStateMemory::CheckReadable(const std::string& what) const {
   bool captured = false;
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream_, &captured));
   if (!captured) return {};
   return WrongState(what,
-                    " is read in the order of the stream of the last call, which is being captured: ask outside of a "
-                    "capture");
+                    " is read in the order of the stream of the last call, which is being captured: call this function "
+                    "outside of a capture");
 }
 
-Status DeviceMemory::Initialize(char* arena) { return engine_->Initialize(arena, -1, stream_); }
+Status DeviceStateMemory::Initialize(char* arena) { return engine_->Initialize(arena, -1, stream_); }
 
-Status DeviceMemory::InitializeFactors(const Block& block, InitialInverse /*initial*/, char* arena) {
+Status DeviceStateMemory::InitializeFactors(const Block& block, InitialInverse /*initial*/, char* arena) {
   return engine_->Initialize(arena, &block - plan_.blocks.data(), stream_);
 }
 
-Status DeviceMemory::Download(void* to, const void* from, int64_t bytes) const {
+Status DeviceStateMemory::Download(void* to, const void* from, int64_t bytes) const {
   return engine_->Download(to, from, bytes, stream_);
 }
 
-Status DeviceMemory::Upload(void* to, const void* from, int64_t bytes) const {
+Status DeviceStateMemory::Upload(void* to, const void* from, int64_t bytes) const {
   return engine_->Upload(to, from, bytes, stream_);
 }
 
-Status DeviceMemory::Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const {
+Status DeviceStateMemory::Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const {
   copy->resize(static_cast<size_t>(bytes));
   *mapped = copy->data();
   return Download(copy->data(), from, bytes);
 }
 
-std::unique_ptr<Staging> DeviceMemory::MakeStaging(void* stream) const {
+std::unique_ptr<Staging> DeviceStateMemory::MakeStaging(void* stream) const {
   return std::make_unique<DeviceStaging>(engine_.get(), stream);
 }
 

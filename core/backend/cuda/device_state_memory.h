@@ -12,7 +12,7 @@
 
 namespace shampoo::cuda {
 
-// Memory of an engine's device for exchanges over ranks, in the order of a stream.
+// Device memory for exchanges between ranks, used in the order of a stream.
 class DeviceStaging final : public Staging {
  public:
   DeviceStaging(const DeviceEngine* engine, void* stream) : engine_(engine), stream_(stream) {}
@@ -26,11 +26,11 @@ class DeviceStaging final : public Staging {
   void* stream_;
 };
 
-// Arenas in memory of an engine's device, read and written in the order of the stream of the last call.
-class DeviceMemory final : public StateMemory {
+// Arenas in device memory. They are read and written in the order of the stream of the last call.
+class DeviceStateMemory final : public StateMemory {
  public:
-  // arena: of the caller; nullptr: the engine's.
-  DeviceMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
+  // arena: the caller's memory; nullptr: the engine's.
+  DeviceStateMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
 
   void* stream() const { return stream_; }
 

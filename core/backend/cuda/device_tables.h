@@ -8,8 +8,8 @@
 #include "core/rules/schedule.h"
 #include "core/rules/update.h"
 
-// The tables that kernels read, in memory of the device. The plan needs their sizes and is made without the plugin, so
-// that nothing here depends on CUDA.
+// Tables in device memory that kernels read. The plan needs their sizes and is made without the plugin, so this file
+// does not depend on CUDA.
 namespace shampoo::cuda {
 
 // Returns the bytes of a table.
@@ -24,11 +24,11 @@ struct DeviceBlock {
   int64_t stride[kMaxDims];  // in the caller's buffers
   int64_t offset;
   int32_t order;
-  int32_t factors;  // order, or 0: follows the grafting method alone
+  int32_t factors;  // order; 0: the block is not preconditioned
   int32_t param;
   int32_t group;
   int32_t owned;
-  int32_t dense;  // its elements are neighbours in the caller's buffers
+  int32_t dense;  // its elements are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
   StateSlot factor[kMaxDims];
@@ -36,15 +36,15 @@ struct DeviceBlock {
   StateSlot snapshot[kMaxDims];
   StateSlot snapshot_step;
   StateSlot diagonal, filtered_grad, grafting, momentum;
-  int64_t at;                   // in the tensors of its wave
-  int64_t matrix_at[kMaxDims];  // in the matrices of its wave
-  int64_t first_tile;           // in the tiles of its wave: partial sums
-  int64_t first_scan_tile;      // in the tiles of all blocks
+  int64_t at;                   // first element in the tensors of its batch
+  int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
+  int64_t first_tile;           // index in the tiles and partial sums of its batch
+  int64_t first_scan_tile;      // index in the tiles of all blocks
   int64_t tiles;
-  int32_t direction_in_second;  // the contracted gradient ends in the second buffer of tensors
-  int64_t root_at[kMaxDims];    // in the roots of the device: alike in a class lie one after another
-  int64_t plan_root;            // of its factor matrices, in the order of the plan
-  int64_t exchange_at;          // in the gather buffer, in bytes; -1: one rank
+  int32_t direction_in_second;  // the contracted gradient is in the second buffer of tensors
+  int64_t root_at[kMaxDims];    // index in the device's roots, where the roots of a shape group are consecutive
+  int64_t plan_root;            // index of its first root in the order of the plan
+  int64_t exchange_at;          // offset in the gather buffer, in bytes; -1: one rank
   Dtype exchange_dtype;
   int32_t bucket;
 
@@ -55,48 +55,50 @@ struct DeviceParam {
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
 };
 
-// One step of one group. Of a group that is not active only the settings count.
+// One step of one group. If the group is not active, only the settings are valid.
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
   int32_t active;
 };
 
-// How it is found out whether the direction of a block can be applied.
-enum class FitCheck : int32_t {
-  kNone,     // by its size alone
-  kByBound,  // it is small: by a bound on what decay and momentum add, and exactly where that does not suffice
+// Decides how a step checks whether the direction of a block can be applied.
+enum class FitCheckMode : int32_t {
+  kNone,     // the size of the direction decides; no element is read
+  kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
   kExact,    // element by element
 };
 
-// What a step knows of a block.
+// The state of one block within the current step.
 struct BlockWork {
-  Refusal refusal;
+  Rejection rejection;
   int32_t dim;
   int32_t state_at_fault;
-  RootTask task;  // of a block that is stepped
+  RootTask task;  // valid if the block is stepped
   int64_t element;
   double value;
-  double divisor;  // of the factor matrices whose roots the step computes
-  int32_t go;      // its states are written
-  int32_t stands;  // its direction cannot be used: parameter and momentum stay
-  FitCheck check;
+  double divisor;          // of the factor matrices whose roots the step computes
+  int32_t go;              // the block is stepped: its states are written
+  int32_t update_skipped;  // its direction is unusable: parameter and momentum do not change
+  FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;
 };
 
 struct StepState {
-  int32_t go;       // blocks are stepped
-  int32_t refused;  // nothing is written, outputs neither
-  // 1: the refusal is counted; 2: the other ranks know of it, too, from the first exchange of this step or from before.
+  int32_t go;        // blocks are stepped
+  int32_t rejected;  // the step is rejected: it writes nothing, not even outputs
+  // 1: the rejection is counted; 2: the other ranks know it too, from this step's first exchange or from an earlier
+  // step.
   int32_t counted;
-  Code failure;                   // of this rank's host
-  int64_t acknowledged_refusals;  // see StepArgs
-  int64_t endings;                // of steps
+  Code failure;                     // failure of this rank's host; kOk: none
+  int64_t acknowledged_rejections;  // see StepArgs
+  int64_t endings;                  // number of steps that have ended
   StepReport report;
 };
 
-// A report in host memory, which the host may read while it is written: it is complete if the two numbers are equal.
+// A report in host memory. The host may read it while the device writes it; it is complete if `begun` and `ended` are
+// equal.
 struct HostReport {
   int64_t begun;
   StepReport report;
@@ -111,7 +113,7 @@ struct DeviceTile {
 struct DeviceMatrixTile {
   int32_t block;
   int16_t dim;
-  uint16_t row, column;  // of tiles, row >= column
+  uint16_t row, column;  // in tiles; row >= column
 };
 
 }  // namespace shampoo::cuda

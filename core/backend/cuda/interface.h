@@ -14,27 +14,28 @@
 #include "core/roots/root.h"
 #include "core/rules/schedule.h"
 
-// What libshampoo.so and libshampoo_cuda.so know of each other: one table of C functions over plain structs. The two
-// are built from one source; a plugin with another interface number, or structs of another size, is refused.
+// The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both are
+// built from the same sources. The library rejects a plugin with another interface number or with structs of another
+// size.
 namespace shampoo::cuda {
 
-// Raised whenever anything in this file, or in the structs of the plan that it hands over, changes.
+// Raise this number if anything in this file, or in the structs of the plan that it refers to, changes.
 inline constexpr int32_t kInterface = 5;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
-// What a call of the plugin ends with. text lives until the thread's next call; nullptr where code is kOk.
+// The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
 struct Result {
   Code code;
   const char* text;
 };
 
-// A number of a group, or where in memory of the device a step reads it from.
+// A hyper-parameter that a step reads from device memory.
 struct DeviceScalar {
-  const void* value = nullptr;  // nullptr: the number in the settings counts
+  const void* value = nullptr;  // nullptr: the settings contain the number
   Dtype dtype = Dtype::kF32;    // or kF64
 };
 
-// The settings of a group as they are in force, and what of them a step reads from memory of the device.
+// The current settings of a group, and the numbers among them that a step reads from device memory.
 struct DeviceSettings : GroupSettings {
   DeviceScalar bound_lr, bound_gradient_scale;
 };
@@ -46,7 +47,7 @@ struct ParamOfPlan {
   int32_t group;
 };
 
-// Of a plan that lives as long as the engine does.
+// A view of a plan. The plan must outlive the engine.
 struct PlanView {
   const Block* blocks;
   int64_t block_count;
@@ -56,25 +57,25 @@ struct PlanView {
   int32_t group_count;
   const DeviceSettings* groups;  // as planned
   int64_t state_bytes;
-  // With several replicas: bytes of each exchange's segments. None with one.
+  // By bucket: bytes of one rank's segment in its exchange. Empty with one replica.
   const int64_t* bucket_segment_bytes;
   int32_t bucket_count;
   int32_t replica_rank, replica_world;
-  int32_t exchange_params;  // new parameters travel, not updates
+  int32_t exchange_params;  // replicas exchange new parameters instead of updates
 };
 
 struct EngineDesc {
   PlanView plan;
   int32_t device;
   HostAllocator allocator;
-  void* stream;  // on which memory is allocated
-  void* state;   // nullptr: allocated by the engine
+  void* stream;  // memory is allocated in its order
+  void* state;   // the arena; nullptr: the engine allocates it
   int32_t tf32;  // precondition_math is tf32
 };
 
 struct Engine;
 
-// A collective in the order of a stream, of the caller's: over `buffer`, segments of all ranks. 0: done.
+// The caller's all-gather, in the order of a stream. `buffer` holds the segments of all ranks. Returns 0 on success.
 struct DeviceGather {
   void* user;
   int32_t (*gather)(void* user, void* buffer, int64_t segment_bytes, void* stream);
@@ -83,79 +84,81 @@ struct DeviceGather {
 struct StepArgs {
   void* stream;
   const DeviceSettings* groups;
-  const Buffers* buffers;   // by parameter: addresses of the device
+  const Buffers* buffers;   // by parameter: device addresses
   int32_t buffers_changed;  // since the last step
   const void* state_in;
   void* state_out;
-  const int64_t* expected_step;  // by group: the number that the step has on the host; 0: the group is not active
-  // By block: kNone where it has no gradient, or another rank steps it. The device refuses the step if the state that
-  // it is given calls for another task.
+  const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
+  // By block: kNone if it has no gradient or if another rank steps it. The device rejects the step if the state
+  // requires another task.
   const RootTask* tasks;
-  const int64_t* snapshot_steps;  // by block: the states of that name before the step
-  int32_t any_task;               // of any rank's blocks
-  int32_t any_refresh;            // roots are used from this step on that were not before
-  int32_t captured;  // the stream is being captured into a graph: the number of the step is that of the replay
-  // The number of refusals whose errors were returned: a step that finds more of them is stale. The largest number
-  // that any step was given holds for replays of a captured one, too.
-  int64_t acknowledged_refusals;
-  // With several ranks.
+  const int64_t* snapshot_steps;  // by block: its state snapshot_step before the step
+  int32_t any_task;               // some block of any rank has a task
+  int32_t any_refresh;            // some roots are refreshed in this step
+  int32_t captured;  // the stream is being captured into a graph; each replay determines its own step number
+  // The number of rejections whose errors the host has returned. A step is stale if the device has counted more.
+  // Replays of a captured step use the largest number that any step has passed.
+  int64_t acknowledged_rejections;
+  // The following members are used with several ranks only.
   DeviceGather gather;
-  uint64_t inputs_hash;  // of what must be the same on all ranks
+  uint64_t inputs_hash;  // of the inputs that must be equal on all ranks
   uint64_t scalars_hash;
-  int64_t place;  // of the first exchange, as that of a SegmentHeader; of the others counted on
-  // Why this rank cannot make the step: it goes through the exchanges to say so, and does nothing else. kOk: it can.
+  int64_t place;  // of the first exchange, as in SegmentHeader; later exchanges count up from it
+  // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the
+  // failure there, and does nothing else.
   Code failure;
 };
 
-// Why a step has changed nothing.
-enum class Refusal : int32_t {
+// The reason why a step was rejected and changed nothing.
+enum class Rejection : int32_t {
   kNone,
-  kGradientNotFinite,  // value: NaN or infinity, at element
-  kParamNotFinite,     // the same, of the parameter
-  kElementTooLarge,    // |G| in the dtype that must hold it
-  kMomentTooLarge,     // the grafting state
-  kFactorTooLarge,     // factor `dim`
-  kFactorNotFinite,    // in the state, factor `dim`; value: NaN or infinity
-  kCounter,            // the group's step counter is value
-  // The counter is value, and the step was prepared for another; or, where `block` is not -1, the block's state calls
-  // for another task than the step was prepared for.
+  kGradientNotFinite,  // `value` is NaN or infinity, at `element`
+  kParamNotFinite,     // the same for the parameter
+  kElementTooLarge,    // |G| exceeds the dtype that must hold it
+  kMomentTooLarge,     // the grafting state would overflow
+  kFactorTooLarge,     // factor matrix `dim` would overflow
+  kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
+  kCounter,            // the group's step counter is `value`, which is out of range
+  // The step was prepared for another step counter than `value`. If `block` is not -1, the state of the block requires
+  // another task than the step was prepared for.
   kSchedule,
-  kLearningRate,  // a bound number of the group is value
-  kGradientScale,
-  kStale,      // an earlier step was refused, and that was not raised yet
-  kOtherRank,  // `rank` refused, or differs: see `difference`
+  kLearningRate,   // the bound learning rate of the group is `value`, which is not valid
+  kGradientScale,  // the same for the bound gradient scale
+  kStale,          // an earlier step was rejected, and the host has not acknowledged it yet
+  kOtherRank,      // `rank` rejected the step, or its inputs differ; see `difference`
 };
 
-// What a rank found in the headers of the others.
+// The difference that a rank found in the headers of the other ranks.
 enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kPlace };
 
-// What the device tells of its steps, in memory of the host. Counts go on from create.
+// The device's report on its steps, in host memory. All counts start at create.
 struct StepReport {
-  int64_t
-      ticket;  // of the last step in this report: calls are numbered from 1; replays have the number of their capture
-  // Steps that were refused, but those that were stale; what follows is of the last of them.
-  int64_t refusals;
-  Refusal refusal;
+  // Number of the last step in this report. Calls are numbered from 1; a replay has the number of its capture.
+  int64_t ticket;
+  // Number of rejected steps, without stale ones. The members from `rejection` to `state_at_fault` describe the last
+  // one.
+  int64_t rejections;
+  Rejection rejection;
   int32_t group;
-  int64_t refused_ticket;
-  int64_t block;  // of the plan
+  int64_t rejected_ticket;
+  int64_t block;  // of the plan; -1: none
   int32_t dim;
   RankDifference difference;
-  int64_t element;  // of the caller's buffer
+  int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // the gradient alone would have passed
-  int64_t steps;           // made
+  int32_t state_at_fault;  // the fault is in the state: the gradient alone would have passed
+  int64_t steps;           // steps made
   int64_t skipped_steps;
-  int64_t nonfinite_blocks;  // skipped, or standing still
-  int64_t skipped_block;     // the last that was skipped; -1: none yet
-  int64_t standing_block;    // the last that stood still; -1: none yet
-  int64_t standing_blocks;
+  int64_t nonfinite_blocks;      // blocks skipped by the gradient check, and skipped updates
+  int64_t skipped_block;         // the last block skipped by the gradient check; valid after the first
+  int64_t block_without_update;  // the last block whose update was skipped; valid after the first
+  int64_t skipped_updates;
 };
 
-// What became of one root at its last refresh.
+// The outcome of one root's last refresh.
 struct RootStatus {
-  int64_t ticket;  // of the step of the refresh; 0: none yet
+  int64_t ticket;  // number of the step that refreshed it; 0: none yet
   RootKind kind;
   RootFailure failure;
   int32_t iterations;
@@ -166,9 +169,9 @@ struct RootStatus {
 
 struct Description {
   int32_t device_count;
-  int32_t driver_version;  // as of CUDA: 1000 * major + 10 * minor; 0: none
+  int32_t driver_version;  // as in CUDA: 1000 * major + 10 * minor; 0: no driver
   int32_t runtime_version;
-  char unavailable_reason[512];  // "": usable
+  char unavailable_reason[512];  // "": CUDA can be used
 };
 
 struct Table {
@@ -177,26 +180,27 @@ struct Table {
 
   void (*describe)(Description* out);
   Result (*create)(const EngineDesc* desc, Engine** out);
-  void (*destroy)(Engine* engine);  // waits for its work
-  void* (*state)(Engine* engine);   // the arena of create
-  // The state as before the first step: of all owned blocks and the counters (block -1), or of the factor matrices,
-  // inverse roots and diagonal flags of one. Ordered on the stream.
+  void (*destroy)(Engine* engine);  // waits for the engine's work
+  void* (*state)(Engine* engine);   // returns the arena that create used
+  // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
+  // blocks and the counters; otherwise: the factor matrices, inverse roots, snapshots and diagonal flags of one block.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Enqueues a step, with its number in *ticket. It waits for nothing and allocates nothing.
+  // Enqueues a step and writes its number to *ticket. Does not wait and does not allocate.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
-  // Copies the report of the steps so far; waits for the step with this ticket (0: for none).
-  Result (*take)(Engine* engine, int64_t ticket, StepReport* out);
-  // By factor matrix, in the order of the plan: of steps that take() has waited for.
+  // Waits for the step with this ticket (0: does not wait), and copies the report of the steps so far.
+  Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
+  // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
-  // By block of this rank with root_async, its state snapshot_step: as left by the steps that take() has waited for, or
-  // as found by read_snapshot_steps, which reads an arena in the order of the stream, and waits for it.
+  // Returns, by block of this rank with root_async, its state snapshot_step, as left by the steps that read_report has
+  // waited for or as read by read_snapshot_steps.
   const int64_t* (*snapshot_steps)(Engine* engine);
+  // Reads the states snapshot_step of an arena in the order of the stream, and waits for them.
   Result (*read_snapshot_steps)(Engine* engine, const void* arena, void* stream);
-  // Copies in the order of the stream, and waits for them.
+  // Copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);
-  // Memory of the device for exchanges between ranks that the host takes part in: at least this many bytes.
+  // Returns at least this many bytes of device memory for exchanges between ranks that the host takes part in.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
 };
 

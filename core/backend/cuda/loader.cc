@@ -17,20 +17,21 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr const char* kName = "cuda";
-// That of this major version, so that several may be installed; then what has one name only, as in a Python wheel.
+// The name with the major version is tried first, so that several versions may be installed; then the plain name, which
+// Python wheels use.
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
-// As of CUDA: the plugin calls functions that came with 12.6.
-constexpr int32_t kLeastDriver = 12060;
+// As in CUDA (1000 * major + 10 * minor): the plugin calls functions that were added in 12.6.
+constexpr int32_t kMinDriverVersion = 12060;
 
 struct Plugin {
   std::mutex mutex;
   const Table* table = nullptr;
-  std::string path;             // of the table
-  std::set<std::string> texts;  // that were handed out
+  std::string path;             // of the plugin that `table` belongs to
+  std::set<std::string> texts;  // returned to callers; they are never freed
 };
 
-// Never destroyed: threads may ask while the process ends.
+// The object is never destroyed because threads may use it while the process exits.
 Plugin& ThePlugin() {
   static auto* const plugin = new Plugin;
   return *plugin;
@@ -44,13 +45,13 @@ std::string FolderOfThisLibrary() {
   return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash + 1));
 }
 
-// "12.6" of 12060
+// Returns "12.6" for 12060.
 std::string VersionText(int32_t version) { return Cat(version / 1000, ".", version % 1000 / 10); }
 
 Status CheckTable(const Table& table, const std::string& path) {
   if (table.interface_number != kInterface) {
-    return Unsupported(path, " has the interface number ", table.interface_number, ", and this library works with ",
-                       kInterface, ": install both from one version of libshampoo");
+    return Unsupported(path, " has the interface number ", table.interface_number, ": expected ", kInterface,
+                       "; install the library and the plugin from the same version of libshampoo");
   }
   const struct {
     const char* name;
@@ -62,26 +63,28 @@ Status CheckTable(const Table& table, const std::string& path) {
                {"StepReport", table.report_bytes, sizeof(StepReport)}};
   for (const auto& size : sizes) {
     if (static_cast<size_t>(size.theirs) == size.ours) continue;
-    return Unsupported(path, " has a ", size.name, " of ", size.theirs, " bytes, and this library one of ", size.ours,
-                       ": they were built from different sources, or by compilers that do not agree; install both "
-                       "from one version of libshampoo");
+    return Unsupported(path, " has a ", size.name, " of ", size.theirs, " bytes: expected ", size.ours,
+                       "; the two were built from different sources or by incompatible compilers; install the "
+                       "library and the plugin from the same version of libshampoo");
   }
   return {};
 }
 
-// Why dlopen has failed; it begins with the file, as a rule, which the reader knows by then.
+// Returns the reason why dlopen failed. Its text usually begins with the file, which is removed because callers name
+// it.
 std::string_view ReasonOf(const std::string& file) {
-  const char* const told = dlerror();
-  std::string_view why = told == nullptr ? "dlopen failed" : told;
-  if (why.starts_with(file) && why.substr(file.size()).starts_with(": ")) why.remove_prefix(file.size() + 2);
-  return why;
+  const char* const text = dlerror();
+  std::string_view reason = text == nullptr ? "dlopen failed" : text;
+  if (reason.starts_with(file) && reason.substr(file.size()).starts_with(": ")) reason.remove_prefix(file.size() + 2);
+  return reason;
 }
 
-Status Take(void* library, const std::string& file, Plugin* plugin) {
+Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
   auto* const function = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
   const Table* const table = function == nullptr ? nullptr : function();
-  Status status = table == nullptr ? Unsupported(file, " is no CUDA backend of libshampoo: it has no ", kPluginSymbol)
-                                   : CheckTable(*table, file);
+  Status status = table == nullptr
+                      ? Unsupported(file, " is not a CUDA backend of libshampoo: it does not export ", kPluginSymbol)
+                      : CheckTable(*table, file);
   if (!status.ok()) {
     dlclose(library);
     return status;
@@ -92,18 +95,18 @@ Status Take(void* library, const std::string& file, Plugin* plugin) {
   }
   if (plugin->table != nullptr) {
     dlclose(library);
-    return WrongState("the CUDA backend was loaded from ", plugin->path, " already, and a process has one: ", file,
-                      " comes too late");
+    return WrongState("the CUDA backend cannot be loaded from ", file, ": it is already loaded from ", plugin->path,
+                      ", and a process can load only one");
   }
   plugin->path = file;
   plugin->table = table;  // and stays loaded
   return {};
 }
 
-// file: as dlopen takes it.
+// file: a path or a file name, as for dlopen.
 Status Open(const std::string& file, Plugin* plugin) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return Take(library, file, plugin);
+  if (library != nullptr) return UsePlugin(library, file, plugin);
   return Unsupported("the CUDA backend ", file, " cannot be loaded: ", ReasonOf(file));
 }
 
@@ -111,36 +114,36 @@ Status OpenByName(Plugin* plugin) {
   if (plugin->table != nullptr) return {};
   const std::string folder = FolderOfThisLibrary();
   for (const char* const name : {kVersionedFile, kFile}) {
-    const std::string beside = folder + name;
-    if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return Open(beside, plugin);
+    const std::string path = folder + name;
+    if (!folder.empty() && access(path.c_str(), F_OK) == 0) return Open(path, plugin);
   }
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return Take(library, kVersionedFile, plugin);
-  const std::string_view why = ReasonOf(kVersionedFile);
-  // Of a static program that was found by PATH the loader tells a name alone.
+  if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
+  const std::string_view reason = ReasonOf(kVersionedFile);
+  // For a static program that was started through PATH, the loader reports only a name.
   const std::string where = folder.empty() ? "the folder of this program" : folder;
-  // A file that is there, and needs one that is not, is told with the other's name. (In the words of glibc, which a
-  // host's locale may translate.)
-  if (why.starts_with("cannot open shared object file")) {
+  // If the file exists but a library that it needs does not, the reason begins with the name of that library instead.
+  // This is the text of glibc; a locale may translate it.
+  if (reason.starts_with("cannot open shared object file")) {
     return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
-                       " nor where the system looks for libraries: install it there, or give its path to "
-                       "shampoo_backend_load");
+                       " nor in the system's library path; install it there, or pass its path to shampoo_backend_load");
   }
-  return Unsupported("the CUDA backend ", kVersionedFile, ", which is not in ", where, ", cannot be loaded: ", why,
-                     ": install it there, or give its path to shampoo_backend_load");
+  return Unsupported("the CUDA backend ", kVersionedFile, " is not in ", where,
+                     ", and the system cannot load it: ", reason,
+                     "; install it there, or pass its path to shampoo_backend_load");
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }
 
 std::string UnavailableReason(const Description& found) {
-  if (found.driver_version > 0 && found.driver_version < kLeastDriver) {
-    return Cat("the driver is of CUDA ", VersionText(found.driver_version), ", the CUDA backend was built with ",
-               VersionText(found.runtime_version), ", and needs functions of ", VersionText(kLeastDriver),
-               ": install a driver of CUDA ", VersionText(kLeastDriver), " or later");
+  if (found.driver_version > 0 && found.driver_version < kMinDriverVersion) {
+    return Cat("the NVIDIA driver supports CUDA ", VersionText(found.driver_version), ": expected ",
+               VersionText(kMinDriverVersion), " or later (the CUDA backend was built with CUDA ",
+               VersionText(found.runtime_version), "); install a newer driver");
   }
   if (found.unavailable_reason[0] != '\0') return found.unavailable_reason;
-  if (found.driver_version == 0) return "there is no driver of NVIDIA GPUs";
-  if (found.device_count < 1) return "there is no NVIDIA GPU, or none that this process may see";
+  if (found.driver_version == 0) return "there is no NVIDIA driver";
+  if (found.device_count < 1) return "there is no NVIDIA GPU, or none is visible to this process";
   return {};
 }
 

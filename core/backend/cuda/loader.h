@@ -10,18 +10,19 @@ namespace shampoo::cuda {
 
 struct Table;
 
-// The plugin is loaded once per process, by the first of these that finds it: nothing is loaded, and no driver called,
-// before. All of them may be called on any thread.
+// The plugin is loaded once per process, by the first call of these functions that finds it. Nothing is loaded and no
+// driver is called before. All of them may be called on any thread.
 
-// name_or_path: "cuda" (beside this library, then as the system finds it), or the file. Fails where there is no plugin,
-// or one that does not fit this library; whether there is a device is not asked.
+// Loads the plugin. name_or_path: "cuda" searches the folder of this library and then the system's library path;
+// otherwise the path of the file. Fails if there is no plugin or if it does not match this library. Does not check
+// whether there is a device.
 Status LoadPlugin(const char* name_or_path);
-// The plugin, loaded if need be.
+// Returns the plugin's table. Loads the plugin if it is not loaded yet.
 Status FindPlugin(const Table** table);
 
-// Whether optimizers can be made on a device of this machine.
+// The devices of this machine on which optimizers can be created.
 struct Devices {
-  const char* unavailable_reason;  // "": they can. It lives as long as the process
+  const char* unavailable_reason;  // "": CUDA can be used. Valid for the lifetime of the process
   int32_t count;
 };
 Devices FindDevices();

@@ -12,31 +12,32 @@
 #include "core/base/round_up.h"
 #include "core/config/settings.h"
 
-// Memory of a device in which the roots of a batch of matrices are computed, chunk by chunk.
+// Layout of the device memory in which the roots of a batch of matrices are computed, chunk by chunk.
 namespace shampoo::cuda {
 
-// Up to this order eigendecompositions are by Jacobi's method (cusolverDn<t>syevjBatched), above it by
-// cusolverDnXsyevBatched. To be filled by the benchmark: not yet measured.
+// Up to this order, eigendecompositions use Jacobi's method (cusolverDn<t>syevjBatched); above it they use
+// cusolverDnXsyevBatched. The number is a guess; it has not been measured.
 inline constexpr int64_t kJacobiUpTo = 32;
 
-// A chunk takes no more than this, unless a single matrix does.
-inline constexpr int64_t kRootWorkspaceAim = int64_t{1} << 30;
-// cuSOLVER's batches end at 2^31 elements; beyond about 32000 matrices, of whatever size, they have been seen to fail.
-inline constexpr int64_t kMostRootsAtOnce = 16384;
+// The most bytes that a chunk uses, unless a single matrix needs more.
+inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
+// The most matrices of a chunk. cuSOLVER limits batches to 2^31 elements, and batches of more than about 32000 matrices
+// of any size have been seen to fail.
+inline constexpr int64_t kMaxRootsAtOnce = 16384;
 
-// Kernels take a matrix in pieces of some rows.
+// Kernels process a matrix in pieces of some rows.
 inline constexpr int64_t kRootPieceElements = 8192;
 inline int64_t RootPieceRows(int64_t n) { return std::max<int64_t>(1, kRootPieceElements / n); }
 inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootPieceRows(n); }
 
-// What is kept of each matrix, and of each piece of one.
+// Sizes of RootMember and RootPartial: the records of each matrix and of each piece of a matrix.
 inline constexpr int64_t kRootMemberBytes = 96;
 inline constexpr int64_t kRootPartialBytes = 24;
 
 inline constexpr int kRootMatrices = 4;
 inline constexpr int kRootVectors = 8;
 
-// Where in the memory of a chunk things lie, in bytes. One matrix of a chunk follows right behind another.
+// Offsets of the arrays in the memory of a chunk, in bytes. The matrices of a chunk are contiguous.
 struct RootLayout {
   std::array<int64_t, kRootMatrices> matrices{};
   std::array<int64_t, kRootVectors> vectors{};
@@ -69,37 +70,38 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
   return layout;
 }
 
-// What cuSOLVER may ask for. Its answer is known on a device alone: RootSolver takes smaller chunks where it is more.
-inline int64_t RootSolverBytesForetold(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
+// Returns an estimate of the memory that cuSOLVER requests. The exact number is known only on a device; RootSolver uses
+// smaller chunks if it is larger than this.
+inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // The Jacobi solver takes 32 x 32 elements and some more for each matrix, however small.
+  // The Jacobi solver needs a little more than 32 x 32 elements for each matrix, even for small ones.
   if (n <= kJacobiUpTo) return element * (count * 1152 + 4096);
   constexpr int64_t kFixed = int64_t{16} << 20;
   return element * count * (4 * n * n + 256 * n) + kFixed;
 }
 
-inline int64_t RootWorkspaceForetold(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
-  return MakeRootLayout(method, n, chunk, root_dtype, RootSolverBytesForetold(method, n, chunk, root_dtype)).bytes;
+inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
+  return MakeRootLayout(method, n, chunk, root_dtype, EstimatedSolverBytes(method, n, chunk, root_dtype)).bytes;
 }
 
-// How many of `count` matrices are worked off at once.
+// Returns how many of `count` matrices are processed at once.
 inline int64_t RootChunkCount(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  const int64_t most = std::min(kMostRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
+  const int64_t most = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;
   for (int64_t beyond = std::max<int64_t>(1, std::min(count, most)) + 1; beyond - fits > 1;) {
     const int64_t middle = fits + (beyond - fits) / 2;
-    (RootWorkspaceForetold(method, n, middle, root_dtype) <= kRootWorkspaceAim ? fits : beyond) = middle;
+    (EstimatedWorkspaceBytes(method, n, middle, root_dtype) <= kTargetRootWorkspace ? fits : beyond) = middle;
   }
-  // Chunks of about the same size.
+  // Make all chunks about the same size.
   const int64_t chunks = std::max<int64_t>(1, (count + fits - 1) / fits);
   return std::max<int64_t>(1, (count + chunks - 1) / chunks);
 }
 
-// An upper bound of what RootSolver will need for batches of up to `count` matrices, as far as it can be known without
-// a device.
+// Returns an upper bound of the memory that RootSolver needs for batches of up to `count` matrices. cuSOLVER's share is
+// an estimate because it is not known without a device.
 inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
-  return RootWorkspaceForetold(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
+  return EstimatedWorkspaceBytes(method, n, RootChunkCount(method, n, count, root_dtype), root_dtype);
 }
 
 }  // namespace shampoo::cuda

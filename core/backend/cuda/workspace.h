@@ -9,8 +9,8 @@
 
 namespace shampoo::cuda {
 
-// An upper bound of the bytes that an engine allocates on its device for these blocks, beside their states and the
-// buffer of exchanges: a Plan::WorkspaceBytes.
+// Returns an upper bound of the bytes that an engine allocates on its device for these blocks, without their states and
+// the exchange buffer. It is a Plan::WorkspaceBytes function.
 int64_t WorkspaceBytes(const PlanData& plan, const std::vector<const Block*>& blocks);
 
 }  // namespace shampoo::cuda

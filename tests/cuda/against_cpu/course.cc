@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
 namespace shampoo_test {
 namespace {
@@ -26,8 +26,8 @@ size_t ElementsOf(const ParamSpec& param) {
   return elements;
 }
 
-// A value that lies next to the middle of two neighbours may be rounded to either of them, and what is read from there
-// goes on into the next step.
+// A value close to the midpoint of two neighbours may be rounded to either of them. The rounded value is the input of
+// the next step.
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;
   const ModelSpec& spec = course.spec;
@@ -94,7 +94,7 @@ Results Run(const Course& course, int32_t device_type) {
   }
   for (const std::string& key : model.Keys()) add(key, model.State(key));
   for (const char* count : kCounts) results.counts.push_back(model.Stat(count));
-  CHECK(std::string(double_problems()).empty());
+  CHECK(std::string(fake_cuda_problems()).empty());
   return results;
 }
 

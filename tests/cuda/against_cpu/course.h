@@ -11,22 +11,23 @@
 
 namespace shampoo_test {
 
-// Some steps, to be made on a device and on the CPU.
+// A sequence of steps that runs on a device and on the CPU.
 struct Course {
   ModelSpec spec;
   int64_t steps = 6;
   std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always
-  // Empty: that of Model::FillGradients.
+  // Empty: the gradients of Model::FillGradients.
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
-  std::function<void(int64_t t, Model* model)> before = {};  // each step, when its gradients are there
-  // Of the largest difference to the largest value, for each buffer and each entry of the state; 0: by the dtypes.
+  std::function<void(int64_t t, Model* model)> before = {};  // called before each step, after its gradients are set
+  // Tolerance of the largest difference relative to the largest value, for each buffer and each entry of the state; 0:
+  // depends on the dtypes.
   double tolerance = 0;
 };
 
-// Where the two differ, by more than the tolerance or in what they have counted; "" if they do not.
+// Describes where device and CPU differ by more than the tolerance or in their counters; "" if they do not.
 std::string Difference(const Course& course);
 
-// What has been made of a course.
+// The results of a course.
 struct Results {
   std::vector<std::string> names;  // of buffers and states
   std::vector<std::vector<double>> values;

@@ -52,8 +52,8 @@ TEST_CASE("the dtype of each state") {
   }
 }
 
-// Rounding that is another shows in few elements: the others are the same bits.
-TEST_CASE("what is kept in fewer bits is rounded to nearest, and used unrounded in its own step") {
+// A difference in rounding affects few elements; the others have the same bits.
+TEST_CASE("a state of fewer bits is rounded to nearest, and its own step uses it unrounded") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {
       Course course = CourseOf({{"factor_dtype", dtype},
@@ -102,7 +102,7 @@ TEST_CASE("parameters of float32 and float64 in one step") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("updates in the place of parameters") {
+TEST_CASE("updates as output in place of parameters") {
   for (const char* output : {"updates", "parameters"}) {
     Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
     for (ParamSpec& param : course.spec.params) {
@@ -115,7 +115,7 @@ TEST_CASE("updates in the place of parameters") {
   }
 }
 
-TEST_CASE("products with roots in TF32; factor matrices and roots are those without") {
+TEST_CASE("products with roots in TF32; factor matrices and roots are unchanged") {
   Course course = CourseOf({{"momentum", "0.9"}});
   course.spec.params.push_back({{70, 40}});
   course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

@@ -25,15 +25,15 @@ Course CourseWithGradients(const Keys& keys) {
   return course;
 }
 
-TEST_CASE("parameters without a gradient, groups without one, and steps without any") {
+TEST_CASE("parameters, groups and whole steps without a gradient") {
   for (const char* frequency : {"1", "3"}) {
     for (const char* spread : {"false", "true"}) {
       for (const char* output : {"parameters", "updates"}) {
         Course course =
             CourseWithGradients({{"precondition_frequency", frequency}, {"root_spread", spread}, {"output", output}});
         course.has_gradient = [](int64_t t, size_t p) {
-          if (t == 4) return false;            // nothing at all
-          if (p >= 2 && t == 2) return false;  // a whole group
+          if (t == 4) return false;            // no parameter has a gradient
+          if (p >= 2 && t == 2) return false;  // no parameter of a group has one
           return (static_cast<size_t>(t) + p) % 3 != 0;
         };
         if (std::string(output) == "updates") {
@@ -45,7 +45,7 @@ TEST_CASE("parameters without a gradient, groups without one, and steps without 
   }
 }
 
-TEST_CASE("none at the first preconditioned step: the first inverse holds until the next refresh") {
+TEST_CASE("without a gradient at the first preconditioned step, the initial inverse is used until the next refresh") {
   for (const char* initial : {"identity", "zero"}) {
     Course course = CourseWithGradients({{"precondition_frequency", "3"}, {"initial_inverse", initial}});
     course.has_gradient = [](int64_t t, size_t p) { return p != 1 || t != 3; };
@@ -81,7 +81,7 @@ void CheckDiagonal(const Keys& keys) {
   const Results results = Run(course, SHAMPOO_CUDA);
   CHECK(results.Of("p0/0/diagonal") == std::vector<double>{1, 1});
   CHECK(results.Of("p1/0/diagonal") == std::vector<double>{0, 0});
-  // Once it was not it is not treated so again.
+  // A matrix that was not diagonal once is not treated as diagonal again.
   course.before = [](int64_t t, Model* model) {
     if (t == 6) model->SetState("p0/0/diagonal", {0, 1});
     if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));
@@ -89,7 +89,7 @@ void CheckDiagonal(const Keys& keys) {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("factor matrices that are diagonal, and no more") {
+TEST_CASE("factor matrices that are diagonal at first and not later") {
   CheckDiagonal({{"beta2", "0.9"}});
   CheckDiagonal({{"beta2", "0.9"}, {"precondition_frequency", "2"}, {"root_async", "1"}});
 }
@@ -106,7 +106,7 @@ TEST_CASE("gradients of 0, and a state that is written between steps") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("numbers that are set between steps") {
+TEST_CASE("hyper-parameters that are set between steps") {
   Course course = CourseWithGradients({{"weight_decay", "0.1"}});
   course.before = [](int64_t t, Model* model) {
     const std::vector<std::pair<const char*, double>> values = {{"lr", 0.3},

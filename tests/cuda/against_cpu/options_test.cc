@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-// Blocks of three orders, in the dtype.
+// Parameters of three orders in the dtype.
 std::vector<ParamSpec> SomeParams(int32_t dtype) {
   std::vector<ParamSpec> params;
   for (const std::vector<int64_t>& shape :
@@ -15,7 +15,8 @@ std::vector<ParamSpec> SomeParams(int32_t dtype) {
   return params;
 }
 
-// In float64 and in float32. Where factors are of low rank a solver's rounding counts against epsilon alone.
+// Runs a course in float64 and in float32. With factor matrices of low rank, the solver's rounding error is compared
+// with epsilon only.
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     Course course{.spec = {}, .steps = steps};
@@ -30,7 +31,7 @@ void CheckKeys(const Keys& keys, int64_t steps = 7) {
   }
 }
 
-TEST_CASE("grafting, before its start and after, with every part of the direction") {
+TEST_CASE("grafting before and after preconditioning starts, with every option of the direction") {
   for (const char* method : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
     CheckKeys({{"grafting", method}, {"start_preconditioning_step", "4"}, {"precondition_frequency", "2"}});
     CheckKeys({{"grafting", method},
@@ -60,7 +61,7 @@ TEST_CASE("decays, momentum, bias correction") {
   }
 }
 
-TEST_CASE("start, frequency and the inverse before it") {
+TEST_CASE("start, frequency and the initial inverse") {
   for (const char* initial : {"identity", "zero"}) {
     CheckKeys({{"initial_inverse", initial}, {"start_preconditioning_step", "5"}, {"precondition_frequency", "3"}});
     CheckKeys({{"initial_inverse", initial}, {"precondition_frequency", "3"}, {"momentum", "0.9"}});
@@ -69,7 +70,7 @@ TEST_CASE("start, frequency and the inverse before it") {
   CheckKeys({{"start_preconditioning_step", "20"}});
 }
 
-TEST_CASE("refreshes spread over steps") {
+TEST_CASE("refreshes that are spread over steps") {
   for (const char* initial : {"identity", "zero"}) {
     for (const char* method : {"none", "rmsprop"}) {
       CheckKeys({{"root_spread", "true"},
@@ -80,14 +81,14 @@ TEST_CASE("refreshes spread over steps") {
                 11);
     }
   }
-  // Blocks of one shape with another phase each.
+  // Blocks of one shape with different phases.
   Course course{.spec = {}, .steps = 12};
   course.spec.keys = {{"root_spread", "true"}, {"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
   course.spec.params.assign(10, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("roots that are used later") {
+TEST_CASE("roots that are used in a later step") {
   for (const char* async : {"1", "3"}) {
     for (const char* method : {"eigen", "newton"}) {
       CheckKeys({{"root_async", async}, {"root_method", method}, {"precondition_frequency", "4"}, {"beta2", "0.9"}},
@@ -112,7 +113,7 @@ TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"root_method", "newton"}, {"root_max_iterations", "4"}, {"epsilon", "30"}});
 }
 
-TEST_CASE("directions without gradients left out of the roots") {
+TEST_CASE("rank-deficient factor matrices with a pseudo-inverse") {
   Course course;
   course.spec.keys = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}, {"root_rank_rtol", "1e-5"}};
   course.spec.params = {{{12, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{9}, SHAMPOO_F32}};

@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options, shapes and dtypes together, as a seed has it.
+// Random combinations of options, shapes and dtypes, from a seed.
 #include <random>
 
 #include "tests/cuda/against_cpu/course.h"
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 
 namespace shampoo_test {
 namespace {
@@ -30,7 +30,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// What a group may have of its own.
+// Options that a group may set.
 Keys DrawGroup(Draw* draw) {
   Keys keys = {{"lr", draw->OneOf({"0.01", "0.3"})},
                {"beta1", draw->OneOf({"0", "0.9", "0.5"})},
@@ -89,7 +89,7 @@ Course DrawCourse(uint64_t seed) {
   for (const char* state : {"inverse", "filtered_grad", "momentum", "grafting"}) {
     if (draw.Chance(5)) spec.keys.push_back({std::string(state) + "_dtype", draw.OneOf({"f32", "f64", "f16", "bf16"})});
   }
-  // Rounding makes eigenvalues that are not: epsilon must be well above them.
+  // Rounding produces spurious eigenvalues; epsilon must be well above them.
   if (draw.Chance(3)) {
     spec.keys.insert(spec.keys.end(), {{"factor_dtype", draw.OneOf({"f16", "bf16"})}, {"epsilon", "40"}});
   }
@@ -128,16 +128,16 @@ void CheckCourses(uint64_t count) {
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Course course = DrawCourse(seed);
     INFO("seed ", seed, ": ", Text(course.spec));
-    double_set_order(static_cast<int>(seed % 4), seed);
+    fake_cuda_set_order(static_cast<int>(seed % 4), seed);
     CHECK(Difference(course) == "");
   }
-  double_set_order(DOUBLE_AS_LATE_AS_POSSIBLE, 1);
+  fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
 }
 
-TEST_CASE("options drawn by lot") { CheckCourses(30); }
+TEST_CASE("random options") { CheckCourses(30); }
 
 TEST_SUITE("long") {
-  TEST_CASE("options drawn by lot, a hundred times") { CheckCourses(100); }
+  TEST_CASE("random options, a hundred times") { CheckCourses(100); }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ Course CourseOfShapes(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   return course;
 }
 
-TEST_CASE("every order, with dims between others") {
+TEST_CASE("tensors of every order, including middle dims") {
   const Shapes shapes = {{7}, {4, 6}, {3, 5, 4}, {2, 3, 4, 3}, {2, 3, 2, 4, 3}, {}};
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     CHECK(Difference(CourseOfShapes(shapes, dtype, {{"use_merge_dims", "false"}})) == "");
@@ -23,7 +23,7 @@ TEST_CASE("every order, with dims between others") {
   CHECK(Difference(CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", "false"}, {"grafting", "none"}})) == "");
 }
 
-TEST_CASE("dims of one, and none") {
+TEST_CASE("dims of one and scalars") {
   const Shapes shapes = {{1}, {1, 1}, {1, 5}, {5, 1}, {3, 1, 4}, {1, 4, 1}, {1, 1, 1, 6}, {2, 1, 3, 1}, {4, 0, 2}};
   for (const char* merges : {"false", "true"}) {
     CHECK(Difference(CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", merges}})) == "");
@@ -31,7 +31,7 @@ TEST_CASE("dims of one, and none") {
   }
 }
 
-TEST_CASE("blocks that are cut from larger parameters, and dims that are merged") {
+TEST_CASE("blocks of larger parameters, and merged dims") {
   const Shapes shapes = {{23}, {9, 13}, {5, 6, 7}, {2, 9, 3, 5}, {6, 2, 2, 9}};
   for (const char* merges : {"false", "true"}) {
     for (const char* largest : {"1", "4", "12"}) {
@@ -46,14 +46,14 @@ TEST_CASE("blocks that are cut from larger parameters, and dims that are merged"
   }
 }
 
-TEST_CASE("tensors that are stacked") {
+TEST_CASE("stacked tensors") {
   Course course = CourseOfShapes({{3, 4, 5}, {2, 2, 6}}, SHAMPOO_F64, {{"max_preconditioner_dim", "4"}});
   course.spec.params[0].stack_dims = 1;
   course.spec.params[1].stack_dims = 2;
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("matrices on both sides of the orders at which the device goes another way") {
+TEST_CASE("matrices on both sides of the orders at which the device changes its method") {
   // Tiles of 64 rows; Jacobi's method up to 32; packed states from 128 on; tiles of 4096 elements.
   const Shapes shapes = {{31, 32}, {33, 34}, {63, 64}, {65, 5}, {127, 3}, {3, 128}, {130, 66}, {5, 2, 129}};
   Course course = CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", "false"}});
@@ -93,7 +93,7 @@ TEST_CASE("many small vectors, in many groups") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("groups that differ in all they can") {
+TEST_CASE("groups that differ in every option") {
   Course course =
       CourseOfShapes({{5, 4}, {6}, {4, 5}, {5, 4}, {3, 3, 3}, {5, 4}}, SHAMPOO_F64, {{"use_merge_dims", "false"}});
   for (size_t p = 0; p < 6; ++p) course.spec.params[p].group = static_cast<int32_t>(p / 2 + p % 2);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of optimizers on the device are those of the CPU.
+// Checkpoints of optimizers on the device equal those of the CPU.
 #include <unistd.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ class Folder {
 };
 
 ModelSpec CheckpointSpec(int32_t device_type) {
-  // Among the states one that is kept as a triangle, and narrow ones.
+  // The states include one that is stored as a triangle, and narrow ones.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"momentum_dtype", "f16"}, {"precondition_frequency", "3"}});
   spec.params.push_back({{130, 2}});
   spec.device_type = device_type;
@@ -53,7 +53,7 @@ void CopyParams(const Model& from, Model* to) {
   for (size_t p = 0; p < from.params(); ++p) to->SetParam(p, from.ParamValues(p));
 }
 
-TEST_CASE("what is saved on one of device and CPU is loaded on either, and training goes on") {
+TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and training continues") {
   for (const int32_t saver : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     for (const int32_t loader : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
       for (const bool used : {false, true}) {
@@ -67,7 +67,7 @@ TEST_CASE("what is saved on one of device and CPU is loaded on either, and train
         Model first(CheckpointSpec(saver), stream_of(saver));
         Model second(CheckpointSpec(loader), stream_of(loader));
         first.FillParams(1);
-        Train(&first, 1, 4);  // the last may be under way
+        Train(&first, 1, 4);  // the last step may still be running
         Save(&first, folder);
         if (used) {
           second.FillParams(2);
@@ -92,7 +92,7 @@ TEST_CASE("what is saved on one of device and CPU is loaded on either, and train
   }
 }
 
-TEST_CASE("a checkpoint that cannot be read leaves the state on the device as it is") {
+TEST_CASE("a checkpoint that cannot be read leaves the state on the device unchanged") {
   const Stage stage;
   const TestStream stream;
   const Folder folder("broken");
@@ -110,7 +110,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device as it
       if (cut_off) {
         std::filesystem::resize_file(file.path(), bytes - 1);
       } else {
-        // Found when most of the state is written.
+        // The damage is detected after most of the state was written.
         std::fstream stream_of(file.path(), std::ios::in | std::ios::out | std::ios::binary);
         stream_of.seekg(static_cast<std::streamoff>(bytes - 1));
         const auto last = static_cast<char>(stream_of.get() ^ 1);
@@ -125,7 +125,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device as it
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE("after replays, and from arenas that are bound, the state is that of the stream") {
+TEST_CASE("after replays and with bound arenas, the state is read in the order of the stream") {
   const Stage stage;
   const TestStream stream;
   const Folder folder("replays");
@@ -153,7 +153,7 @@ TEST_CASE("after replays, and from arenas that are bound, the state is that of t
   CHECK(second.State("group.0/step")[0] == 5);
   CopyParams(model, &second);
   CHECK(BitsOf(second) == BitsOf(plain));
-  // Back again, and the next replay goes on from there.
+  // Loads the checkpoint again; the next replay continues from it.
   Load(&model, folder);
   Train(&model, 6, 6);
   Train(&plain, 6, 6);

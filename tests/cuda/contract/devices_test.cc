@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers side by side: on two devices, on two streams of one, on two threads. The current device of a thread is the
-// caller's.
+// Several optimizers: on two devices, on two streams of one device, on two threads. Calls do not change the current
+// device of a thread.
 #include <thread>
 
 #include "tests/cuda/contract/pair.h"
@@ -27,7 +27,7 @@ ModelSpec At(int device, const Keys& keys = {}) {
   return spec;
 }
 
-TEST_CASE("every function leaves the current device as it was, be it that of the optimizer or not") {
+TEST_CASE("every function leaves the current device unchanged, whether or not it is the optimizer's") {
   const Stage stage;
   cudaStream_t stream = nullptr;
   MustCuda(cudaSetDevice(1));
@@ -56,13 +56,13 @@ TEST_CASE("every function leaves the current device as it was, be it that of the
     Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     Must(kept(shampoo_backend_describe(1, &info)));
-    // Failures, of the first call and of later ones.
+    // Failures of the first call and of later calls.
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));
-      double_fail(function, 1, std::string(function).rfind("cu", 0) == 0 && function[2] == 'b' ? 13 : 999);
+      fake_cuda_fail(function, 1, std::string(function).rfind("cu", 0) == 0 && function[2] == 'b' ? 13 : 999);
       CHECK(kept(model.TryStep()) == SHAMPOO_E_DEVICE);
-      CHECK(double_cancel_failures() == 0);
+      CHECK(fake_cuda_cancel_failures() == 0);
     }
     CHECK(kept(shampoo_optimizer_step(model.optimizer, reinterpret_cast<void*>(uintptr_t{77}))) == SHAMPOO_E_DEVICE);
     shampoo_optimizer_destroy(model.optimizer);
@@ -73,7 +73,7 @@ TEST_CASE("every function leaves the current device as it was, be it that of the
   MustCuda(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("create leaves the current device as it was where it fails, whatever fails") {
+TEST_CASE("create leaves the current device unchanged if any call fails") {
   UsePlugin();
   for (int64_t nth = 1;; ++nth) {
     CAPTURE(nth);
@@ -82,11 +82,11 @@ TEST_CASE("create leaves the current device as it was where it fails, whatever f
     shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
     desc.device_type = SHAMPOO_CUDA;
     desc.device_id = 1;
-    double_fail(nullptr, nth, cudaErrorUnknown);
+    fake_cuda_fail(nullptr, nth, cudaErrorUnknown);
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan, &desc);
-    const bool failed = double_cancel_failures() == 0;
-    // Where it succeeds all the same that was a call that brings the device back, or asks for a version to be told.
+    const bool failed = fake_cuda_cancel_failures() == 0;
+    // If create succeeds anyway, the failed call restored the device or queried a version for an error text.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);
@@ -96,7 +96,7 @@ TEST_CASE("create leaves the current device as it was where it fails, whatever f
   }
 }
 
-TEST_CASE("optimizers on two devices, and two on one, step side by side as each would alone") {
+TEST_CASE("two optimizers on two devices or on one give the same results as each alone") {
   std::vector<std::vector<char>> alone;
   for (const int device : {0, 1}) {
     const Stage stage;
@@ -110,7 +110,7 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
     }
     alone.push_back(BitsOf(model));
   }
-  for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+  for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
     for (const int second : {0, 1}) {
       CAPTURE(order);
       CAPTURE(second);
@@ -124,10 +124,10 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
       for (Model* model : {&a, &b}) model->FillParams(1);
       for (uint64_t t = 1; t <= 5; ++t) {
         for (Model* model : {&a, &b}) model->FillGradients(t);
-        // Both are under way at once.
+        // Steps of both are running at the same time.
         a.Step();
         b.Step();
-        double_progress(30);
+        fake_cuda_progress(30);
       }
       CHECK(BitsOf(a) == alone[0]);
       CHECK(BitsOf(b) == alone[1]);
@@ -135,7 +135,7 @@ TEST_CASE("optimizers on two devices, and two on one, step side by side as each 
   }
 }
 
-TEST_CASE("optimizers step on threads of their own, and one moves from thread to thread") {
+TEST_CASE("optimizers step on different threads, and one changes its thread") {
   const Stage stage;
   std::vector<char> results[2];
   const auto train = [&](int i) {
@@ -145,7 +145,7 @@ TEST_CASE("optimizers step on threads of their own, and one moves from thread to
     model.FillParams(1);
     for (uint64_t t = 1; t <= 5; ++t) {
       model.FillGradients(t);
-      // Elsewhere the current device is 0.
+      // On other threads the current device is 0.
       std::thread([&] { model.Step(); }).join();
     }
     CHECK(Current() == i);

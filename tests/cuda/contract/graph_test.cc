@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step captured into a CUDA graph, and its replays.
+// Steps captured into a CUDA graph, and their replays.
 #include <algorithm>
 
 #include "tests/cuda/tools/stage.h"
@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots at steps 5 and 10; before the fifth the grafting method alone.
+// Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
 ModelSpec GraphSpec(const Keys& more = {}) {
   Keys keys = {{"precondition_frequency", "5"}};
   keys.insert(keys.end(), more.begin(), more.end());
@@ -18,7 +18,7 @@ ModelSpec GraphSpec(const Keys& more = {}) {
 
 class Graph {
  public:
-  // Of a step, whose call's status is in `status`, and of four bytes that are set to 0.
+  // Captures a step, whose status is stored in `status`, and a memset of four bytes.
   Graph(Model* model, shampoo_status* status, void* set = nullptr) : stream_(model->stream) {
     MustCuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
     *status = model->TryStep();
@@ -40,7 +40,7 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-// A number in memory of the device that work in a stream changes.
+// A number in device memory that work in a stream changes.
 class DeviceNumber {
  public:
   DeviceNumber(int32_t dtype, cudaStream_t stream) : dtype_(dtype), stream_(stream), memory_(8), pinned_(2) {}
@@ -75,7 +75,7 @@ const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step",
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
   for (const char* lag : {"0", "1"}) {
-    for (const int order : {int{DOUBLE_OLDEST_FIRST}, int{DOUBLE_YOUNGEST_FIRST}, int{DOUBLE_RANDOM}}) {
+    for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
       CAPTURE(std::string(lag));
       CAPTURE(order);
       const Stage stage(order);
@@ -90,7 +90,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
       scale.Bind(captured.optimizer, "gradient_scale");
       plain.FillParams(1);
       captured.FillParams(1);
-      std::unique_ptr<Graph> before;  // of steps before the first roots
+      std::unique_ptr<Graph> before;  // captured before the first roots
       std::unique_ptr<Graph> after;
       for (int t = 1; t <= 14; ++t) {
         CAPTURE(t);
@@ -111,7 +111,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
         } else {
           (t < start ? before : after)->Launch();
         }
-        // Only now and then, as reading enters what the host knows.
+        // Reads only sometimes, because reading updates the host's knowledge of the step number.
         if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
       }
       CHECK(BitsOf(captured) == BitsOf(plain));
@@ -123,32 +123,32 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
   }
 }
 
-TEST_CASE("replays are steps: with the numbers of their moment and the counter of the state") {
+TEST_CASE("a replay is a step with the current hyper-parameters and the counter of the state") {
   SUBCASE("roots at multiples of the frequency") { CheckThatReplaysAreSteps({}, 5, {5, 10}); }
   SUBCASE("roots by refresh_growth") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
-TEST_CASE("a capture waits for nothing, takes nothing and launches nothing") {
-  const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+TEST_CASE("a capture does not wait, read reports or launch") {
+  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(GraphSpec(), stream);
   model.FillParams(1);
   model.FillGradients(1);
   model.Step();
-  const int64_t pending = double_live(DOUBLE_PENDING_OPERATIONS);
-  double_mark();
+  const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
+  fake_cuda_mark();
   shampoo_status status = SHAMPOO_OK;
   const Graph graph(&model, &status);
   CHECK(status == SHAMPOO_OK);
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
-  CHECK(double_count(DOUBLE_COPIES_TO_HOST) == 0);
-  CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-  CHECK(double_count(DOUBLE_QUERIES) == 0);
-  CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == pending);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == 0);
+  CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == pending);
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
-TEST_CASE("what would wait for the stream is refused while it is captured, and the capture goes on") {
+TEST_CASE("functions that would wait for a captured stream fail, and the capture continues") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -171,7 +171,7 @@ TEST_CASE("what would wait for the stream is refused while it is captured, and t
   (void)cudaGraphDestroy(graph);
 }
 
-TEST_CASE("a step at which roots are due is not captured, and the capture ends as any other") {
+TEST_CASE("a step at which roots are due fails during a capture, and the capture stays valid") {
   for (const int due : {5, 10}) {
     CAPTURE(due);
     const Stage stage;
@@ -203,8 +203,8 @@ TEST_CASE("a step at which roots are due is not captured, and the capture ends a
   }
 }
 
-// Of a graph that was captured before the first roots, and of one after them.
-TEST_CASE("a replay at another step than it can be of is refused on the device, and told by the next call") {
+// Uses a graph that was captured before the first roots, and one captured after them.
+TEST_CASE("the device rejects a replay at a step with another schedule, and the next call reports it") {
   struct Case {
     int captured, replayed;
     Keys keys = {};
@@ -242,7 +242,7 @@ TEST_CASE("a replay at another step than it can be of is refused on the device, 
                         std::string::npos,
                     text);
       CHECK(BitsOf(model) == before);
-      graph->Launch();  // still
+      graph->Launch();  // also stale
       CHECK(BitsOf(model) == before);
       model.Step();
       plain.Step();
@@ -260,7 +260,7 @@ TEST_CASE("a replay at another step than it can be of is refused on the device, 
   }
 }
 
-TEST_CASE("what a replay refuses of gradients is told by shampoo_optimizer_status, with the number of the capture") {
+TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, with the number of the capture") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
@@ -277,26 +277,26 @@ TEST_CASE("what a replay refuses of gradients is told by shampoo_optimizer_statu
   model.SetGradient(3, bad);
   graph.Launch();
   graph.Launch();
-  int64_t refused = 0;
-  CHECK(shampoo_optimizer_status(model.optimizer, 1, &refused) == SHAMPOO_E_NUMERIC);
-  CHECK(refused == 2);
+  int64_t rejected = 0;
+  CHECK(shampoo_optimizer_status(model.optimizer, 1, &rejected) == SHAMPOO_E_NUMERIC);
+  CHECK(rejected == 2);
   const std::string text = shampoo_last_error();
   CHECK_MESSAGE(text.find("parameter \"p3\" has NaN at element 17 (block p3/0)") != std::string::npos, text);
   CHECK(BitsOf(model) == before);
-  Must(shampoo_optimizer_status(model.optimizer, 1, &refused));
-  CHECK(refused == 0);
+  Must(shampoo_optimizer_status(model.optimizer, 1, &rejected));
+  CHECK(rejected == 0);
   model.FillGradients(2);
   model.Step();
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 4);
 }
 
-TEST_CASE("a replay leaves the buffers of later calls alone, and they those of the graph") {
+TEST_CASE("replays and later calls each use their own buffers") {
   const Stage stage;
   const TestStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
-  // What is bound in the places of the first parameter, from the third step on.
+  // Buffers that replace those of the first parameter from the third step on.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) {
@@ -317,18 +317,18 @@ TEST_CASE("a replay leaves the buffers of later calls alone, and they those of t
   Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
   Must(shampoo_optimizer_step(model.optimizer, stream));
   graph.Launch();
-  // Of the other memory again, although nothing has been bound since.
+  // Uses the other memory again, although no buffer was bound since.
   const std::vector<double> of_graph = model.ParamValues(0);
   Must(shampoo_optimizer_step(model.optimizer, stream));
   CHECK(model.ParamValues(0) == of_graph);
-  // Parameter 0 has taken step 4 in one place and steps 3 and 5 in the other; all others are those of three more steps.
+  // Parameter 0 took step 4 in one buffer and steps 3 and 5 in the other. The others took three more steps.
   for (int t = 3; t <= 5; ++t) plain.Step();
   for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));
 }
 
-TEST_CASE("an optimizer is ended while replays are under way") {
-  const Stage stage(DOUBLE_YOUNGEST_FIRST);
+TEST_CASE("an optimizer is destroyed while replays are running") {
+  const Stage stage(FAKE_CUDA_YOUNGEST_FIRST);
   const TestStream stream;
   auto model = std::make_unique<Model>(GraphSpec(), stream);
   model->FillParams(1);

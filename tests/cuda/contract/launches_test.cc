@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are alike are stepped together: what a step launches does not grow with their number.
+// Blocks of equal shape are stepped together: the number of launches of a step does not depend on their number.
 #include <array>
 
 #include "tests/cuda/tools/stage.h"
@@ -11,10 +11,10 @@ namespace {
 
 using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
 
-// Of the steps that follow the first: an ordinary one and one with roots, in turn. Of buffers bound once.
+// Returns the counts of an ordinary step and of one with roots, after the first step. Buffers are bound once.
 std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
   const Stage stage;
-  double_set_protection(0);
+  fake_cuda_set_protection(0);
   ModelSpec spec;
   spec.keys = {{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}};
   spec.keys.insert(spec.keys.end(), keys.begin(), keys.end());
@@ -25,15 +25,15 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   model.Step();
   std::vector<Counts> counts;
   for (int t = 2; t <= 5; ++t) {
-    double_mark();
+    fake_cuda_mark();
     Must(shampoo_optimizer_step(model.optimizer, model.stream));
-    counts.push_back(
-        {double_count(DOUBLE_LAUNCHES), double_count(DOUBLE_PRODUCTS), double_count(DOUBLE_EIGENPROBLEMS)});
+    counts.push_back({fake_cuda_count(FAKE_CUDA_LAUNCHES), fake_cuda_count(FAKE_CUDA_PRODUCTS),
+                      fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS)});
   }
   return counts;
 }
 
-// Many parameters, and one that is cut into as many blocks.
+// Uses many parameters, and one parameter that is divided into as many blocks.
 void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
   const std::vector<Counts> of_one = CountsOf(keys, params(1));
@@ -60,14 +60,16 @@ TEST_CASE("a step of a thousand equal blocks takes as many launches, products an
   }
 }
 
-TEST_CASE("so does one of small vectors") {
+TEST_CASE("a step of a thousand small vectors takes as many launches as one of ten") {
   CheckTenAndAThousand({}, {5});
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("and one of tensors whose dims must be moved") { CheckTenAndAThousand({}, {3, 2, 3}); }
+TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as one of ten") {
+  CheckTenAndAThousand({}, {3, 2, 3});
+}
 
-TEST_CASE("addresses of 64 parameters travel with a launch, where they are bound anew") {
+TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again") {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});
@@ -75,12 +77,12 @@ TEST_CASE("addresses of 64 parameters travel with a launch, where they are bound
   model.FillParams(1);
   model.FillGradients(1);
   for (int t = 1; t <= 2; ++t) {
-    double_mark();
+    fake_cuda_mark();
     model.Step();
-    CHECK(double_launches_of("SetBuffers") == 3);
-    double_mark();
+    CHECK(fake_cuda_launches_of("SetBuffers") == 3);
+    fake_cuda_mark();
     Must(shampoo_optimizer_step(model.optimizer, model.stream));
-    CHECK(double_launches_of("SetBuffers") == 0);
+    CHECK(fake_cuda_launches_of("SetBuffers") == 0);
   }
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where memory of the device comes from, how much it is, and that it is given back.
+// The source and the size of device memory, and that all of it is freed.
 #include <map>
 
 #include "tests/cuda/contract/pair.h"
@@ -9,18 +9,18 @@
 namespace shampoo_test {
 namespace {
 
-// Memory from cudaMalloc, with a record of it.
+// An allocator that uses cudaMalloc and records its calls.
 struct Recorder {
   struct Piece {
     size_t bytes;
     int32_t device;
   };
   std::map<void*, Piece> live;
-  std::vector<size_t> sizes;  // of all that was asked for
-  void* stream = nullptr;     // of the last
+  std::vector<size_t> sizes;  // of all requests
+  void* stream = nullptr;     // of the last request
   int released = 0;
   size_t fail_at = 0;   // the nth call returns NULL
-  size_t misalign = 0;  // bytes by which the next addresses are off
+  size_t misalign = 0;  // misalignment of the next addresses, in bytes
   bool work_was_left = false;
 
   shampoo_allocator allocator() {
@@ -50,8 +50,8 @@ struct Recorder {
   static void Deallocate(void* user, void* memory, size_t bytes, int32_t type, int32_t device, void*) {
     auto* const self = static_cast<Recorder*>(user);
     CHECK(type == SHAMPOO_CUDA);
-    // cudaFree would wait, and so hide work that is still to come.
-    self->work_was_left = self->work_was_left || double_live(DOUBLE_PENDING_OPERATIONS) != 0;
+    // cudaFree would wait, and would hide accesses by later work.
+    self->work_was_left = self->work_was_left || fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) != 0;
     void* const began = static_cast<char*>(memory) - self->misalign;
     REQUIRE(self->live.count(began) == 1);
     CHECK(self->live[began].bytes == bytes);
@@ -61,18 +61,18 @@ struct Recorder {
   }
 };
 
-int64_t Foretold(const shampoo_plan* plan, const char* what) {
+int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(plan, 0, what, &bytes));
   return bytes;
 }
 
-TEST_CASE("all memory of the device comes from the caller's allocator, as foretold, and goes back to it") {
+TEST_CASE("all device memory comes from the caller's allocator, in the planned sizes, and is returned to it") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     for (const int device : {0, 1}) {
       CAPTURE(std::string(method));
       CAPTURE(device);
-      const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+      const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       MustCuda(cudaSetDevice(device));
       const TestStream stream;
       MustCuda(cudaSetDevice(0));
@@ -86,21 +86,21 @@ TEST_CASE("all memory of the device comes from the caller's allocator, as foreto
       {
         Model model(spec, stream);
         REQUIRE(recorder.sizes.size() == 2);
-        const auto state = static_cast<size_t>(Foretold(model.plan, "state"));
-        const auto workspace = static_cast<size_t>(Foretold(model.plan, "workspace"));
+        const auto state = static_cast<size_t>(PlannedBytes(model.plan, "state"));
+        const auto workspace = static_cast<size_t>(PlannedBytes(model.plan, "workspace"));
         CHECK(recorder.sizes[1] == state);
         CHECK(recorder.sizes[0] <= workspace);
-        CHECK(recorder.sizes[0] * 10 >= workspace);  // of some use
+        CHECK(recorder.sizes[0] * 10 >= workspace);  // the estimate is not far too large
         CHECK(recorder.stream == static_cast<cudaStream_t>(stream));
-        double_mark();
+        fake_cuda_mark();
         model.FillParams(1);
         for (uint64_t t = 1; t <= 3; ++t) {
           model.FillGradients(t);
           model.Step();
         }
         CHECK(recorder.sizes.size() == 2);
-        CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-        CHECK(double_live(DOUBLE_PENDING_OPERATIONS) > 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+        CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
       }
       CHECK(recorder.live.empty());
       CHECK(recorder.released == 1);
@@ -109,7 +109,7 @@ TEST_CASE("all memory of the device comes from the caller's allocator, as foreto
   }
 }
 
-TEST_CASE("an allocator that has none left, or none that is aligned, makes create fail, and nothing stays behind") {
+TEST_CASE("create fails without a leak if the allocator returns NULL or unaligned memory") {
   for (const size_t fail_at : {0, 1, 2}) {
     CAPTURE(fail_at);
     const Stage stage;
@@ -126,8 +126,9 @@ TEST_CASE("an allocator that has none left, or none that is aligned, makes creat
     CHECK(shampoo_optimizer_create(&made, plan, &desc) == (fail_at == 0 ? SHAMPOO_E_INVALID : SHAMPOO_E_NOMEM));
     const std::string text = shampoo_last_error();
     const std::string bytes = std::to_string(recorder.sizes.back());
-    CHECK_MESSAGE(text.find(fail_at == 0 ? "not aligned to 256 bytes" : bytes + " bytes of ") != std::string::npos,
-                  text);
+    CHECK_MESSAGE(
+        text.find(fail_at == 0 ? "expected an alignment of 256 bytes" : bytes + " bytes of ") != std::string::npos,
+        text);
     CHECK(made == nullptr);
     CHECK(recorder.live.empty());
     CHECK(recorder.released == 0);
@@ -135,30 +136,30 @@ TEST_CASE("an allocator that has none left, or none that is aligned, makes creat
   }
 }
 
-TEST_CASE("where the device has not enough, create fails with the number of bytes") {
+TEST_CASE("if the device has too little memory, create fails and reports the number of bytes") {
   const Stage stage;
   UsePlugin();
   shampoo_plan* const plan = MakePlan(FiveShapes());
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.device_type = SHAMPOO_CUDA;
-  for (const int64_t room : {int64_t{1000}, Foretold(plan, "workspace")}) {
+  for (const int64_t room : {int64_t{1000}, PlannedBytes(plan, "workspace")}) {
     MustCuda(cudaDeviceSynchronize());
-    double_set_memory_limit(room);
+    fake_cuda_set_memory_limit(room);
     shampoo_optimizer* made = nullptr;
     CHECK(shampoo_optimizer_create(&made, plan, &desc) == SHAMPOO_E_NOMEM);
     const std::string text = shampoo_last_error();
     CHECK_MESSAGE(text.find("shampoo_plan_bytes") != std::string::npos, text);
     CHECK(made == nullptr);
   }
-  MustCuda(cudaDeviceSynchronize());  // what was had meanwhile is given back in the order of the stream
-  double_set_memory_limit(Foretold(plan, "total"));
+  MustCuda(cudaDeviceSynchronize());  // frees temporary memory in the order of the stream
+  fake_cuda_set_memory_limit(PlannedBytes(plan, "total"));
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan, &desc));
   shampoo_optimizer_destroy(made);
   shampoo_plan_destroy(plan);
 }
 
-TEST_CASE("a parameter without elements takes its part of the workspace that is foretold") {
+TEST_CASE("the planned workspace includes a parameter without elements") {
   const Stage stage;
   UsePlugin();
   Recorder recorder;
@@ -166,11 +167,11 @@ TEST_CASE("a parameter without elements takes its part of the workspace that is 
   shampoo_config* config = nullptr;
   Must(shampoo_config_create(&config));
   Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.device_type = SHAMPOO_CUDA;
-  place.shard_world = 2;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.device_type = SHAMPOO_CUDA;
+  plan_desc.shard_world = 2;
   shampoo_plan* plan = nullptr;
-  Must(shampoo_plan_create(&plan, config, &place));
+  Must(shampoo_plan_create(&plan, config, &plan_desc));
   shampoo_config_destroy(config);
   for (int i = 0; i < 100; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -188,7 +189,7 @@ TEST_CASE("a parameter without elements takes its part of the workspace that is 
   desc.allocator = &allocator;
   shampoo_optimizer* made = nullptr;
   Must(shampoo_optimizer_create(&made, plan, &desc));
-  CHECK(recorder.sizes[0] <= static_cast<size_t>(Foretold(plan, "workspace")));
+  CHECK(recorder.sizes[0] <= static_cast<size_t>(PlannedBytes(plan, "workspace")));
   shampoo_optimizer_destroy(made);
   shampoo_plan_destroy(plan);
 }

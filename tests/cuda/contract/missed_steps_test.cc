@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// root_async where blocks miss steps: each goes by its own state, which the device has.
+// root_async if blocks miss steps: each block follows its own state on the device.
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kLast = 22;
 
-// Roots are due at steps 5, 10, 15 and 20, and deferred by 3 where a block has some already.
+// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
 ModelSpec MissingSteps(const Keys& more = {}) {
   Keys keys = {{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}};
   keys.insert(keys.end(), more.begin(), more.end());
@@ -33,7 +33,7 @@ bool HasGradient(size_t p, uint64_t t) {
       return t != 10;
     case 4:
       return t < 13 || t > 15;
-    default:  // the shape of the first
+    default:  // the same shape as the first
       return t < 11 || t > 17;
   }
 }
@@ -47,17 +47,17 @@ void Step(Model* model, uint64_t t) {
 std::string KeyOf(size_t p, const char* state) { return "p" + std::to_string(p) + "/0/" + state; }
 double SnapshotStep(const Model& model, size_t p) { return model.State(KeyOf(p, "snapshot_step"))[0]; }
 
-TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from the same steps on") {
+TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the same steps on") {
   const Keys growing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "2"}, {"root_spread", "true"}};
   for (const Keys& more : {Keys{}, Keys{{"root_spread", "true"}}, growing, Keys{{"root_method", "newton"}}}) {
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
-      for (const int order : {DOUBLE_RANDOM, DOUBLE_AS_LATE_AS_POSSIBLE}) {
+      for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
         const Stage stage(order);
         const TestStream stream;
         Pair pair(MissingSteps(more), stream);
         for (uint64_t t = 1; t <= kLast; ++t) {
           pair.Each([&](Model& model) {
-            // What the device has computed meanwhile is of no use then.
+            // The roots that the device has computed are not used then.
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
@@ -75,7 +75,7 @@ TEST_CASE("blocks that miss steps use the roots that they use on the CPU, from t
   }
 }
 
-TEST_CASE("the device uses first roots at once, and waiting ones at the first step after the delay") {
+TEST_CASE("the device uses the first roots at once, and waiting roots at the first step after the delay") {
   const Stage stage;
   const TestStream stream;
   Model model(MissingSteps(), stream);
@@ -83,7 +83,7 @@ TEST_CASE("the device uses first roots at once, and waiting ones at the first st
   struct Change {
     size_t p;
     uint64_t t;
-    double snapshot_step;  // after step t, which is the only one of the two before and after that changes the roots
+    double snapshot_step;  // after step t. Step t changes the roots; the steps before and after it do not
   };
   const Change changes[] = {{0, 14, -10}, {1, 10, -10}, {2, 5, -5},  {2, 15, -15},
                             {3, 18, -15}, {4, 16, -10}, {5, 18, -10}};
@@ -152,7 +152,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, have the bit
   std::filesystem::remove_all(path(kLast));
 }
 
-TEST_CASE("a step at which waiting roots would be used is neither captured nor replayed") {
+TEST_CASE("a step that would use waiting roots is neither captured nor replayed") {
   const Stage stage;
   const TestStream stream;
   Model model(MissingSteps(), stream);
@@ -166,7 +166,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
     fill(t, true);
     model.Step();
   }
-  fill(13, false);  // the first block goes on waiting
+  fill(13, false);  // the first block keeps waiting
   model.Step();
   const auto capture = [&](cudaGraphExec_t* exec) {
     MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -181,7 +181,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
   CHECK(capture(nullptr) == SHAMPOO_E_STATE);
   CHECK(std::string(shampoo_last_error()).find("at step 14 of group 0 inverse roots are taken over") !=
         std::string::npos);
-  // Without that block, a step like others.
+  // Without that block, this is an ordinary step.
   fill(14, false);
   cudaGraphExec_t without = nullptr;
   REQUIRE(capture(&without) == SHAMPOO_OK);
@@ -193,7 +193,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
     model.Step();
   }
   CHECK(SnapshotStep(model, 0) == 20);
-  // With all blocks at step 22, which is captured and replayed, and then replayed at step 23, at which roots are used.
+  // Captures and replays step 22 with all blocks, and replays it again at step 23, which uses roots.
   fill(22, true);
   cudaGraphExec_t with = nullptr;
   REQUIRE(capture(&with) == SHAMPOO_OK);
@@ -205,7 +205,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Another captured step, at which the first block has waited for more than the delay.
+  // Captures another step; the first block has waited for more than the delay.
   fill(24, true);
   CHECK(capture(nullptr) == SHAMPOO_E_STATE);
   model.Step();
@@ -213,7 +213,7 @@ TEST_CASE("a step at which waiting roots would be used is neither captured nor r
   MustCuda(cudaGraphExecDestroy(with));
 }
 
-TEST_CASE("a state whose snapshots are others than the host knows of is refused once") {
+TEST_CASE("a state with unexpected snapshots is rejected once") {
   const Stage stage;
   const TestStream stream;
   ModelSpec spec = MissingSteps();
@@ -239,14 +239,14 @@ TEST_CASE("a state whose snapshots are others than the host knows of is refused 
   for (size_t p = 0; p < model.params(); ++p) model.SetParam(p, source.ParamValues(p));
   model.FillGradients(13);
   source.FillGradients(13);
-  model.Step();  // tells nothing yet
+  model.Step();  // reports nothing yet
   CHECK(model.TryStep() == SHAMPOO_E_STATE);
   const std::string text = shampoo_last_error();
   CAPTURE(text);
   CHECK(text.find("\"p3/0/snapshot_step\" is not what the previous step left") != std::string::npos);
   CHECK(text.find("shampoo_optimizer_bind_state") != std::string::npos);
   CHECK(model.State("group.0/step")[0] == 12);
-  // The call after it reads the state, and uses no roots of the one before.
+  // The next call reads the state, and does not use roots of the previous state.
   model.Step();
   source.Step();
   for (uint64_t t = 14; t <= kLast; ++t) {
@@ -258,16 +258,16 @@ TEST_CASE("a state whose snapshots are others than the host knows of is refused 
   CHECK(BitsOf(model) == BitsOf(source));
 }
 
-TEST_CASE("a step that one rank refuses is made again on all, where snapshots are taken and where they are used") {
+TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when snapshots are taken or used") {
   constexpr int kRanks = 3;
-  for (const uint64_t refused : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
-    CAPTURE(refused);
+  for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
+    CAPTURE(rejected);
     const Stage stage;
     DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
     ranks.FillParams(1);
     for (uint64_t t = 1; t <= 19; ++t) {
       ranks.FillGradients(t);
-      if (t == refused) {
+      if (t == rejected) {
         std::vector<double> bad = Sequence(77, ranks[1].elements(3));
         bad[2] = NAN;
         ranks[1].SetGradient(3, bad);
@@ -278,7 +278,7 @@ TEST_CASE("a step that one rank refuses is made again on all, where snapshots ar
       ranks.Step();
       CHECK(ranks.Unless(SHAMPOO_OK) == "");
       CHECK(ranks.SameParams());
-      if (t != 5) continue;  // the first roots are used at once, also by the step that is made again
+      if (t != 5) continue;  // the first roots are used at once, also by the repeated step
       for (int rank = 0; rank < kRanks; ++rank) {
         for (const std::string& key : ranks[rank].Keys()) {
           if (key.ends_with("/snapshot_step")) CHECK(ranks[rank].State(key)[0] <= 0);
@@ -293,7 +293,7 @@ TEST_CASE("a step that one rank refuses is made again on all, where snapshots ar
   }
 }
 
-TEST_CASE("blocks of several ranks that miss steps are those of one rank") {
+TEST_CASE("blocks that miss steps give the same results on several ranks as on one") {
   constexpr int kRanks = 3;
   for (const char* lag : {"0", "1"}) {
     const Stage stage;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients that cannot be used: what the CPU says and does, a call later where status_lag is 1.
+// Gradients that are not finite: the device behaves like the CPU; with status_lag 1, it reports errors one call later.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -42,7 +42,7 @@ void Spoil(const Bad& bad, Model* model) {
   model->SetGradient(bad.param, gradient);
 }
 
-// Without outputs that lie apart, which are whole after every step.
+// Leaves out separate outputs, which every step writes.
 std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   std::vector<std::vector<double>> all;
   for (size_t p = 0; p < model.params(); ++p) all.push_back(model.ParamValues(p));
@@ -50,13 +50,13 @@ std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   return all;
 }
 
-TEST_CASE("error: the step changes nothing, and the text is that of the CPU") {
+TEST_CASE("on_nonfinite error: the step changes nothing, and the error text equals that of the CPU") {
   for (const Bad& bad : kBad) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(bad.what));
       CAPTURE(std::string(lag));
       const Stage stage;
-      double_set_protection(0);
+      fake_cuda_set_protection(0);
       const TestStream stream;
       Pair pair(SpecOf(bad, "error", lag), stream);
       for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
@@ -83,7 +83,7 @@ TEST_CASE("error: the step changes nothing, and the text is that of the CPU") {
   }
 }
 
-TEST_CASE("skip_step and skip_block: what is skipped is what the CPU skips, and nothing is told but by counters") {
+TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU skips, and only counters report it") {
   for (const Bad& bad : kBad) {
     for (const char* choice : {"skip_step", "skip_block"}) {
       for (const char* lag : {"0", "1"}) {
@@ -91,7 +91,7 @@ TEST_CASE("skip_step and skip_block: what is skipped is what the CPU skips, and 
         CAPTURE(std::string(choice));
         CAPTURE(std::string(lag));
         const Stage stage;
-        double_set_protection(0);
+        fake_cuda_set_protection(0);
         const TestStream stream;
         Pair pair(SpecOf(bad, choice, lag), stream);
         for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);

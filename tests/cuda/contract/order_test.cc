@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step reads what work in the caller's stream has written before it, and what it writes is there for work after it,
-// in whatever order the device gets on with its streams.
+// A step reads the results of earlier work in the caller's stream, and later work reads the results of the step, in any
+// order in which the device runs its streams.
 #include <algorithm>
 
 #include "tests/cuda/contract/training.h"
@@ -10,11 +10,11 @@
 namespace shampoo_test {
 namespace {
 
-// With precondition_frequency 2: roots at steps 2 and 4. With root_async 1 those of step 4 are used from step 5 on, and
-// those of step 6 from step 7 on.
+// With precondition_frequency 2, roots are due at steps 2 and 4. With root_async 1, those of step 4 are used from step
+// 5 on, and those of step 6 from step 7 on.
 constexpr int kStepsInOrder = 4;
-constexpr int kStepsAhead = 7;
-ModelSpec AheadSpec(const Keys& more = {}) {
+constexpr int kAsyncSteps = 7;
+ModelSpec AsyncSpec(const Keys& more = {}) {
   Keys keys = {{"root_async", "1"}};
   keys.insert(keys.end(), more.begin(), more.end());
   return FiveShapes(keys);
@@ -23,15 +23,15 @@ ModelSpec AheadSpec(const Keys& more = {}) {
 struct Order {
   int order;
   uint64_t seed;
-  int progress;  // operations that the device has done by each of the host's calls
+  int progress;  // operations that the device runs at each query of the host
 };
 
 const std::vector<Order> kOrders = {
-    {DOUBLE_OLDEST_FIRST, 0, 0},    {DOUBLE_YOUNGEST_FIRST, 0, 0}, {DOUBLE_AS_LATE_AS_POSSIBLE, 0, 0},
-    {DOUBLE_YOUNGEST_FIRST, 0, 20}, {DOUBLE_RANDOM, 1, 0},         {DOUBLE_RANDOM, 2, 7},
-    {DOUBLE_RANDOM, 3, 40}};
+    {FAKE_CUDA_OLDEST_FIRST, 0, 0},    {FAKE_CUDA_YOUNGEST_FIRST, 0, 0}, {FAKE_CUDA_AS_LATE_AS_POSSIBLE, 0, 0},
+    {FAKE_CUDA_YOUNGEST_FIRST, 0, 20}, {FAKE_CUDA_RANDOM, 1, 0},         {FAKE_CUDA_RANDOM, 2, 7},
+    {FAKE_CUDA_RANDOM, 3, 40}};
 
-// What is to go wrong: the nth call of a function in this step.
+// The call to skip: the nth call of a function in this step.
 struct Skipped {
   const char* function = nullptr;
   int step = 0;
@@ -42,11 +42,11 @@ enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
 
 std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, const Skipped& skipped = {},
                       std::vector<int64_t>* calls = nullptr) {
-  const bool ahead = std::find(spec.keys.begin(), spec.keys.end(), AheadSpec().keys.back()) != spec.keys.end();
-  const int steps = ahead ? kStepsAhead : kStepsInOrder;
-  double_reset();
-  double_set_protection(0);
-  double_set_order(order.order, order.seed);
+  const bool is_async = std::find(spec.keys.begin(), spec.keys.end(), AsyncSpec().keys.back()) != spec.keys.end();
+  const int steps = is_async ? kAsyncSteps : kStepsInOrder;
+  fake_cuda_reset();
+  fake_cuda_set_protection(0);
+  fake_cuda_set_order(order.order, order.seed);
   std::vector<char> result;
   {
     const TestStream own(where == Where::kBlockingStream ? cudaStreamDefault : cudaStreamNonBlocking);
@@ -54,26 +54,26 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
     Training training(spec, where == Where::kLegacyStream ? cudaStream_t{nullptr} : cudaStream_t{own}, steps);
     for (int t = 1; t <= steps; ++t) {
       if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
-      if (t == skipped.step) double_skip(skipped.function, skipped.nth);
-      double_mark();
+      if (t == skipped.step) fake_cuda_skip(skipped.function, skipped.nth);
+      fake_cuda_mark();
       if (training.Step(t) != SHAMPOO_OK) return {};
-      if (calls != nullptr) calls->push_back(double_calls(skipped.function));
-      double_progress(order.progress);
+      if (calls != nullptr) calls->push_back(fake_cuda_calls(skipped.function));
+      fake_cuda_progress(order.progress);
     }
     result = training.Result();
   }
   if (skipped.function == nullptr) {
-    CHECK(std::string(double_problems()) == "");
-    CHECK(std::string(double_leaks()) == "");
+    CHECK(std::string(fake_cuda_problems()) == "");
+    CHECK(std::string(fake_cuda_leaks()) == "");
   }
-  if (*double_problems() != '\0') result.clear();
+  if (*fake_cuda_problems() != '\0') result.clear();
   return result;
 }
 
-TEST_CASE("results do not depend on the order in which the device gets on") {
+TEST_CASE("results do not depend on the order in which the device runs its streams") {
   for (const ModelSpec& spec :
        {FiveShapes(), FiveShapes({{"status_lag", "0"}}), FiveShapes({{"root_method", "newton"}}),
-        FiveShapes({{"root_method", "higher_order"}}), AheadSpec(), AheadSpec({{"root_method", "newton"}})}) {
+        FiveShapes({{"root_method", "higher_order"}}), AsyncSpec(), AsyncSpec({{"root_method", "newton"}})}) {
     const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream);
     for (const Where where : {Where::kOwnStream, Where::kBlockingStream, Where::kLegacyStream, Where::kInTurns}) {
       for (const Order& order : kOrders) {
@@ -83,10 +83,10 @@ TEST_CASE("results do not depend on the order in which the device gets on") {
       }
     }
   }
-  double_reset();
+  fake_cuda_reset();
 }
 
-// Of a step that waits, in some order, for what is left out here.
+// Checks for each skipped call that some order of the streams changes a result.
 void CheckThatEachIsNeeded(const char* function, int step, const ModelSpec& spec = FiveShapes()) {
   std::vector<int64_t> calls;
   const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream, {function, 0, 0}, &calls);
@@ -100,7 +100,7 @@ void CheckThatEachIsNeeded(const char* function, int step, const ModelSpec& spec
     }
     CHECK_MESSAGE(noticed, function << " number " << nth << " of step " << step << " is not needed");
   }
-  double_reset();
+  fake_cuda_reset();
 }
 
 TEST_CASE("every wait of a step is needed") {
@@ -110,7 +110,7 @@ TEST_CASE("every wait of a step is needed") {
   }
   for (const int step : {4, 5}) {
     CAPTURE(step);
-    CheckThatEachIsNeeded("cudaStreamWaitEvent", step, AheadSpec());
+    CheckThatEachIsNeeded("cudaStreamWaitEvent", step, AsyncSpec());
   }
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("every record of an event in a step is needed") {
   }
   for (const int step : {4, 5}) {
     CAPTURE(step);
-    CheckThatEachIsNeeded("cudaEventRecord", step, AheadSpec());
+    CheckThatEachIsNeeded("cudaEventRecord", step, AsyncSpec());
   }
 }
 

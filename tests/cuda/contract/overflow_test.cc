@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps whose gradient and direction are ordinary, and whose new parameter or momentum would not be finite.
+// Steps with a finite gradient and direction whose new parameter or momentum would not be finite.
 #include <cfloat>
 #include <cmath>
 
@@ -26,13 +26,13 @@ void SetValues(const OverflowCase& one, Model* model) {
   if (one.has_momentum) model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
 }
 
-// NaN equals NaN.
+// Compares values; NaN equals NaN.
 bool Holds(const std::vector<double>& values, double value) {
   return std::all_of(values.begin(), values.end(),
                      [value](double v) { return v == value || (std::isnan(v) && std::isnan(value)); });
 }
 
-TEST_CASE("a block whose new value would not be finite does not move, as on the CPU, and the next step reports it") {
+TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the next step reports it") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     const double limit = dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
     for (const OverflowCase& one : OverflowCases(limit)) {
@@ -73,7 +73,7 @@ TEST_CASE("a block whose new value would not be finite does not move, as on the 
   }
 }
 
-TEST_CASE("an infinite parameter without decay keeps no other element of its block from moving, as on the CPU") {
+TEST_CASE("an infinite parameter without decay does not skip the update of its block, as on the CPU") {
   for (const char* momentum : {"0", "0.9"}) {
     const Stage stage;
     const TestStream stream;
@@ -91,7 +91,7 @@ TEST_CASE("an infinite parameter without decay keeps no other element of its blo
   }
 }
 
-TEST_CASE("a parameter at the limit moves where its sum with the update is rounded to the limit, as on the CPU") {
+TEST_CASE("a parameter at the limit is updated if its sum with the update is rounded to the limit, as on the CPU") {
   struct Update {
     int32_t dtype;
     double value;
@@ -126,7 +126,7 @@ TEST_CASE("a parameter at the limit moves where its sum with the update is round
   }
 }
 
-TEST_CASE("several ranks: a block whose new value would not be finite does not move on any of them") {
+TEST_CASE("several ranks: an update that would not be finite is skipped on all ranks") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* communicate : {"updates", "params"}) {
       CAPTURE(one.what);
@@ -155,8 +155,8 @@ TEST_CASE("several ranks: a block whose new value would not be finite does not m
   }
 }
 
-TEST_CASE("an update that only its rounding to the communication dtype takes beyond the limit of the parameter") {
-  // As bfloat16 the update is 0x1.02p+120.
+TEST_CASE("an update is skipped if only its rounding to the communication dtype makes the parameter infinite") {
+  // Rounded to bfloat16, the update is 0x1.02p+120.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
   ModelSpec spec;

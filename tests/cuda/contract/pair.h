@@ -14,7 +14,7 @@ inline const char* const kCounters[] = {"steps",         "step.0",      "skipped
                                         "root_computed", "root_scalar", "root_eigen",    "root_retried",
                                         "root_reused"};
 
-// The same optimizer on the device and on the CPU.
+// Equal optimizers on the device and on the CPU.
 struct Pair {
   explicit Pair(const ModelSpec& spec, cudaStream_t stream = nullptr) : device(spec, stream), host(OnCpu(spec)) {
     Each([](Model& model) { model.FillParams(1); });
@@ -35,7 +35,7 @@ struct Pair {
       model.Step();
     });
   }
-  // The largest distance of a parameter, an output, or an entry of the state.
+  // Returns the largest difference of a parameter, an output or an entry of the state.
   double Apart() const {
     double apart = 0;
     for (size_t p = 0; p < device.params(); ++p) {
@@ -47,7 +47,7 @@ struct Pair {
     }
     return apart;
   }
-  // After shampoo_optimizer_status() has waited for the device.
+  // Calls shampoo_optimizer_status() first, which waits for the device.
   std::string DifferingCounters() const {
     std::string differing;
     for (const char* counter : kCounters) {

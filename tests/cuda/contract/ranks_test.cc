@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks: what one of them finds, or has otherwise than the others, is the same error on all.
+// Several ranks: if one rank finds an error or has different inputs, all ranks report the same error.
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 
@@ -16,9 +16,9 @@ ModelSpec SpecOfRanks(const Keys& more) {
   return spec;
 }
 
-// By its own call or the next one, and with one exchange in a step or several, of either kind.
-const Keys kTold[] = {{{"status_lag", "0"}},
-                      {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
+// Errors are reported by the same call or the next one, with one exchange in a step or several, of either kind.
+const Keys kReporting[] = {{{"status_lag", "0"}},
+                           {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 
 void SetElement(Model* model, size_t param, size_t element, double value) {
   std::vector<double> gradient = Sequence(77, model->elements(param));
@@ -26,11 +26,12 @@ void SetElement(Model* model, size_t param, size_t element, double value) {
   model->SetGradient(param, gradient);
 }
 
-// Two steps have been made. The next one is refused by all ranks alike.
-void CheckRefused(DeviceRanks* ranks, const Keys& told, shampoo_status status, const std::vector<std::string>& words) {
+// Called after two steps. All ranks reject the next one.
+void CheckRejected(DeviceRanks* ranks, const Keys& reporting, shampoo_status status,
+                   const std::vector<std::string>& words) {
   const auto before = ranks->Params();
   ranks->Step();
-  if (told[0].second == "1") {
+  if (reporting[0].second == "1") {
     CHECK(ranks->Unless(SHAMPOO_OK) == "");
     ranks->Step();
   }
@@ -39,7 +40,7 @@ void CheckRefused(DeviceRanks* ranks, const Keys& told, shampoo_status status, c
   for (int rank = 0; rank < kRanks; ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
 }
 
-// What was wrong is put right.
+// Corrects the faulty input.
 void CheckGoesOn(DeviceRanks* ranks) {
   ranks->FillGradients(5);
   for (int i = 0; i < 2; ++i) {
@@ -132,25 +133,25 @@ const std::vector<Odd> kOdd = {
      [](DeviceRanks& ranks) { ranks[2].SetState("group.0/step", {2}); }},
 };
 
-TEST_CASE("one rank finds something, or has something else: all ranks say so, and parameters stay") {
+TEST_CASE("if one rank finds an error or has different inputs, all ranks report it, and parameters do not change") {
   for (const Odd& odd : kOdd) {
-    for (const Keys& told : kTold) {
+    for (const Keys& reporting : kReporting) {
       CAPTURE(std::string(odd.what));
-      CAPTURE(told[0].second);
+      CAPTURE(reporting[0].second);
       const Stage stage;
-      Keys keys = told;
+      Keys keys = reporting;
       keys.insert(keys.end(), odd.keys.begin(), odd.keys.end());
       DeviceRanks ranks(SpecOfRanks(keys), kRanks);
       Begin(&ranks);
       odd.spoil(ranks);
-      CheckRefused(&ranks, told, odd.status, odd.words);
+      CheckRejected(&ranks, reporting, odd.status, odd.words);
       odd.mend(ranks);
       CheckGoesOn(&ranks);
     }
   }
 }
 
-TEST_CASE("roots that are computed while steps go on are those of one rank") {
+TEST_CASE("async roots on several ranks are those on one rank") {
   for (const char* bytes : {"0", "128"}) {
     const Stage stage;
     const Keys async = {{"precondition_frequency", "4"}, {"root_async", "2"}, {"comm_bucket_bytes", bytes}};
@@ -175,37 +176,37 @@ TEST_CASE("roots that are computed while steps go on are those of one rank") {
   }
 }
 
-TEST_CASE("numbers in memory of the device must be the same on all ranks, too") {
-  for (const Keys& told : kTold) {
-    CAPTURE(told[0].second);
+TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
+  for (const Keys& reporting : kReporting) {
+    CAPTURE(reporting[0].second);
     const Stage stage;
     const DeviceBytes memory(kRanks * sizeof(float));
     auto* const rates = static_cast<float*>(memory.get());
     const auto put = [&](int rank, float rate) {
       MustCuda(cudaMemcpy(rates + rank, &rate, sizeof rate, cudaMemcpyHostToDevice));
     };
-    DeviceRanks ranks(SpecOfRanks(told), kRanks);
+    DeviceRanks ranks(SpecOfRanks(reporting), kRanks);
     for (int rank = 0; rank < kRanks; ++rank) {
       put(rank, 0.25F);
       Must(shampoo_optimizer_bind_scalar(ranks[rank].optimizer, 0, "lr", SHAMPOO_F32, rates + rank));
     }
     Begin(&ranks);
     put(1, 0.5F);
-    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
+    CheckRejected(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     put(1, NAN);
-    CheckRefused(&ranks, told, SHAMPOO_E_INVALID, {"rank 1: the scalar bound to group 0", "lr"});
+    CheckRejected(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1: the scalar bound to group 0", "lr"});
     put(1, 0.25F);
     CheckGoesOn(&ranks);
   }
 }
 
-TEST_CASE("a block that its owner cannot move stands still on all ranks, and its output is the parameter") {
-  for (const Keys& told : kTold) {
+TEST_CASE("an update that its owner skips is skipped on all ranks, and the output is the parameter") {
+  for (const Keys& reporting : kReporting) {
     for (const char* dtype : {"f16", "f32"}) {
-      CAPTURE(told[0].second);
+      CAPTURE(reporting[0].second);
       CAPTURE(std::string(dtype));
       const Stage stage;
-      Keys keys = told;
+      Keys keys = reporting;
       keys.insert(keys.end(), {{"communication_dtype", dtype}});
       ModelSpec spec = SpecOfRanks(keys);
       spec.groups = {{{"lr", "1e6"}}};
@@ -219,15 +220,15 @@ TEST_CASE("a block that its owner cannot move stands still on all ranks, and its
       ranks.Step();
       CHECK(ranks.Unless(SHAMPOO_OK) == "");
       CHECK(ranks.SameParams());
-      const bool stands = dtype == std::string("f16");
+      const bool is_skipped = dtype == std::string("f16");
       const auto after = ranks.Params();
       for (size_t i = 0; i < after.size(); ++i) CHECK((after[i] == before[i]) == (i % 6 == 3));
       for (int rank = 0; rank < kRanks; ++rank) {
-        CHECK((ranks[rank].OutValues(3) == before[3]) == stands);
+        CHECK((ranks[rank].OutValues(3) == before[3]) == is_skipped);
         CHECK(ranks[rank].OutValues(3) == ranks[0].OutValues(3));
         CHECK(ranks[rank].CopyValues(3) == ranks[rank].OutValues(3));
       }
-      if (!stands) continue;
+      if (!is_skipped) continue;
       ranks.Step();
       CHECK(ranks.Unless(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "skipped the update of the block"}) == "");
     }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state: in memory of the caller, from one arena into another, and by its entries.
+// The state: in the caller's memory, in two arenas, and by its entries.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -22,7 +22,7 @@ std::vector<char> BytesOf(const void* memory, size_t bytes, cudaStream_t stream)
   return host;
 }
 
-TEST_CASE("a state in memory of the caller is initialised, stepped and left to the caller") {
+TEST_CASE("a state in the caller's memory is initialized and stepped, and the caller still owns it") {
   const Stage stage;
   const TestStream stream;
   ModelSpec spec = FiveShapes();
@@ -68,7 +68,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
     };
     model.FillParams(1);
     plain.FillParams(1);
-    // The first arena is that of a fresh optimizer.
+    // The first arena contains the state of a new optimizer.
     ModelSpec fresh = spec;
     fresh.state = first.get();
     fresh.state_bytes = bytes;
@@ -81,7 +81,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
       step(first, second);
       const std::vector<char> out = BitsOf(model);
       const std::vector<char> made = BytesOf(second.get(), bytes, stream);
-      step(first, third);  // once more
+      step(first, third);  // again
       CHECK(BitsOf(model) == out);
       CHECK(BytesOf(third.get(), bytes, stream) == made);
       CHECK(BytesOf(first.get(), bytes, stream) == before);
@@ -91,7 +91,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
         model.SetParam(p, model.OutValues(p));
       }
       for (const std::string& key : plain.Keys()) CHECK(model.State(key) == plain.State(key));
-      // A host that writes an arena by itself says so.
+      // A caller that writes an arena announces it.
       Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       MustCuda(cudaMemcpyAsync(first.get(), third.get(), bytes, cudaMemcpyDeviceToDevice, stream));
     }
@@ -100,7 +100,7 @@ TEST_CASE("a step from one arena into another is a pure function, and a copy of 
   }
 }
 
-TEST_CASE("a step that is refused, and one that is skipped, leave a state_out that is apart as told") {
+TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped step writes it") {
   for (const char* choice : {"error", "skip_step", "skip_block"}) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(choice));
@@ -123,18 +123,18 @@ TEST_CASE("a step that is refused, and one that is skipped, leave a state_out th
       bad[7] = NAN;
       model.SetGradient(3, bad);
       Must(shampoo_optimizer_bind_state(model.optimizer, first.get(), second.get()));
-      const bool refused = std::string(choice) == "error";
+      const bool rejected = std::string(choice) == "error";
       shampoo_status status = model.TryStep();
       if (lag == std::string("1")) status = shampoo_optimizer_status(model.optimizer, 1, nullptr);
-      CHECK(status == (refused ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+      CHECK(status == (rejected ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
       const std::vector<char> in = BytesOf(first.get(), bytes, stream);
       const std::vector<char> out = BytesOf(second.get(), bytes, stream);
-      if (refused) CHECK(out == std::vector<char>(bytes, '\x5a'));
+      if (rejected) CHECK(out == std::vector<char>(bytes, '\x5a'));
       if (choice == std::string("skip_step")) CHECK(out == in);
       if (choice == std::string("skip_block")) CHECK(out != in);
-      // And on from there.
+      // Continue from that state.
       model.FillGradients(2);
-      const DeviceBytes& from = refused ? first : second;
+      const DeviceBytes& from = rejected ? first : second;
       Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
       model.Step();
       CHECK(model.State("group.0/step")[0] == (choice == std::string("skip_block") ? 2 : 1));
@@ -146,7 +146,7 @@ struct Entry {
   int64_t index;
   shampoo_state_entry info;
   int64_t elements;
-  size_t size;  // of an element
+  size_t size;  // bytes of an element
 };
 
 std::vector<Entry> EntriesOf(const Model& model) {
@@ -166,10 +166,10 @@ std::vector<Entry> EntriesOf(const Model& model) {
   return entries;
 }
 
-TEST_CASE("entries are read and written whole and in part, to and from the host and the device") {
+TEST_CASE("entries are read and written, whole and in part, to and from the host and the device") {
   const Stage stage;
   const TestStream stream;
-  // Of one triangle, too, which entries of order 128 or more are kept as.
+  // Includes entries of order 128 or more, which are stored as one triangle.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"filtered_grad_dtype", "f16"}});
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);
@@ -177,7 +177,7 @@ TEST_CASE("entries are read and written whole and in part, to and from the host 
   first.FillParams(1);
   for (uint64_t t = 1; t <= 3; ++t) {
     first.FillGradients(t);
-    first.Step();  // and read while it is under way
+    first.Step();  // entries are read while this step is running
   }
   for (const Entry& entry : EntriesOf(first)) {
     CAPTURE(std::string(entry.info.key));
@@ -216,7 +216,7 @@ TEST_CASE("entries are read and written whole and in part, to and from the host 
   CHECK(BitsOf(second) == BitsOf(first));
 }
 
-TEST_CASE("a state that something else has written is refused once, and then taken as it is") {
+TEST_CASE("a state that other code has written is rejected once, and then accepted") {
   const Stage stage;
   const TestStream stream;
   const ModelSpec spec = FiveShapes();

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a step on the device is that of the CPU") {
+TEST_CASE("a step on the device gives the results of the CPU") {
   ModelSpec spec;
   spec.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "0.1"}};
   spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}};

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machines on which CUDA cannot be used: what is told of them, and that a plan can be made there.
+// Machines on which CUDA cannot be used: the reported reasons, and that a plan can be created there.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -16,10 +16,10 @@ shampoo_backend_info Cuda() {
   return info;
 }
 
-TEST_CASE("where there are devices, they are counted") {
+TEST_CASE("the backend reports the number of devices") {
   const Stage stage;
   for (const int devices : {1, 2}) {
-    double_set_system(devices, CUDART_VERSION, CUDART_VERSION);
+    fake_cuda_set_system(devices, CUDART_VERSION, CUDART_VERSION);
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 1);
     CHECK(info.device_count == devices);
@@ -27,7 +27,7 @@ TEST_CASE("where there are devices, they are counted") {
   }
 }
 
-TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
+TEST_CASE("if CUDA cannot be used, the backend and create report the reason") {
   struct Case {
     int devices, driver, runtime;
     std::vector<const char*> words;
@@ -41,7 +41,7 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
     CAPTURE(one.driver);
     CAPTURE(one.devices);
     const Stage stage;
-    double_set_system(one.devices, one.driver, one.runtime);
+    fake_cuda_set_system(one.devices, one.driver, one.runtime);
     const shampoo_backend_info info = Cuda();
     CHECK(info.usable == 0);
     CHECK(info.device_count == 0);
@@ -57,22 +57,22 @@ TEST_CASE("where CUDA cannot be used the reason is told, by create, too") {
     CHECK_MESSAGE(text.find(unavailable_reason) != std::string::npos, text);
     CHECK(made == nullptr);
     shampoo_plan_destroy(plan);
-    // Another machine; the text of before is still there.
-    double_set_system(2, CUDART_VERSION, CUDART_VERSION);
+    // Another machine; the previous text is still valid.
+    fake_cuda_set_system(2, CUDART_VERSION, CUDART_VERSION);
     CHECK(Cuda().usable == 1);
     CHECK(unavailable_reason == info.unavailable_reason);
   }
 }
 
-TEST_CASE("a newer driver of the same major version, and of a later one, will do") {
+TEST_CASE("a newer driver of the same or a later major version is accepted") {
   for (const int driver : {12060, 12090, 13010}) {
     const Stage stage;
-    double_set_system(1, driver, 12060);
+    fake_cuda_set_system(1, driver, 12060);
     CHECK(Cuda().usable == 1);
   }
 }
 
-TEST_CASE("a device that is not there") {
+TEST_CASE("a device that does not exist is an error") {
   const Stage stage;
   UsePlugin();
   shampoo_plan* const plan = MakePlan(FiveShapes());

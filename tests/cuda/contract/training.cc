@@ -25,7 +25,7 @@ Training::Training(const ModelSpec& spec, cudaStream_t stream, int steps)
 }
 
 Training::~Training() {
-  (void)cudaStreamSynchronize(model_.stream);  // before the memory of copies goes
+  (void)cudaStreamSynchronize(model_.stream);  // before the memory of the copies is freed
   (void)cudaEventDestroy(moved_);
 }
 

@@ -8,19 +8,19 @@
 
 namespace shampoo_test {
 
-// Steps in which nothing waits for the device: gradients and learning rate are copied into place, and parameters out of
-// it, by work in the stream of the steps.
+// Steps without waits for the device: work in the stream of the steps copies gradients and the learning rate to the
+// device, and parameters back.
 class Training {
  public:
   Training(const ModelSpec& spec, cudaStream_t stream, int steps);
   ~Training();
 
-  // The gradient of step t, from 1 on; the step; the parameters as they are then, and something else in place of the
-  // gradient.
+  // Enqueues the copy of the gradient of step t (from 1 on), the step, the copy of the parameters, and a write that
+  // overwrites the gradient.
   shampoo_status Step(int t);
-  // All parameters after every step, and everything at the end.
+  // Returns all parameters after every step, and all results at the end.
   std::vector<char> Result();
-  // From here on steps are in that stream, in which what is in the one so far is waited for.
+  // Changes the stream of later steps. It waits for the work of the old one.
   void MoveTo(cudaStream_t stream);
   Model& model() { return model_; }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step asks of the host: it waits for nothing that is not told, copies nothing there and allocates nothing.
+// The effects of a step on the host: it waits only where documented, does not copy to the host and does not allocate.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -11,60 +11,60 @@ constexpr int kStepsWaited = 7;  // with precondition_frequency 2: roots at 2, 4
 
 const char* const kRootMethods[] = {"eigen", "newton", "higher_order"};
 
-TEST_CASE("where the device keeps up no step waits, copies to the host or allocates") {
+TEST_CASE("if the device keeps up, no step waits, copies to the host or allocates") {
   for (const char* method : kRootMethods) {
     for (const char* lag : {"0", "1"}) {
       CAPTURE(std::string(method));
       CAPTURE(std::string(lag));
-      const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
-      double_set_query_progress(-1);
+      const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      fake_cuda_set_query_progress(-1);
       const TestStream stream;
       Model model(FiveShapes({{"root_method", method}, {"status_lag", lag}}), stream);
       model.FillParams(1);
       model.FillGradients(1);
       for (int t = 1; t <= kStepsWaited; ++t) {
         CAPTURE(t);
-        double_mark();
+        fake_cuda_mark();
         model.Step();
-        CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
-        CHECK(double_count(DOUBLE_COPIES_TO_HOST) == 0);
-        CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-        CHECK(double_count(DOUBLE_PAGEABLE_COPIES) == 0);
-        CHECK(double_count(DOUBLE_PRODUCTS_WITHOUT_WORKSPACE) == 0);
-        CHECK(double_count(DOUBLE_PRODUCTS) > 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
+        CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
         const bool decomposes = t % 2 == 0 && std::string(method) == "eigen";
-        CHECK((double_count(DOUBLE_EIGENPROBLEMS) > 0) == decomposes);
-        // One question, for the step before or with status_lag 0 for this one.
-        CHECK(double_count(DOUBLE_QUERIES) == (t == 1 && lag == std::string("1") ? 0 : 1));
+        CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
+        // One query, for the previous step or, with status_lag 0, for this step.
+        CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && lag == std::string("1") ? 0 : 1));
       }
-      double_mark();
+      fake_cuda_mark();
       CHECK(model.Stat("steps") == kStepsWaited - (lag == std::string("1") ? 1 : 0));
-      CHECK(double_calls(nullptr) == 0);
+      CHECK(fake_cuda_calls(nullptr) == 0);
     }
   }
 }
 
-TEST_CASE("where it lags a call waits once, for the step before, so that one step is under way") {
+TEST_CASE("if the device lags, a call waits once, for the previous step") {
   for (const char* method : kRootMethods) {
     CAPTURE(std::string(method));
-    const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+    const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     const TestStream stream;
     Model model(FiveShapes({{"root_method", method}}), stream);
     model.FillParams(1);
     model.FillGradients(1);
-    CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == 0);
+    CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
     int64_t enqueued = 0;
     for (int t = 1; t <= kStepsWaited; ++t) {
       CAPTURE(t);
-      double_mark();
+      fake_cuda_mark();
       model.Step();
-      CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == (t == 1 ? 0 : 1));
-      CHECK(double_calls("cudaEventSynchronize") == double_count(DOUBLE_SYNCHRONIZATIONS));
-      CHECK(double_count(DOUBLE_COPIES_TO_HOST) == 0);
-      CHECK(double_count(DOUBLE_ALLOCATIONS) == 0);
-      // All of the step before is done, and nothing of this one, to which other work may be added.
-      const int64_t pending = double_live(DOUBLE_PENDING_OPERATIONS);
-      CHECK(pending >= double_count(DOUBLE_LAUNCHES));
+      CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == (t == 1 ? 0 : 1));
+      CHECK(fake_cuda_calls("cudaEventSynchronize") == fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
+      CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+      CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+      // All work of the previous step is done. None of this step has run, so other work can be enqueued after it.
+      const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
+      CHECK(pending >= fake_cuda_count(FAKE_CUDA_LAUNCHES));
       if (t == 3) enqueued = pending;
       if (t > 3 && t % 2 == 1) CHECK(pending == enqueued);
       CHECK(model.Stat("steps") == t - 1);
@@ -72,35 +72,35 @@ TEST_CASE("where it lags a call waits once, for the step before, so that one ste
   }
 }
 
-TEST_CASE("with status_lag 0 a call that finds the device behind waits for its own step, once") {
-  const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags") {
+  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes({{"status_lag", "0"}}), stream);
   model.FillParams(1);
   model.FillGradients(1);
   for (int t = 1; t <= kStepsWaited; ++t) {
     CAPTURE(t);
-    double_mark();
+    fake_cuda_mark();
     model.Step();
-    CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 1);
-    CHECK(double_live(DOUBLE_PENDING_OPERATIONS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 1);
+    CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
     CHECK(model.Stat("steps") == t);
   }
 }
 
-TEST_CASE("shampoo_optimizer_status waits where it is asked to") {
-  const Stage stage(DOUBLE_AS_LATE_AS_POSSIBLE);
+TEST_CASE("shampoo_optimizer_status waits if the caller requests it") {
+  const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const TestStream stream;
   Model model(FiveShapes(), stream);
   model.FillParams(1);
   model.FillGradients(1);
   model.Step();
-  double_mark();
+  fake_cuda_mark();
   Must(shampoo_optimizer_status(model.optimizer, 0, nullptr));
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
   CHECK(model.Stat("steps") == 0);
   Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
-  CHECK(double_count(DOUBLE_SYNCHRONIZATIONS) == 1);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 1);
   CHECK(model.Stat("steps") == 1);
 }
 

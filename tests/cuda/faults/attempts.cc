@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMostCalls = 2000;
 
-// "cudaMallocAsync" of "... cudaMallocAsync(...) failed: ..."
+// Returns "cudaMallocAsync" for "... cudaMallocAsync(...) failed: ...".
 std::string FunctionIn(const std::string& text) {
   const size_t end = text.find("(...) failed: ");
   if (end == std::string::npos) return {};
@@ -31,11 +31,11 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
   }
   model.FillGradients(99);
   model.Bind();
-  double_mark();
+  fake_cuda_mark();
   fail();
   outcome.status = attempt.run(&model);
   outcome.text = shampoo_last_error();
-  outcome.failure_used = double_cancel_failures() == 0;
+  outcome.failure_used = fake_cuda_cancel_failures() == 0;
   if (attempt.afterwards) attempt.afterwards(&model, outcome.status != SHAMPOO_OK);
   return outcome;
 }
@@ -62,7 +62,7 @@ int64_t FailEachCall(const Attempt& attempt) {
   const auto is_memory = [](int64_t n) { return n % 2 == 0; };
   return FailEach(
       attempt,
-      [&](int64_t n) { double_fail(nullptr, n, is_memory(n) ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure); },
+      [&](int64_t n) { fake_cuda_fail(nullptr, n, is_memory(n) ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure); },
       [&](int64_t n) { return is_memory(n) ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
 }
 

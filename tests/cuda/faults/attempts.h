@@ -9,7 +9,7 @@
 
 namespace shampoo_test {
 
-// What is tried while a call of CUDA fails.
+// An operation that is attempted while a call of CUDA fails.
 struct Attempt {
   ModelSpec spec;
   int64_t steps_before = 0;
@@ -17,23 +17,23 @@ struct Attempt {
   std::function<void(Model* model, bool failed)> afterwards = {};
 };
 
-// What came of it.
+// The outcome of an attempt.
 struct Outcome {
   bool failure_used = false;
   shampoo_status status = SHAMPOO_OK;
   std::string text;
 };
 
-// On a stage of its own, which sees that nothing is left and that no memory is touched too early or too late. fail()
-// plans what is to go wrong.
+// Runs the attempt on its own stage, which checks for leaks and for accesses to memory that is not allocated yet or
+// already freed. fail() sets up the failure.
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
-// For n from 1 on, until what fail(n) plans is not met any more, as the attempt has ended: at each n it must fail, with
-// the code, and a text that names what has failed. Says how many there were.
+// Runs the attempt for n = 1, 2, ... until the attempt ends before the failure of fail(n). Each earlier attempt must
+// fail with the code and a text that names the failed function. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 
-// The same for all calls of CUDA and its libraries, in turn for want of memory and for another reason.
+// Does the same for all calls of CUDA and its libraries, once with out of memory and once with another error.
 int64_t FailEachCall(const Attempt& attempt);
 
 }  // namespace shampoo_test

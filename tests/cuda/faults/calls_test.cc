@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA fails in turn, in everything that an optimizer does.
+// Each call of CUDA fails in turn, in every operation of an optimizer.
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// On four streams, by both eigensolvers.
+// Uses four streams and both eigensolvers.
 ModelSpec SpecOfCalls(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(more);
   spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};
@@ -27,15 +27,15 @@ shampoo_status CreateAnother(Model* model, shampoo_optimizer** out) {
   return shampoo_optimizer_create(out, model->plan, &desc);
 }
 
-// What asks whether there is a device at all comes first.
+// The first calls query whether there is a device.
 int64_t CallsToDescribe() {
-  double_mark();
+  fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   Must(shampoo_backend_describe(1, &info));
-  return double_calls(nullptr);
+  return fake_cuda_calls(nullptr);
 }
 
-TEST_CASE("create: nothing is left, and another one works") {
+TEST_CASE("create: a failed call leaks nothing, and creating again works") {
   UsePlugin();
   const int64_t first = CallsToDescribe();
   Attempt attempt{.spec = SpecOfCalls(), .run = {}};
@@ -47,26 +47,26 @@ TEST_CASE("create: nothing is left, and another one works") {
     shampoo_optimizer_destroy(std::exchange(made, nullptr));
   };
   for (int64_t n = 1; n <= first; ++n) {
-    const Outcome outcome = TryOnce(attempt, [&] { double_fail(nullptr, n, cudaErrorUnknown); });
-    // Versions that cannot be asked for are not of use but for a text.
+    const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
+    // Versions are used only for error texts, so a failed query of a version has no effect.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   const int64_t calls = FailEach(
       attempt,
       [&](int64_t n) {
-        double_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
       },
       [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
   CHECK(calls > 30);
 }
 
-TEST_CASE("create says how much memory could not be had, and for what") {
+TEST_CASE("create reports how much memory could not be allocated, and for what") {
   const Attempt attempt{.spec = SpecOfCalls(), .run = [](Model* model) {
                           shampoo_optimizer* made = nullptr;
                           return CreateAnother(model, &made);
                         }};
   for (const auto& [n, what] : {std::pair{1, "bytes of workspace on device 0"}, {2, "bytes of state on device 0"}}) {
-    const Outcome outcome = TryOnce(attempt, [&] { double_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
+    const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail("cudaMallocAsync", n, cudaErrorMemoryAllocation); });
     CHECK(outcome.status == SHAMPOO_E_NOMEM);
     CHECK(outcome.text.find(what) != std::string::npos);
     CHECK(outcome.text.find("cudaMallocAsync(...) failed: cudaErrorMemoryAllocation") != std::string::npos);
@@ -75,7 +75,7 @@ TEST_CASE("create says how much memory could not be had, and for what") {
 
 shampoo_status StepOnce(Model* model) { return shampoo_optimizer_step(model->optimizer, model->stream); }
 
-TEST_CASE("a first step and later ones: what is under way ends before its memory goes") {
+TEST_CASE("a first step and later ones: running work ends before its memory is freed") {
   for (const int64_t before : {0, 1}) {
     Attempt attempt{.spec = SpecOfCalls(), .steps_before = before, .run = StepOnce};
     attempt.spec.params = {{{2, 3, 4}}, {{4, 3}}};
@@ -83,7 +83,7 @@ TEST_CASE("a first step and later ones: what is under way ends before its memory
   }
 }
 
-// One optimizer, on which the step is tried again after each failure.
+// Uses one optimizer and repeats the step after each failure.
 int64_t FailEachCallOf(const ModelSpec& spec) {
   const Stage stage;
   const TestStream stream;
@@ -94,25 +94,25 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
     REQUIRE(n < 5000);
-    double_fail(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+    fake_cuda_fail(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
     const shampoo_status status = StepOnce(&model);
-    if (double_cancel_failures() != 0) {
+    if (fake_cuda_cancel_failures() != 0) {
       CHECK(status == SHAMPOO_OK);
       return n - 1;
     }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
-    // Where only the end of the step could not be noted it was made, which the next call may have to find out.
+    // If only recording the end of the step failed, the step was made, and the next call may detect that.
     if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
     }
-    const shampoo_status told = shampoo_optimizer_status(model.optimizer, 1, nullptr);
-    CHECK((told == SHAMPOO_OK || told == SHAMPOO_E_STATE));
+    const shampoo_status found = shampoo_optimizer_status(model.optimizer, 1, nullptr);
+    CHECK((found == SHAMPOO_OK || found == SHAMPOO_E_STATE));
   }
 }
 
-TEST_CASE("every call of a step, by every method, and another step after it") {
+TEST_CASE("every call of a step with every method, followed by another step") {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 40);
@@ -137,7 +137,7 @@ TEST_CASE("bind and status") {
   }
 }
 
-TEST_CASE("state_read and state_write: the host's memory is as it was") {
+TEST_CASE("state_read and state_write: host memory is unchanged after a failure") {
   for (const char* key : {"p0/0/factor.0", "group.0/step"}) {
     std::vector<char> memory;
     int64_t index = -1;
@@ -174,7 +174,7 @@ TEST_CASE("state_read and state_write: the host's memory is as it was") {
   }
 }
 
-TEST_CASE("save and load: the checkpoint before stays, and none is begun that is not whole") {
+TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoint is left") {
   const fs::path folder = fs::temp_directory_path() / ("shampoo_faults_" + std::to_string(getpid()));
   const auto indices = [&] {
     int64_t count = 0;
@@ -203,19 +203,19 @@ TEST_CASE("save and load: the checkpoint before stays, and none is begun that is
   fs::remove_all(folder);
 }
 
-TEST_CASE("destroy, whatever fails") {
+TEST_CASE("destroy works if any call fails") {
   for (int64_t n = 1; n < 30; ++n) {
-    const Stage stage(DOUBLE_OLDEST_FIRST);
+    const Stage stage(FAKE_CUDA_OLDEST_FIRST);
     const TestStream stream;
     Model model(SpecOfCalls(), stream);
     model.FillParams(1);
     model.FillGradients(1);
     model.Step();
     model.Wait();
-    double_fail(nullptr, n, cudaErrorUnknown);
+    fake_cuda_fail(nullptr, n, cudaErrorUnknown);
     shampoo_optimizer_destroy(model.optimizer);
     model.optimizer = nullptr;
-    double_cancel_failures();
+    fake_cuda_cancel_failures();
   }
 }
 

@@ -1,13 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigensolvers that fail, or are wrong without a word.
+// Eigensolvers that fail, or that return wrong results without an error.
 #include "tests/cuda/faults/attempts.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr int kFaults[] = {DOUBLE_EIGEN_INFO, DOUBLE_EIGEN_NAN, DOUBLE_EIGEN_WRONG_VECTORS, DOUBLE_EIGEN_WRONG_VALUES};
+constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS,
+                           FAKE_CUDA_EIGEN_WRONG_VALUES};
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
   ModelSpec spec;
@@ -26,11 +27,11 @@ struct Log {
   std::string text;
 };
 
-// One matrix of the batches that a step decomposes: the first dims of three blocks, and then the second.
-// The steps before run first, as it is solvers at work that are counted.
+// Makes one matrix of a step's batches fail. A step decomposes the matrices of the first dims of three blocks, and then
+// those of the second dims. Earlier steps must have run, because the fake counts runs of solvers.
 void Spoil(Model* model, int how) {
   model->Wait();
-  double_fail_eigen(2, 1, how, 3);
+  fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
 std::vector<double> InverseOf(Model* model, const char* block) {
@@ -54,7 +55,7 @@ TEST_CASE("the block keeps its previous inverse root, and the next call recovers
             if (model == &spoiled && t == 2) Spoil(model, how);
             model->Step();
             const bool early = model == &spoiled && t == 2;
-            // With a lag nobody has asked yet.
+            // With a lag, no call has read the report yet.
             if (early) CHECK(spoiled.Stat("root_retried") == (std::string(lag) == "0" ? 1 : 0));
           }
         }
@@ -64,10 +65,10 @@ TEST_CASE("the block keeps its previous inverse root, and the next call recovers
         CHECK(spoiled.Stat("root_reused") == 0);
         CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
         const std::string why =
-            how == DOUBLE_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
+            how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
-        // Others never notice, and its own step was another.
+        // The other blocks are not affected; the step of this block used other roots.
         for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
         CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
         for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
@@ -78,11 +79,11 @@ TEST_CASE("the block keeps its previous inverse root, and the next call recovers
   }
 }
 
-TEST_CASE("in the step itself it is the previous inverse") {
+TEST_CASE("the step with a failed root uses the previous inverse") {
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
-    // The sixth step refreshes, and fails to; that of the other does not. Before that they are the same.
+    // The refresh of the sixth step fails; the other optimizer has none. Before that step both are equal.
     Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
     Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
     for (Model* model : {&spoiled, &plain}) {
@@ -90,19 +91,19 @@ TEST_CASE("in the step itself it is the previous inverse") {
       for (uint64_t t = 1; t <= 6; ++t) {
         model->FillGradients(t);
         model->Wait();
-        // The first dims of all blocks, and then the second ones.
-        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) double_fail_eigen(1, -1, how, 3);
+        // The matrices of the first dims of all blocks come first, then those of the second dims.
+        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
         model->Step();
       }
     }
-    // Before anybody asks: the report of the step is not taken, so that no root is recovered.
+    // No call has read the report of the step yet, so no root is recovered.
     for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
     CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
     CHECK(spoiled.Stat("root_retried") == 6);
   }
 }
 
-TEST_CASE("the recovered root is that which the device would have computed") {
+TEST_CASE("the recovered root equals the root that the device would have computed") {
   for (const char* dtype : {"f32", "f64"}) {
     for (const int64_t d : {6, 40, 130}) {
       const Stage stage;
@@ -114,7 +115,7 @@ TEST_CASE("the recovered root is that which the device would have computed") {
         model->FillParams(1);
         model->FillGradients(1);
         model->Wait();
-        if (model == &spoiled) double_fail_eigen(1, 0, DOUBLE_EIGEN_NAN, 0);
+        if (model == &spoiled) fake_cuda_fail_eigen(1, 0, FAKE_CUDA_EIGEN_NAN, 0);
         model->Step();
         Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
       }
@@ -126,9 +127,9 @@ TEST_CASE("the recovered root is that which the device would have computed") {
   }
 }
 
-// Two arenas in turn, of which the one that was written is only read from then on.
-TEST_CASE("where no root can be recovered it stays, and too often is an error") {
-  const Stage stage(DOUBLE_OLDEST_FIRST);
+// Uses two arenas alternately. An arena that was written is only read afterwards.
+TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error") {
+  const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
   int64_t bytes = 0;
@@ -148,7 +149,7 @@ TEST_CASE("where no root can be recovered it stays, and too often is an error") 
   model.FillGradients(1);
   CHECK(step() == SHAMPOO_OK);
   for (int i = 0; i < 2; ++i) {
-    Spoil(&model, DOUBLE_EIGEN_INFO);
+    Spoil(&model, FAKE_CUDA_EIGEN_INFO);
     model.FillGradients(2);
     CHECK(step() == SHAMPOO_OK);
   }
@@ -164,7 +165,7 @@ TEST_CASE("where no root can be recovered it stays, and too often is an error") 
   Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
 }
 
-TEST_CASE("all matrices of a batch at once, at the first refresh") {
+TEST_CASE("all matrices of a batch fail at the first refresh") {
   for (const int how : kFaults) {
     const Stage stage;
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));
@@ -174,14 +175,14 @@ TEST_CASE("all matrices of a batch at once, at the first refresh") {
       model->FillGradients(1);
       if (model == &spoiled) {
         model->Wait();
-        for (int run = 0; run < 2; ++run) double_fail_eigen(1, -1, how, 1);  // one after the other
+        for (int run = 0; run < 2; ++run) fake_cuda_fail_eigen(1, -1, how, 1);  // one after the other
       }
       model->Step();
     }
     Must(shampoo_optimizer_status(spoiled.optimizer, 1, nullptr));
     CHECK(spoiled.Stat("root_retried") == 6);
     for (size_t p = 0; p < 3; ++p) {
-      // By the identity: lr times the gradient.
+      // The inverse roots are the identity, so the update is lr times the gradient.
       std::vector<double> expected = Sequence(1000 + p, 30);
       const std::vector<double> gradient = Sequence(1500 + p, 30);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.01 * gradient[i];

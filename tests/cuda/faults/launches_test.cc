@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// No launch of a step is for nothing, and none can get lost unseen: each is dropped in turn.
+// Every launch of a step is needed, and tests detect if it is lost: each is dropped in turn.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,38 +21,38 @@ namespace {
 
 using shampoo::Cat;
 
-// Of all kernels with one rank.
-const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",   "TakeGroupsBody",    "EndStepBody",
-                                "CopyStateBody",     "ScanBody",        "JudgeBlockBody",    "DecideBody",
-                                "FilterBody",        "NormBody",        "ScaleBody",         "FitBody",
-                                "StandBody",         "ApplyBody",       "LoadGradientBody",  "MoveDimBody",
-                                "UpdateFactorBody",  "StoreRootBody",   "MarkRootsBody",     "FindFlagsBody",
-                                "SumRowsBody",       "SumSquaresBody",  "StartBody",         "FirstIterateBody",
-                                "FactorBody",        "AddTermBody",     "FirstRootBody",     "SettleBody",
-                                "GoOnBody",          "PairBody",        "TransformBody",     "ScaleRowsBody",
-                                "InspectPieceBody",  "BeginMemberBody", "SignsBody",         "LoadBody",
-                                "SettleRootBody",    "NoteLargestBody", "JudgeByVectorBody", "DistanceBody",
-                                "JudgeByMatrixBody", "StatusBody",      "DeliverBody",       "InitializeFactorsBody"};
+// All kernels of steps with one rank.
+const char* const kKernels[] = {"SetBuffersBody",    "BeginStepBody",     "BeginGroupsBody",   "EndStepBody",
+                                "CopyStateBody",     "ScanBody",          "CheckBlockBody",    "DecideBody",
+                                "FilterBody",        "NormBody",          "ScaleBody",         "FitBody",
+                                "DecideSkipBody",    "ApplyBody",         "LoadGradientBody",  "MoveDimBody",
+                                "UpdateFactorBody",  "StoreRootBody",     "MarkRootsBody",     "FindFlagsBody",
+                                "SumRowsBody",       "SumSquaresBody",    "StartBody",         "FirstIterateBody",
+                                "FactorBody",        "AddTermBody",       "FirstRootBody",     "FinishIterateBody",
+                                "UpdateRunningBody", "PairBody",          "TransformBody",     "ScaleRowsBody",
+                                "InspectPieceBody",  "BeginMemberBody",   "SignsBody",         "LoadBody",
+                                "FinishRootBody",    "RecordLargestBody", "CheckByVectorBody", "DistanceBody",
+                                "CheckByMatrixBody", "StatusBody",        "DeliverBody",       "InitializeFactorsBody"};
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
-// What sees to exceptions, or writes what is there from the step before, if that was alike.
-const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",         "JudgeBlockBody",
-                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody", "BeginMemberBody",
-                                  "SignsBody",      "SettleRootBody", "NoteLargestBody",  "StatusBody",
-                                  "FitBody",        "StandBody"};
+// Kernels that handle exceptional cases, or that write the same data as the previous step if that was similar.
+const char* const kSometimes[] = {"SetBuffersBody", "BeginStepBody",  "ScanBody",          "CheckBlockBody",
+                                  "DecideBody",     "FindFlagsBody",  "InspectPieceBody",  "BeginMemberBody",
+                                  "SignsBody",      "FinishRootBody", "RecordLargestBody", "StatusBody",
+                                  "FitBody",        "DecideSkipBody"};
 
 struct Trial {
   const char* name;
   ModelSpec spec;
-  int64_t target = 1;  // the step of which something is dropped
+  int64_t target = 1;  // the step in which a launch is dropped
   int64_t steps = 3;
-  int64_t bad = 0;        // the step that has a gradient with NaN
-  bool arenas = false;    // two of the caller's, in turn
-  bool diagonal = false;  // the gradients
-  bool strict = false;    // every launch counts but those of kSometimes
+  int64_t bad = 0;        // the step with a NaN gradient; 0: none
+  bool arenas = false;    // uses two arenas of the caller alternately
+  bool diagonal = false;  // gradients are diagonal
+  bool strict = false;    // dropping any launch except kSometimes must be noticed
 };
 
-// Memory of two states, and which is read.
+// Memory of two states, one of which is read.
 class Arenas {
  public:
   explicit Arenas(Model* model) {
@@ -76,9 +76,9 @@ void Append(const Bytes& bytes, std::string* text) {
   text->append(bytes.begin(), bytes.end());
 }
 
-// All that can be seen of a trial. drop() is called before the step in question, and seen() after it.
+// Returns all visible results of a trial. Calls drop() before the target step and seen() after it.
 std::string Result(const Trial& trial, const std::function<void()>& drop, const std::function<void()>& seen) {
-  const Stage stage(DOUBLE_OLDEST_FIRST);
+  const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Model model(trial.spec);
   std::unique_ptr<Arenas> arenas;
   if (trial.arenas) arenas = std::make_unique<Arenas>(&model);
@@ -105,7 +105,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     text += std::to_string(model.Stat(count)) + "\n";
   }
   Append(model.Bits(), &text);
-  double_clear_problems();  // what was dropped may have been in order to avoid them
+  fake_cuda_clear_problems();  // the dropped launch may have prevented them
   return text;
 }
 
@@ -131,14 +131,14 @@ std::vector<Trial> Trials() {
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
       {.name = "newton", .spec = spec(with(newton, {{"root_max_iterations", "9"}}), {{3, 4}}), .target = 2},
       {.name = "higher order", .spec = spec(with(higher, {{"root_max_iterations", "6"}}), {{3, 4}}), .target = 2},
-      // What the method makes of it is no root, or none that can be kept.
+      // The method computes no root from it, or one that cannot be stored.
       {.name = "unfinished newton", .spec = spec(with(newton, unfinished), {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(with(higher, unfinished), {{3, 4}})},
       {.name = "too large a root",
        .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
       {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},
-      {.name = "refused", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
-      {.name = "after a refusal", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
+      {.name = "rejected", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
+      {.name = "after a rejection", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
       {.name = "arenas", .spec = spec(rich, {{4, 3}}), .target = 2, .arenas = true},
       {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
   };
@@ -147,8 +147,8 @@ std::vector<Trial> Trials() {
   return trials;
 }
 
-// Whether something is another. Where a kernel then reads addresses that nobody has written, a GPU tells of a fault,
-// and the process of the double ends: so it is one of its own.
+// Returns whether a result differs. If a kernel then reads addresses that were not written, a GPU reports a fault, and
+// the process of the fake crashes. Therefore each trial runs in its own process.
 bool Differs(const std::string& expected, const std::function<std::string()>& result) {
   const pid_t child = fork();
   if (child == 0) {
@@ -163,32 +163,32 @@ bool Differs(const std::string& expected, const std::function<std::string()>& re
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("whatever launch of a step is dropped, something is another") {
+TEST_CASE("dropping any launch of a step changes a result") {
   std::map<std::string, int64_t> noticed;
   std::string unnoticed;
   for (const Trial& trial : Trials()) {
     std::map<std::string, int64_t> launches;
     int64_t known = 0;
     const std::string expected = Result(
-        trial, [] { double_mark(); },
+        trial, [] { fake_cuda_mark(); },
         [&] {
           for (const char* kernel : kKernels) {
-            launches[kernel] = double_launches_of((std::string("::") + kernel).c_str());
+            launches[kernel] = fake_cuda_launches_of((std::string("::") + kernel).c_str());
             known += launches[kernel];
           }
-          CHECK(known == double_count(DOUBLE_LAUNCHES));
-          for (const char* call : kCalls) launches[call] = double_calls(call);
+          CHECK(known == fake_cuda_count(FAKE_CUDA_LAUNCHES));
+          for (const char* call : kCalls) launches[call] = fake_cuda_calls(call);
         });
     for (const auto& [what, count] : launches) {
       for (int64_t n = 1; n <= count; ++n) {
         const auto drop = [&] {
           if (what.find("Body") != std::string::npos) {
-            double_skip_launch(("::" + what).c_str(), n);
+            fake_cuda_skip_launch(("::" + what).c_str(), n);
           } else {
-            double_skip(what.c_str(), n);
+            fake_cuda_skip(what.c_str(), n);
           }
         };
-        if (Differs(expected, [&] { return Result(trial, drop, [] { REQUIRE(double_cancel_failures() == 0); }); })) {
+        if (Differs(expected, [&] { return Result(trial, drop, [] { REQUIRE(fake_cuda_cancel_failures() == 0); }); })) {
           ++noticed[what];
         } else {
           const bool may_be = std::find(std::begin(kSometimes), std::end(kSometimes), what) != std::end(kSometimes);
@@ -201,22 +201,22 @@ TEST_CASE("whatever launch of a step is dropped, something is another") {
   for (const char* kernel : kKernels) {
     const std::string name = kernel;
     CAPTURE(name);
-    CHECK((noticed[name] > 0) == (name != "InitializeFactorsBody"));  // of create
+    CHECK((noticed[name] > 0) == (name != "InitializeFactorsBody"));  // runs at create
   }
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// Memory begins with what is in it. The first step is looked at, and the state before it.
-TEST_CASE("whatever is not written at create, something is another") {
+// Memory initially contains arbitrary data. Compares the state before the first step and the results of that step.
+TEST_CASE("leaving out any write of create changes a result") {
   const Trial trial = Trials().front();
   int64_t calls = 0;
   const auto run = [&](const char* function, int64_t n) {
-    const Stage stage(DOUBLE_OLDEST_FIRST);
-    if (n > 0) std::string(function) == "Launch" ? double_skip_launch(nullptr, n) : double_skip(function, n);
-    double_mark();
+    const Stage stage(FAKE_CUDA_OLDEST_FIRST);
+    if (n > 0) std::string(function) == "Launch" ? fake_cuda_skip_launch(nullptr, n) : fake_cuda_skip(function, n);
+    fake_cuda_mark();
     Model model(trial.spec);
-    REQUIRE(double_cancel_failures() == 0);
-    calls = double_calls(function);
+    REQUIRE(fake_cuda_cancel_failures() == 0);
+    calls = fake_cuda_calls(function);
     std::string text;
     Append(model.Bits(), &text);
     model.FillParams(1);
@@ -229,7 +229,7 @@ TEST_CASE("whatever is not written at create, something is another") {
       text += std::to_string(model.Stat(count)) + "\n";
     }
     Append(model.Bits(), &text);
-    double_clear_problems();
+    fake_cuda_clear_problems();
     return text;
   };
   for (const char* function : {"cudaMemcpyAsync", "cudaMemsetAsync", "Launch"}) {
@@ -239,7 +239,7 @@ TEST_CASE("whatever is not written at create, something is another") {
     for (int64_t n = 1; n <= count; ++n) {
       const std::string name = Cat(function, " ", n);
       CAPTURE(name);
-      // Scalars, what is known of blocks, and statuses of roots are written before anything reads them.
+      // Scalars, block records and statuses of roots are written before any kernel reads them.
       const bool is_for_order =
           name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" || name == "cudaMemsetAsync 4";
       CHECK(Differs(expected, [&] { return run(function, n); }) != is_for_order);

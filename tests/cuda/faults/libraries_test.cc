@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failures that cuBLAS and cuSOLVER tell in their own terms.
+// Failures that cuBLAS and cuSOLVER report with their own error codes.
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
@@ -51,7 +51,7 @@ void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
   for (const Failing& one : all) {
     CAPTURE(one.function);
     const int64_t met = FailEach(
-        attempt, [&](int64_t n) { double_fail(one.function, n, one.code); }, [&](int64_t) { return one.status; },
+        attempt, [&](int64_t n) { fake_cuda_fail(one.function, n, one.code); }, [&](int64_t) { return one.status; },
         std::string(one.function) + "(...) failed: " + one.name);
     CHECK(met > 0);
   }
@@ -64,7 +64,7 @@ ModelSpec SpecOfLibraries() {
   return spec;
 }
 
-TEST_CASE("at create") {
+TEST_CASE("a failure of cuBLAS or cuSOLVER at create") {
   shampoo_optimizer* made = nullptr;
   Attempt attempt{.spec = SpecOfLibraries(), .run = {}};
   attempt.run = [&](Model* model) {
@@ -76,22 +76,22 @@ TEST_CASE("at create") {
   CheckAll({std::begin(kAtCreate), std::end(kAtCreate)}, attempt);
 }
 
-TEST_CASE("in a step") {
+TEST_CASE("a failure of cuBLAS or cuSOLVER in a step") {
   const Attempt attempt{.spec = SpecOfLibraries(), .steps_before = 1, .run = [](Model* model) {
                           return shampoo_optimizer_step(model->optimizer, model->stream);
                         }};
   CheckAll({std::begin(kAtStep), std::end(kAtStep)}, attempt);
 }
 
-// CUDA is of no more use in the process; what there is goes nevertheless.
-TEST_CASE("after a fault of the device every call says so, and destroy leaves nothing") {
+// The process cannot use CUDA any more, but all objects are still destroyed.
+TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing") {
   const Stage stage;
   const TestStream stream;
   Model model(SpecOfLibraries(), stream);
   model.FillParams(1);
   model.FillGradients(1);
   model.Step();
-  double_fault(cudaErrorIllegalAddress);
+  fake_cuda_fault(cudaErrorIllegalAddress);
   float value = 7;
   for (int i = 0; i < 2; ++i) {
     CHECK(shampoo_optimizer_step(model.optimizer, stream) == SHAMPOO_E_DEVICE);

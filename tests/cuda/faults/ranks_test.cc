@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA of one rank fails in turn, while the others make the same step: no rank waits for ever.
+// Each call of CUDA of one rank fails in turn, while the others make the same step: no rank waits forever.
 #include <map>
 
 #include "tests/cuda/tools/device_ranks.h"
@@ -12,23 +12,23 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kFaulty = 1;
 
-// With roots at every other step. bucket: 0 for one exchange in a step.
+// Returns a model with roots at every second step. bucket: 0 for one exchange in a step.
 ModelSpec SpecOfRanks(const char* lag, const char* bucket = "0") {
   ModelSpec spec = FiveShapes({{"status_lag", lag}, {"comm_bucket_bytes", bucket}});
-  spec.params = {{{5}}, {{2, 3}}, {{4, 3}}, {{5}}, {{2, 3}}, {{4, 3}}};  // two of each rank
+  spec.params = {{{5}}, {{2, 3}}, {{4, 3}}, {{5}}, {{2, 3}}, {{4, 3}}};  // two parameters for each rank
   return spec;
 }
 
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
 void FailHere(int64_t n) {
-  double_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+  fake_cuda_fail_here(nullptr, n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
 
 bool Says(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
 
-// What the rank says whose nth call failed: that of the step, or of its communicator.
-bool TellsOfFailure(shampoo_status status, const std::string& text, int64_t n) {
+// Error texts of the rank whose nth call failed: those of the step, or of its communicator.
+bool ReportsFailure(shampoo_status status, const std::string& text, int64_t n) {
   if (status == CodeOf(n)) return Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU");
   return status == SHAMPOO_E_COMM && Says(text, "rank 1: all_gather of the communicator returned");
 }
@@ -42,8 +42,11 @@ void Begin(DeviceRanks* ranks) {
   ranks->FillGradients(2);
 }
 
-// A rank that has failed before the exchange of a step is not in it. Its program ends the waiting of the others.
-TEST_CASE("a rank fails and the communicator is aborted: the others return, and parameters are those before or after") {
+// A rank that fails before the exchange of a step does not join it. Its program aborts the communicator, which ends the
+// waits of the others.
+TEST_CASE(
+    "a rank fails and the communicator is aborted: the others return, and parameters are those before or after the "
+    "step") {
   for (const char* lag : {"0", "1"}) {
     std::map<shampoo_status, int> others_said;
     for (int64_t n = 1;; ++n) {
@@ -61,12 +64,12 @@ TEST_CASE("a rank fails and the communicator is aborted: the others return, and 
         if (status != SHAMPOO_OK) ranks.Abort();
         return status;
       });
-      if (double_cancel_failures() != 0) {
+      if (fake_cuda_cancel_failures() != 0) {
         CHECK(ranks.Unless(SHAMPOO_OK) == "");
         break;
       }
       CAPTURE(ranks.text(kFaulty));
-      CHECK(TellsOfFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
+      CHECK(ReportsFailure(ranks.status(kFaulty), ranks.text(kFaulty), n));
       const shampoo_status others = ranks.status(0);
       ++others_said[others];
       for (const int rank : {0, 2}) {
@@ -80,7 +83,7 @@ TEST_CASE("a rank fails and the communicator is aborted: the others return, and 
       const size_t of_one = before.size() / kRanks;
       for (size_t i = 0; i < after.size(); ++i) {
         const bool is_faulty = i / of_one == kFaulty;
-        // Where the others have made the step, it may have failed in its last launches.
+        // If the others have made the step, the rank may have failed in its last launches.
         if (others == SHAMPOO_OK && is_faulty) {
           CHECK((after[i] == before[i] || after[i] == after[i % of_one]));
         } else {
@@ -96,9 +99,9 @@ TEST_CASE("a rank fails and the communicator is aborted: the others return, and 
   }
 }
 
-// One that makes its step again is where the others wait for it, or all find that it is behind: by its step, or within
-// a step by its exchange.
-TEST_CASE("a rank fails and makes the step again: training goes on, or ends on all ranks") {
+// A rank that repeats its step joins the exchange in which the others wait. Otherwise all ranks detect that it is
+// behind, by its step number or by its exchange number within a step.
+TEST_CASE("a rank fails and repeats the step: training continues, or ends on all ranks") {
   for (const char* bucket : {"0", "64"}) {
     std::map<shampoo_status, int> ended;
     int lost_again = 0;
@@ -119,7 +122,7 @@ TEST_CASE("a rank fails and makes the step again: training goes on, or ends on a
           const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
           if (rank == kFaulty && !tried) {
             tried = true;
-            left = double_cancel_failures();
+            left = fake_cuda_cancel_failures();
             again = status == CodeOf(n);
             if (again) continue;
           }
@@ -148,9 +151,9 @@ TEST_CASE("a rank fails and makes the step again: training goes on, or ends on a
   }
 }
 
-// The faulty rank needs memory of the device to tell the others. Where it has none, and where they have their
-// optimizers already, it aborts their waiting.
-TEST_CASE("create of a rank fails: that of the others does, or their first step, and nothing is left") {
+// The faulty rank needs device memory to report its failure to the others. If it has none, or if they already have
+// their optimizers, it aborts the communicator.
+TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked") {
   std::map<shampoo_status, int> others_said;
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -170,7 +173,7 @@ TEST_CASE("create of a rank fails: that of the others does, or their first step,
       shampoo_comm_destroy(desc.replica_comm);
       return status;
     });
-    if (double_cancel_failures() != 0) {
+    if (fake_cuda_cancel_failures() != 0) {
       CHECK(ranks.Unless(SHAMPOO_OK) == "");
       break;
     }
@@ -178,7 +181,8 @@ TEST_CASE("create of a rank fails: that of the others does, or their first step,
     CAPTURE(ranks.text(kFaulty));
     const shampoo_status others = ranks.status(0);
     CHECK(ranks.status(2) == others);
-    if (ranks.status(kFaulty) == SHAMPOO_OK) {  // versions that cannot be asked for are of no use but for a text
+    if (ranks.status(kFaulty) ==
+        SHAMPOO_OK) {  // versions are used only for error texts, so a failed query has no effect
       CHECK(others == SHAMPOO_OK);
       continue;
     }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays on a GPU, or on its double: whichever runtime the program is linked with.
+// Replays on a GPU or on the fake of CUDA, depending on the runtime that the program is linked with.
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
 
@@ -30,7 +30,7 @@ class CudaDevice : public Device {
       std::cout << "skipped: no GPU (" << cudaGetErrorString(found) << ")\n";
       std::exit(kSkipped);
     }
-    // Where the tests of a build have their plugin.
+    // The path of the plugin in the build tree.
     const char* const plugin = std::getenv("SHAMPOO_TEST_CUDA_PLUGIN");
     if (plugin != nullptr && shampoo_backend_load(plugin) != SHAMPOO_OK) throw std::runtime_error(shampoo_last_error());
     Require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# on_gpu.sh PYTHON GOLDEN SUITE OUT REPLAY: replays a suite on the GPU and judges it; 77 where there is none.
+# on_gpu.sh PYTHON GOLDEN SUITE OUT REPLAY: replays a suite on the GPU and checks the results. Exits with 77 without a GPU.
 set -eu
 cases=$(ls "$2/data/$3"/*.safetensors | grep -v '/data\.safetensors$')
 # shellcheck disable=SC2086

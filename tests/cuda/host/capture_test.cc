@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a captured step waits for nothing, and the call after replays learns how many there were") {
+TEST_CASE("a captured step does not wait, and the next call reads the number of replays") {
   DeviceHost host(Keys{{"precondition_frequency", "10"}});
   FakeDevice& fake = TheFake();
   Must(host.Step());
@@ -23,7 +23,7 @@ TEST_CASE("a captured step waits for nothing, and the call after replays learns 
   CHECK(host.Stat("steps") == 7);
 }
 
-TEST_CASE("where roots are due a step is not captured, and a replay is refused") {
+TEST_CASE("a step at which roots are due is not captured, and a replay of it is rejected") {
   DeviceHost host(Keys{{"precondition_frequency", "3"}});
   FakeDevice& fake = TheFake();
   fake.capturing = true;
@@ -31,12 +31,12 @@ TEST_CASE("where roots are due a step is not captured, and a replay is refused")
   fake.capturing = false;
   fake.replay();
   fake.replay();
-  fake.replay();  // of step 3
+  fake.replay();  // step 3
   fake.replay();  // stale
   CHECK(host.Step() == SHAMPOO_E_STATE);
   CHECK(Lacking(shampoo_last_error(), {"a captured step was replayed as step 3 of group 0", "roots are due"}) == "");
   fake.capturing = true;
-  CHECK(host.Step() == SHAMPOO_E_STATE);  // where the host knows the number
+  CHECK(host.Step() == SHAMPOO_E_STATE);  // the host knows the step number
   fake.capturing = false;
   Must(host.Step());
   CHECK(fake.tasks[0] == shampoo::RootTask::kCompute);
@@ -51,7 +51,7 @@ TEST_CASE("where roots are due a step is not captured, and a replay is refused")
   CHECK(host.Steps() == 6);
 }
 
-TEST_CASE("what replays refuse is told by shampoo_optimizer_status") {
+TEST_CASE("shampoo_optimizer_status reports errors of replays") {
   DeviceHost host(Keys{{"precondition_frequency", "10"}});
   FakeDevice& fake = TheFake();
   Must(host.Step());
@@ -59,7 +59,7 @@ TEST_CASE("what replays refuse is told by shampoo_optimizer_status") {
   Must(host.Step());
   fake.capturing = false;
   fake.replay();
-  fake.finds.refusal = shampoo::cuda::Refusal::kGradientNotFinite;
+  fake.finds.rejection = shampoo::cuda::Rejection::kGradientNotFinite;
   fake.replay();
   int64_t failed = 0;
   CHECK(shampoo_optimizer_status(host.optimizer, 1, &failed) == SHAMPOO_E_NUMERIC);
@@ -69,7 +69,7 @@ TEST_CASE("what replays refuse is told by shampoo_optimizer_status") {
   CHECK(host.Steps() == 4);
 }
 
-TEST_CASE("the number of steps of another state cannot be learned while a stream is captured") {
+TEST_CASE("the step number of another state cannot be read while a stream is captured") {
   DeviceHost host(Keys{{"precondition_frequency", "10"}});
   Must(shampoo_optimizer_bind_state(host.optimizer, nullptr, nullptr));
   TheFake().capturing = true;

@@ -19,7 +19,7 @@ using Keys = std::vector<std::pair<std::string, std::string>>;
 
 FakeDevice& TheFake();
 
-// Where a text lacks a word, that word.
+// Returns the first word that a text does not contain, or "".
 inline std::string Lacking(const std::string& text, std::initializer_list<std::string> words) {
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) return word + " is not in: " + text;
@@ -27,7 +27,7 @@ inline std::string Lacking(const std::string& text, std::initializer_list<std::s
   return {};
 }
 
-// An optimizer of the fake over one parameter "w" of shape (4, 3), which is one block.
+// An optimizer of the fake plugin with one parameter "w" of shape (4, 3), which is one block.
 class DeviceHost {
  public:
   explicit DeviceHost(const Keys& keys, void* stream = nullptr) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in for libshampoo_cuda.so, for tests of what libshampoo.so does with one. Macros make other ones of it that
-// do not fit: FAKE_INTERFACE, FAKE_BLOCK_BYTES, FAKE_SYMBOL.
+// A fake libshampoo_cuda.so, for tests of libshampoo.so. The macros FAKE_INTERFACE, FAKE_BLOCK_BYTES and FAKE_SYMBOL
+// build variants that do not match the library.
 #include "tests/cuda/host/fake_plugin.h"
 
 #include <algorithm>
@@ -33,11 +33,11 @@ struct Engine {
   void* own_state = nullptr;
   std::vector<char> staging;
   int64_t tickets = 0;
-  StepReport told{};     // what take() gives
-  StepReport written{};  // what steps have written
+  StepReport reported{};  // what read_report returns
+  StepReport written{};   // what steps have written so far
   std::vector<RootStatus> roots;
   std::vector<int64_t> snapshot_steps;
-  int64_t told_refusals = 0;
+  int64_t acknowledged_rejections = 0;
   StepArgs captured{};
   std::vector<int64_t> captured_step;
   int64_t captured_ticket = 0;
@@ -55,14 +55,14 @@ const StateSlot& InverseOf(const Block& block, int k) { return block.inverse[sta
 
 Result Create(const EngineDesc* desc, Engine** out) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (device.refuses_create && desc->plan.block_count > 0 && desc->plan.replica_rank == device.rank)
+  if (device.fails_create && desc->plan.block_count > 0 && desc->plan.replica_rank == device.rank)
     return {Code::kNoMemory, "the fake has no memory"};
   auto* engine = new Engine;
   engine->desc = *desc;
   const auto bytes = static_cast<size_t>(desc->plan.state_bytes);
   if (desc->state == nullptr) engine->own_state = std::aligned_alloc(256, bytes);
-  engine->written.skipped_block = engine->written.standing_block = -1;
-  engine->told = engine->written;
+  engine->written.skipped_block = engine->written.block_without_update = -1;
+  engine->reported = engine->written;
   size_t factors = 0;
   for (int64_t b = 0; b < desc->plan.block_count; ++b) factors += static_cast<size_t>(desc->plan.blocks[b].order());
   engine->roots.resize(factors);
@@ -82,7 +82,7 @@ void Destroy(Engine* engine) {
 
 void* State(Engine* engine) { return engine->desc.state != nullptr ? engine->desc.state : engine->own_state; }
 
-// Identities in float32, as the tests have them.
+// Sets inverse roots to identities. The tests use float32.
 Result Initialize(Engine* engine, void* arena, int64_t /*block*/, void* stream) {
   const std::lock_guard<std::mutex> lock(mutex);
   device.stream = stream;
@@ -102,46 +102,46 @@ Result Initialize(Engine* engine, void* arena, int64_t /*block*/, void* stream) 
   return Ok();
 }
 
-bool Refuse(Engine* engine, Refusal refusal, int32_t group, double value, int64_t ticket) {
+bool Reject(Engine* engine, Rejection rejection, int32_t group, double value, int64_t ticket) {
   StepReport& report = engine->written;
-  ++report.refusals;
-  report.refusal = refusal;
+  ++report.rejections;
+  report.rejection = rejection;
   report.group = group;
   report.block = -1;
   report.value = value;
-  report.refused_ticket = ticket;
+  report.rejected_ticket = ticket;
   return false;
 }
 
 bool Check(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
   StepReport& report = engine->written;
-  engine->told_refusals = std::max(engine->told_refusals, args.acknowledged_refusals);
-  if (report.refusals > engine->told_refusals) return false;  // stale
+  engine->acknowledged_rejections = std::max(engine->acknowledged_rejections, args.acknowledged_rejections);
+  if (report.rejections > engine->acknowledged_rejections) return false;  // stale
   const auto* const counters = static_cast<const int64_t*>(args.state_in);
   for (int32_t g = 0; g < engine->desc.plan.group_count; ++g) {
     if (args.expected_step[g] == 0) continue;
     const int64_t frequency = args.groups[g].precondition_frequency;
     const bool wrong = is_replay ? (counters[g] + 1) % frequency == 0 : counters[g] + 1 != args.expected_step[g];
-    if (wrong) return Refuse(engine, Refusal::kSchedule, g, static_cast<double>(counters[g]), ticket);
+    if (wrong) return Reject(engine, Rejection::kSchedule, g, static_cast<double>(counters[g]), ticket);
     const DeviceScalar& lr = args.groups[g].bound_lr;
     if (lr.value == nullptr) continue;
     float value = 0;
     std::memcpy(&value, lr.value, 4);
-    if (!(value >= 0)) return Refuse(engine, Refusal::kLearningRate, g, static_cast<double>(value), ticket);
+    if (!(value >= 0)) return Reject(engine, Rejection::kLearningRate, g, static_cast<double>(value), ticket);
   }
-  if (device.finds.refusal == Refusal::kNone || engine->desc.plan.replica_rank != device.rank) return true;
+  if (device.finds.rejection == Rejection::kNone || engine->desc.plan.replica_rank != device.rank) return true;
   const StepReport found = std::exchange(device.finds, StepReport{});
-  Refuse(engine, found.refusal, found.group, found.value, ticket);
+  Reject(engine, found.rejection, found.group, found.value, ticket);
   report.block = found.block;
   report.dim = found.dim;
   report.element = found.element;
   return false;
 }
 
-// Of the headers alone, in one bucket: who cannot go on is told to all.
+// Exchanges only headers, in one bucket, so that all ranks know which rank has failed.
 bool Exchange(Engine* engine, const StepArgs& args, bool go, int64_t ticket) {
   struct Header {
-    int64_t refused, place, step;
+    int64_t rejected, place, step;
     uint64_t scalars, inputs;
   };
   const PlanView& plan = engine->desc.plan;
@@ -161,12 +161,12 @@ bool Exchange(Engine* engine, const StepArgs& args, bool go, int64_t ticket) {
       Header of{};
       std::memcpy(&of, at(rank), sizeof of);
       const bool differs = difference == RankDifference::kPlace     ? of.place != own.place
-                           : difference == RankDifference::kFailed  ? of.refused != 0
+                           : difference == RankDifference::kFailed  ? of.rejected != 0
                            : difference == RankDifference::kStep    ? of.step != first.step
                            : difference == RankDifference::kScalars ? of.scalars != first.scalars
                                                                     : of.inputs != first.inputs;
       if (!differs) continue;
-      if (go || args.failure != Code::kOk) Refuse(engine, Refusal::kOtherRank, 0, 0, ticket);
+      if (go || args.failure != Code::kOk) Reject(engine, Rejection::kOtherRank, 0, 0, ticket);
       report.rank = rank;
       report.difference = difference;
       return false;
@@ -197,9 +197,9 @@ void Run(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
     return;
   }
   ++report.steps;
-  if (device.standing_blocks > 0) report.standing_block = 0;
-  report.standing_blocks += device.standing_blocks;
-  report.nonfinite_blocks += std::exchange(device.standing_blocks, 0);
+  if (device.skipped_updates > 0) report.block_without_update = 0;
+  report.skipped_updates += device.skipped_updates;
+  report.nonfinite_blocks += std::exchange(device.skipped_updates, 0);
   for (int32_t g = 0; g < plan.group_count; ++g) {
     if (args.expected_step[g] != 0) ++static_cast<int64_t*>(args.state_out)[g];
   }
@@ -217,7 +217,7 @@ void Run(Engine* engine, const StepArgs& args, int64_t ticket, bool is_replay) {
     for (int k = 0; k < block.order(); ++k, ++first) {
       if (!Refreshes(args.tasks[b]) || plan.owned[b] == 0) continue;
       engine->roots[first] = {ticket, RootKind::kEigen, fails ? RootFailure::kSolver : RootFailure::kNone, 0, 1, 0, 0};
-      // A factor matrix of which the root is known: 16 I.
+      // A factor matrix with a known root: 16 I.
       const StateSlot& slot = FactorOf(block, k);
       for (int64_t i = 0; i < block.shape[k]; ++i) {
         const float value = 16;
@@ -255,13 +255,13 @@ Result IsCapturing(Engine*, void* /*stream*/, int32_t* captured) {
   return Ok();
 }
 
-Result Take(Engine* engine, int64_t ticket, StepReport* out) {
+Result ReadReport(Engine* engine, int64_t ticket, StepReport* out) {
   if (ticket != 0) {
     const std::lock_guard<std::mutex> lock(mutex);
     ++device.waits;
-    engine->told = engine->written;
+    engine->reported = engine->written;
   }
-  *out = engine->told;
+  *out = engine->reported;
   return Ok();
 }
 
@@ -287,7 +287,7 @@ Result Download(Engine* engine, void* host, const void* from, int64_t bytes, voi
     ++device.downloads;
     device.stream = stream;
   }
-  engine->told = engine->written;
+  engine->reported = engine->written;
   std::memcpy(host, from, static_cast<size_t>(bytes));
   return Ok();
 }
@@ -332,7 +332,7 @@ extern "C" __attribute__((visibility("default"))) const shampoo::cuda::Table* FA
                               Initialize,
                               Step,
                               IsCapturing,
-                              Take,
+                              ReadReport,
                               Roots,
                               SnapshotSteps,
                               ReadSnapshotSteps,

@@ -8,30 +8,30 @@
 
 namespace shampoo_test {
 
-// How the fake plugin behaves, and what it was asked. Its device is memory of the host; a step advances the counters
-// and no more, and what it has found is told when it is waited for.
+// Controls the behaviour of the fake plugin and records its calls. Its device memory is host memory. A step only
+// advances the counters, and its report is visible when the host waits for it.
 struct FakeDevice {
   shampoo::cuda::Description description{1, 12060, 12060, ""};
   bool capturing = false;
-  bool refuses_create = false;  // of engines with blocks
-  // Of the next step; with several ranks of this one.
+  bool fails_create = false;  // create of engines with blocks fails
+  // The report of the next step; with several ranks, of this rank.
   int32_t rank = 0;
-  shampoo::cuda::StepReport finds{};  // refusal, and where
+  shampoo::cuda::StepReport finds{};  // the rejection and its position
   bool skips = false;
   int64_t skipped_blocks = 0;
-  int64_t standing_blocks = 0;
+  int64_t skipped_updates = 0;
   bool fails_roots = false;
-  // Of the last.
+  // Arguments of the last call.
   std::vector<int64_t> expected_step;
   std::vector<shampoo::RootTask> tasks;
   shampoo::cuda::StepArgs args{};
   int64_t steps_given = 0;
-  int64_t waits = 0;      // for steps
-  int64_t downloads = 0;  // which wait, too
-  int64_t engines = 0;    // that live
+  int64_t waits = 0;      // waits for steps
+  int64_t downloads = 0;  // downloads, which also wait
+  int64_t engines = 0;    // existing engines
   const void* stream = nullptr;
 
-  // Runs the step that was captured once more.
+  // Replays the captured step.
   void (*replay)() = nullptr;
 };
 

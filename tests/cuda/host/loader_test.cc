@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libshampoo_cuda.so is taken, which is refused, and what is told of it. A process has one, so that what is
-// refused comes first. Arguments: the folder of the fakes.
+// Which libshampoo_cuda.so the library loads, which it rejects, and how it describes the backend. A process can load
+// only one, so the tests of rejected files come first. Argument: the folder of the fake plugins.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -18,11 +18,11 @@
 namespace shampoo_test {
 namespace {
 
-std::string folder;  // NOLINT: of main's arguments
+std::string folder;  // NOLINT: set by main
 
 std::string Fake(const char* name) { return folder + "/" + name; }
 
-bool Tells(const std::string& text, std::initializer_list<std::string> words) {
+bool Mentions(const std::string& text, std::initializer_list<std::string> words) {
   for (const std::string& word : words) {
     if (text.find(word) != std::string::npos) continue;
     std::printf("\"%s\" is not in \"%s\"\n", word.c_str(), text.c_str());
@@ -31,10 +31,10 @@ bool Tells(const std::string& text, std::initializer_list<std::string> words) {
   return true;
 }
 
-void CheckRefused(const std::string& path, std::initializer_list<std::string> words) {
+void CheckRejected(const std::string& path, std::initializer_list<std::string> words) {
   CAPTURE(path);
   CHECK(shampoo_backend_load(path.c_str()) == SHAMPOO_E_UNSUPPORTED);
-  CHECK(Tells(shampoo_last_error(), words));
+  CHECK(Mentions(shampoo_last_error(), words));
 }
 
 shampoo_backend_info Cuda() {
@@ -48,7 +48,7 @@ void CheckUnusable(std::initializer_list<std::string> words) {
   const shampoo_backend_info info = Cuda();
   CHECK(info.usable == 0);
   CHECK(info.device_count == 0);
-  CHECK(Tells(info.unavailable_reason, words));
+  CHECK(Mentions(info.unavailable_reason, words));
 }
 
 FakeDevice& TheFake() {
@@ -59,40 +59,40 @@ FakeDevice& TheFake() {
   return *function();
 }
 
-TEST_CASE("a file that is none, or does not fit, is refused with the reason") {
+TEST_CASE("a file that is not a matching plugin is rejected with the reason") {
   CHECK(shampoo_backend_load(nullptr) == SHAMPOO_E_INVALID);
   CHECK(shampoo_backend_load("") == SHAMPOO_E_INVALID);
-  CheckRefused("/nowhere/libshampoo_cuda.so", {"/nowhere/libshampoo_cuda.so", "cannot open shared object file"});
-  CheckRefused(Fake("libfake_other_interface.so"),
-               {"interface number 99", "works with " + std::to_string(shampoo::cuda::kInterface)});
-  CheckRefused(Fake("libfake_other_size.so"), {"Block of 8 bytes", std::to_string(sizeof(shampoo::Block))});
-  CheckRefused(Fake("libfake_no_symbol.so"), {"no CUDA backend of libshampoo", "shampoo_cuda_plugin"});
+  CheckRejected("/nowhere/libshampoo_cuda.so", {"/nowhere/libshampoo_cuda.so", "cannot open shared object file"});
+  CheckRejected(Fake("libfake_other_interface.so"),
+                {"interface number 99", "expected " + std::to_string(shampoo::cuda::kInterface)});
+  CheckRejected(Fake("libfake_other_size.so"), {"Block of 8 bytes", std::to_string(sizeof(shampoo::Block))});
+  CheckRejected(Fake("libfake_no_symbol.so"), {"is not a CUDA backend of libshampoo", "shampoo_cuda_plugin"});
 }
 
-TEST_CASE("without a plugin the backend tells where it was looked for, and optimizers are refused with that") {
+TEST_CASE("without a plugin, the backend reports where it was searched for, and no optimizer can be created") {
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
   const std::string why = Cuda().unavailable_reason;
-  CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // told once
-  CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);  // the same memory, which lives as long as the library
+  CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // named once
+  CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);             // the same memory, which is never freed
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_E_UNSUPPORTED);
 
   shampoo_config* config = nullptr;
   REQUIRE(shampoo_config_create(&config) == SHAMPOO_OK);
-  shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  place.device_type = SHAMPOO_CUDA;
+  shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
+  plan_desc.device_type = SHAMPOO_CUDA;
   shampoo_plan* plan = nullptr;
-  REQUIRE(shampoo_plan_create(&plan, config, &place) == SHAMPOO_OK);
+  REQUIRE(shampoo_plan_create(&plan, config, &plan_desc) == SHAMPOO_OK);
   REQUIRE(shampoo_plan_finish(plan) == SHAMPOO_OK);
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.device_type = SHAMPOO_CUDA;
   shampoo_optimizer* optimizer = nullptr;
   CHECK(shampoo_optimizer_create(&optimizer, plan, &desc) == SHAMPOO_E_UNSUPPORTED);
-  CHECK(Tells(shampoo_last_error(), {"SHAMPOO_CUDA", "libshampoo_cuda.so"}));
+  CHECK(Mentions(shampoo_last_error(), {"SHAMPOO_CUDA", "libshampoo_cuda.so"}));
   shampoo_plan_destroy(plan);
   shampoo_config_destroy(config);
 }
 
-// A file beside this program, which has the library in it, for as long as this lives.
+// A file in the folder of this program, which contains the library. The destructor removes it.
 struct Beside {
   Beside(const char* name, const char* fake)
       : path(std::filesystem::read_symlink("/proc/self/exe").parent_path() / name) {
@@ -103,14 +103,14 @@ struct Beside {
   std::filesystem::path path;
 };
 
-TEST_CASE("beside the library the name with the version comes first, then that without") {
+TEST_CASE("in the folder of the library, the name with the version is tried before the name without it") {
   const Beside plain("libshampoo_cuda.so", "libfake_other_interface.so");
   CheckUnusable({plain.path.c_str(), "interface number 99"});
   const Beside versioned("libshampoo_cuda.so.0", "libfake_no_symbol.so");
-  CheckUnusable({versioned.path.c_str(), "no CUDA backend of libshampoo"});
+  CheckUnusable({versioned.path.c_str(), "is not a CUDA backend of libshampoo"});
 }
 
-TEST_CASE("the first that fits stays, on all threads at once") {
+TEST_CASE("the first plugin that matches stays loaded, also if several threads load it at once") {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] { CHECK(shampoo_backend_load(Fake("libfake_cuda.so").c_str()) == SHAMPOO_OK); });
@@ -119,17 +119,17 @@ TEST_CASE("the first that fits stays, on all threads at once") {
   CHECK(shampoo_backend_load(Fake("libfake_cuda.so").c_str()) == SHAMPOO_OK);
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_OK);
   CHECK(shampoo_backend_load(Fake("libfake_second.so").c_str()) == SHAMPOO_E_STATE);
-  CHECK(Tells(shampoo_last_error(), {"libfake_cuda.so already", "libfake_second.so"}));
+  CHECK(Mentions(shampoo_last_error(), {"already loaded from", "libfake_cuda.so", "libfake_second.so"}));
   CHECK(shampoo_backend_load("/nowhere/x.so") == SHAMPOO_E_UNSUPPORTED);
 }
 
-TEST_CASE("what the machine lacks is told") {
+TEST_CASE("the reason why CUDA cannot be used names what the machine lacks") {
   FakeDevice& fake = TheFake();
   CHECK(Cuda().usable == 1);
   CHECK(Cuda().device_count == 1);
   CHECK(std::string(Cuda().unavailable_reason).empty());
   fake.description = {0, 0, 12080, ""};
-  CheckUnusable({"no driver"});
+  CheckUnusable({"no NVIDIA driver"});
   fake.description = {0, 12020, 12080, "cudaErrorInsufficientDriver"};
   CheckUnusable({"12.2", "12.8", "12.6 or later"});
   fake.description = {0, 12080, 12080, ""};

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libshampoo.so does with steps on a device, over a fake plugin.
-// Arguments: the fake, then those of doctest.
+// Tests of libshampoo.so with steps on a device, with a fake plugin.
+// Arguments: the path of the fake plugin, then those of doctest.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 
@@ -13,7 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-FakeDevice* fake = nullptr;  // NOLINT: of main's arguments
+FakeDevice* fake = nullptr;  // NOLINT: set by main
 
 }  // namespace
 

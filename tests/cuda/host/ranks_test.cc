@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks on devices, as threads: what one of them refuses is the same error on all, by the same call.
+// Several ranks on devices, as threads: if one of them rejects a step, all report the same error in the same call.
 #include <array>
 #include <functional>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
-// One optimizer on each rank, over parameters "w" and "v".
+// One optimizer on each rank, with parameters "w" and "v".
 class Ranks {
  public:
   struct Rank {
@@ -31,10 +31,10 @@ class Ranks {
     TheFake() = FakeDevice();
     TheFake().replay = replay;
     TheFake().rank = 1;
-    TheFake().refuses_create = asked.refuses_create;
+    TheFake().fails_create = asked.fails_create;
     comm_.patience = std::chrono::seconds(20);
     OnEveryRank(kRanks, [&](int rank) { Create(rank, keys, change); });
-    TheFake().refuses_create = false;
+    TheFake().fails_create = false;
   }
   ~Ranks() {
     for (Rank& rank : ranks) {
@@ -119,7 +119,7 @@ class Ranks {
 
 constexpr const char* kBefore = "the previous step was rejected, and this one has changed nothing either: ";
 
-TEST_CASE("plans are compared by way of the device, and a rank without memory tells the others") {
+TEST_CASE("plans are compared through the device, and a rank without memory reports that to the others") {
   {
     Ranks ranks(Keys{});
     ranks.CheckAll(SHAMPOO_OK);
@@ -128,16 +128,16 @@ TEST_CASE("plans are compared by way of the device, and a rank without memory te
     Ranks ranks(Keys{}, [](int rank, shampoo_param_desc* v) { v->shape[0] = rank == 2 ? 13 : 12; });
     ranks.CheckAll(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"});
   }
-  TheFake().refuses_create = true;
+  TheFake().fails_create = true;
   Ranks ranks(Keys{});
   ranks.CheckAll(SHAMPOO_E_NOMEM, {"rank 1: the fake has no memory"});
 }
 
-TEST_CASE("what the device of one rank refuses all ranks tell, by the next call") {
+TEST_CASE("the next call of all ranks reports what the device of one rank rejected") {
   Ranks ranks(Keys{});
   ranks.BindAll();
   ranks.Step();
-  TheFake().finds.refusal = shampoo::cuda::Refusal::kGradientNotFinite;
+  TheFake().finds.rejection = shampoo::cuda::Rejection::kGradientNotFinite;
   TheFake().finds.value = 1 / 0.0;
   ranks.Step();
   ranks.CheckAll(SHAMPOO_OK);
@@ -150,7 +150,7 @@ TEST_CASE("what the device of one rank refuses all ranks tell, by the next call"
   CHECK(TheFake().expected_step[0] == 2);
 }
 
-TEST_CASE("what the host of one rank refuses all ranks tell, with status_lag 0 by the call itself") {
+TEST_CASE("all ranks report what the host of one rank rejected, with status_lag 0 in the same call") {
   for (const char* lag : {"0", "1"}) {
     Ranks ranks(Keys{{"status_lag", lag}});
     for (int rank = 0; rank < kRanks; ++rank) ranks.Bind(rank, 0);
@@ -169,7 +169,7 @@ TEST_CASE("what the host of one rank refuses all ranks tell, with status_lag 0 b
   }
 }
 
-// The capture makes no step, so that the earlier one is still to be reported.
+// The capture makes no step, so the error of the earlier step is not reported yet.
 TEST_CASE("an error of one host is reported by all ranks, also if a step is captured before") {
   Ranks ranks(Keys{{"precondition_frequency", "10"}});
   for (int rank = 0; rank < kRanks; ++rank) ranks.Bind(rank, 0);
@@ -206,7 +206,7 @@ TEST_CASE("a difference between ranks is named also if a step is captured before
   ranks.CheckAll(SHAMPOO_E_INVALID, {"rank 2 has no gradient for parameter \"v\" and rank 0 has a gradient"});
 }
 
-TEST_CASE("inputs and numbers that differ are named") {
+TEST_CASE("differences in inputs and hyper-parameters are named") {
   Ranks ranks(Keys{{"status_lag", "0"}});
   ranks.BindAll();
   ranks.Bind(2, 1, false);

@@ -9,17 +9,17 @@ namespace shampoo_test {
 namespace {
 
 using shampoo::RootFailure;
-using shampoo::cuda::Refusal;
+using shampoo::cuda::Rejection;
 
 const Keys kAtOnce = {{"status_lag", "0"}};
 
 void FindNan() {
-  TheFake().finds.refusal = Refusal::kGradientNotFinite;
+  TheFake().finds.rejection = Rejection::kGradientNotFinite;
   TheFake().finds.element = 5;
   TheFake().finds.value = std::numeric_limits<double>::quiet_NaN();
 }
 
-TEST_CASE("a call waits for the step before, and not for its own; numbers and schedule are those of the host") {
+TEST_CASE("a call waits for the previous step and not for its own; the host determines numbers and schedule") {
   int stream = 0;
   DeviceHost host(Keys{{"precondition_frequency", "3"}}, &stream);
   FakeDevice& fake = TheFake();
@@ -39,14 +39,14 @@ TEST_CASE("a call waits for the step before, and not for its own; numbers and sc
   CHECK(host.Stat("steps") == 7);
 }
 
-TEST_CASE("with status_lag 0 a call waits for its own step") {
+TEST_CASE("with status_lag 0, a call waits for its own step") {
   DeviceHost host(kAtOnce);
   Must(host.Step());
   CHECK(TheFake().waits == 1);
   CHECK(host.Stat("steps") == 1);
 }
 
-TEST_CASE("what a step refuses is told by the next call, which makes no step") {
+TEST_CASE("the next call reports a rejected step, and makes no step") {
   DeviceHost host(Keys{});
   Must(host.Step());
   FindNan();
@@ -58,12 +58,12 @@ TEST_CASE("what a step refuses is told by the next call, which makes no step") {
   CHECK(TheFake().steps_given == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
-  CHECK(TheFake().args.acknowledged_refusals == 1);
+  CHECK(TheFake().args.acknowledged_rejections == 1);
   Must(host.Step());
   CHECK(host.Steps() == 3);
 }
 
-TEST_CASE("with status_lag 0 it is told by its own call, in the words of the CPU") {
+TEST_CASE("with status_lag 0, the call of the rejected step reports it with the error text of the CPU") {
   DeviceHost host(kAtOnce);
   FindNan();
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
@@ -72,7 +72,7 @@ TEST_CASE("with status_lag 0 it is told by its own call, in the words of the CPU
   CHECK(host.Steps() == 1);
 }
 
-TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once") {
+TEST_CASE("shampoo_optimizer_status reports the rejection of the last step once") {
   DeviceHost host(Keys{});
   Must(host.Step());
   FindNan();
@@ -87,9 +87,9 @@ TEST_CASE("what the last step refused is told by shampoo_optimizer_status, once"
   CHECK(host.Steps() == 2);
 }
 
-TEST_CASE("every reason has its text") {
+TEST_CASE("every reason of a rejection has its error text") {
   struct Case {
-    Refusal refusal;
+    Rejection rejection;
     double value;
     int32_t dim;
     shampoo_status code;
@@ -97,25 +97,25 @@ TEST_CASE("every reason has its text") {
   };
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<Case> cases = {
-      {Refusal::kGradientNotFinite,
+      {Rejection::kGradientNotFinite,
        infinity,
        0,
        SHAMPOO_E_NUMERIC,
        {"the gradient of parameter \"w\" has an infinity"}},
-      {Refusal::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
-      {Refusal::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
-      {Refusal::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
-      {Refusal::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
-      {Refusal::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
-      {Refusal::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
-      {Refusal::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},
-      {Refusal::kLearningRate, -2, 0, SHAMPOO_E_INVALID, {"the scalar bound to group 0", "key lr", "-2"}},
-      {Refusal::kGradientScale, infinity, 0, SHAMPOO_E_INVALID, {"gradient_scale", "inf"}},
+      {Rejection::kParamNotFinite, infinity, 0, SHAMPOO_E_NUMERIC, {"parameter \"w\" has an infinity at element 7"}},
+      {Rejection::kElementTooLarge, 1e39, 0, SHAMPOO_E_NUMERIC, {"too large: it would overflow f32", "1e+39"}},
+      {Rejection::kMomentTooLarge, 1e30, 0, SHAMPOO_E_NUMERIC, {"the grafting state would overflow f32"}},
+      {Rejection::kFactorTooLarge, 1e30, 1, SHAMPOO_E_NUMERIC, {"factor.1 would overflow f32"}},
+      {Rejection::kFactorTooLarge, 1e9, 0, SHAMPOO_E_NUMERIC, {"factor.0 would overflow f16", "wider factor_dtype"}},
+      {Rejection::kFactorNotFinite, infinity, 1, SHAMPOO_E_NUMERIC, {"the factor matrix w/0/factor.1 has an infinity"}},
+      {Rejection::kCounter, -4, 0, SHAMPOO_E_STATE, {"group.0/step\" is -4"}},
+      {Rejection::kLearningRate, -2, 0, SHAMPOO_E_INVALID, {"the scalar bound to group 0", "key lr", "-2"}},
+      {Rejection::kGradientScale, infinity, 0, SHAMPOO_E_INVALID, {"gradient_scale", "inf"}},
   };
   for (const Case& one : cases) {
     DeviceHost host(
         Keys{{"status_lag", "0"}, {"grafting", "adam"}, {"factor_dtype", one.value == 1e9 ? "f16" : "f32"}});
-    TheFake().finds.refusal = one.refusal;
+    TheFake().finds.rejection = one.rejection;
     TheFake().finds.value = one.value;
     TheFake().finds.dim = one.dim;
     TheFake().finds.element = 7;
@@ -125,7 +125,7 @@ TEST_CASE("every reason has its text") {
   }
 }
 
-TEST_CASE("skips are counted, and the counter of the group stays") {
+TEST_CASE("skipped steps are counted, and the group's step counter does not change") {
   DeviceHost host(Keys{{"on_nonfinite", "skip_step"}});
   Must(host.Step());
   TheFake().skips = true;
@@ -138,9 +138,9 @@ TEST_CASE("skips are counted, and the counter of the group stays") {
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-TEST_CASE("a block that stood still is raised by the next step, once") {
+TEST_CASE("the next step reports a skipped update once") {
   DeviceHost host(Keys{});
-  TheFake().standing_blocks = 1;
+  TheFake().skipped_updates = 1;
   Must(host.Step());
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
   CHECK(Lacking(shampoo_last_error(), {"the direction of block w/0 was not finite"}) == "");
@@ -148,12 +148,12 @@ TEST_CASE("a block that stood still is raised by the next step, once") {
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-TEST_CASE("a root that the device could not compute is computed by the host") {
+TEST_CASE("the host computes a root that the device could not compute") {
   for (const char* lag : {"0", "1"}) {
     DeviceHost host(Keys{{"status_lag", lag}, {"epsilon", "1e-12"}});
     TheFake().fails_roots = true;
     Must(host.Step());
-    // 16^(-1/4), by a step that waits for it or by what reads the state.
+    // 16^(-1/4), computed by a step that waits for it or by a function that reads the state.
     CHECK(host.Read("w/0/inverse.0", 1)[0] == doctest::Approx(0.5));
     CHECK(host.Read("w/0/inverse.1", 2)[1] == 0);
     CHECK(host.Stat("root_computed") == 2);
@@ -165,7 +165,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   }
 }
 
-TEST_CASE("but not in an arena that later steps only read") {
+TEST_CASE("the host does not write a recovered root to an arena that later steps only read") {
   DeviceHost host(Keys{{"root_failure_tolerance", "0"}});
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
@@ -175,7 +175,7 @@ TEST_CASE("but not in an arena that later steps only read") {
   Must(shampoo_optimizer_bind_state(host.optimizer, first, second));
   TheFake().fails_roots = true;
   Must(host.Step());
-  CHECK(TheFake().downloads == 1);  // of the steps that the state has made
+  CHECK(TheFake().downloads == 1);  // the step counters of the state
   CHECK(TheFake().expected_step[0] == 1);
   Must(shampoo_optimizer_bind_state(host.optimizer, second, first));
   CHECK(host.Step() == SHAMPOO_E_NUMERIC);
@@ -183,10 +183,10 @@ TEST_CASE("but not in an arena that later steps only read") {
   CHECK(host.Stat("root_reused") == 2);
   Must(host.Step());
   CHECK(TheFake().expected_step[0] == 2);
-  CHECK(TheFake().downloads == 1);  // what a step has written is known
+  CHECK(TheFake().downloads == 1);  // the host knows what a step has written
 }
 
-TEST_CASE("a state that something else has written is refused once, unless it is said") {
+TEST_CASE("a state that other code has written is rejected once, unless the caller announces it") {
   DeviceHost host(Keys{});
   int64_t bytes = 0;
   Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
@@ -210,7 +210,7 @@ TEST_CASE("a state that something else has written is refused once, unless it is
   CHECK(TheFake().expected_step[0] == 2);
 }
 
-TEST_CASE("a counter that is written, and a learning rate on the device, hold from the next step on") {
+TEST_CASE("a written counter and a learning rate in device memory take effect in the next step") {
   DeviceHost host(Keys{});
   float lr = 0.5F;
   CHECK(shampoo_optimizer_bind_scalar(host.optimizer, 0, "lr", SHAMPOO_F32, reinterpret_cast<char*>(&lr) + 1) ==

@@ -82,7 +82,7 @@ shampoo_plan* MakePlan(const ModelSpec& spec) {
     desc.param_dtype = param.param_dtype;
     desc.grad_dtype = param.grad_dtype;
     desc.out_dtype = param.in_place ? param.param_dtype : param.out_dtype;
-    desc.copy_dtype = param.copy_dtype;  // 0: that of the parameter
+    desc.copy_dtype = param.copy_dtype;  // 0: the dtype of the parameter
     Must(shampoo_plan_add_param(plan, &desc, nullptr));
   }
   Must(shampoo_plan_finish(plan));
@@ -111,7 +111,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   desc.state_bytes = spec.state_bytes;
   if (spec.replica_ops != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
   const shampoo_status created = shampoo_optimizer_create(&optimizer, plan, &desc);
-  shampoo_comm_destroy(desc.replica_comm);  // which leaves the text of the error as it is
+  shampoo_comm_destroy(desc.replica_comm);  // does not change the error text
   Must(created);
 }
 

@@ -22,10 +22,10 @@ inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
 
-// Makes the library take the plugin of this build, which stands on the double; once for a process.
+// Loads the plugin of this build that uses the fake of CUDA; once for a process.
 void UsePlugin();
 
-// A parameter of a model: dtypes as SHAMPOO_F32 ...
+// A parameter of a model. Dtypes are SHAMPOO_F32 and so on.
 struct ParamSpec {
   std::vector<int64_t> shape;
   int32_t param_dtype = SHAMPOO_F32;
@@ -33,7 +33,7 @@ struct ParamSpec {
   int32_t out_dtype = SHAMPOO_F32;
   bool in_place = true;    // out is param
   int32_t copy_dtype = 0;  // 0: no copy
-  int32_t group = 0;       // 1: the first of ModelSpec::groups
+  int32_t group = 0;       // 0: the default group; 1: the first of ModelSpec::groups
   int32_t stack_dims = 0;
 };
 
@@ -44,16 +44,17 @@ struct ModelSpec {
   int32_t device_id = 0;
   const shampoo_allocator* allocator = nullptr;
   int32_t threads = 1;
-  std::vector<Keys> groups;  // beside that of `keys`, which hold for them, too, where they are not set anew
-  void* state = nullptr;     // nullptr: the optimizer's own
+  std::vector<Keys>
+      groups;  // groups in addition to the default group. `keys` also apply to them, unless they set a key again
+  void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
-  const shampoo_comm_ops* replica_ops = nullptr;  // which rank of how many it is; nullptr: there is one
+  const shampoo_comm_ops* replica_ops = nullptr;  // rank and number of ranks; nullptr: one rank
 };
 
-// Finished, of parameters "p0", "p1", ...
+// Returns a finished plan with parameters "p0", "p1", ...
 shampoo_plan* MakePlan(const ModelSpec& spec);
 
-// Bytes as they lie on the device, or on the host for a model of the CPU. Values are given and taken as double.
+// A model on the device or on the CPU. Buffers contain bytes in their dtypes; values are passed and returned as double.
 class Model {
  public:
   explicit Model(const ModelSpec& spec, cudaStream_t stream = nullptr);
@@ -61,7 +62,7 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Parameters get values from a fixed sequence that the seed begins; gradients likewise, anew for each step.
+  // Fill parameters with a fixed pseudo-random sequence for the seed, and gradients with another one for each step.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
   void SetGradient(size_t p, const std::vector<double>& values);
@@ -71,16 +72,16 @@ class Model {
   std::vector<double> OutValues(size_t p) const { return Values(p, true); }
   std::vector<double> CopyValues(size_t p) const;
 
-  void Bind();               // all buffers, as they are now
+  void Bind();               // binds all current buffers
   shampoo_status TryStep();  // Bind and step
   void Step() { Must(TryStep()); }
   void Wait() const;
 
-  std::vector<std::string> Keys() const;  // of the state
+  std::vector<std::string> Keys() const;  // keys of the state
   std::vector<double> State(const std::string& key) const;
   void SetState(const std::string& key, const std::vector<double>& values);
   double Stat(const char* key) const;
-  // The bytes of all parameters, outputs and entries of the state, one after another.
+  // Returns the bytes of all parameters, outputs and entries of the state.
   std::string Bits() const;
 
   size_t params() const { return params_.size(); }
@@ -116,10 +117,10 @@ class Model {
   mutable std::map<std::string, int64_t> index_;  // of entries of the state, by key
 };
 
-// Values of magnitude about one, the same for the same seed.
+// Returns values of magnitude about one, which depend only on the seed.
 std::vector<double> Sequence(uint64_t seed, size_t count);
 
-// The largest |a - b| relative to the largest |b|; infinity where one is not finite and the other differs.
+// Returns the largest |a - b| relative to the largest |b|; infinity if an element is not finite and the other differs.
 double Distance(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace shampoo_test

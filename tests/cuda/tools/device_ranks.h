@@ -12,7 +12,7 @@
 
 namespace shampoo_test {
 
-// Copies of a model on one device, each that of a rank, with a stream of its own. Ranks are threads.
+// Copies of a model on one device, one for each rank, each with its own stream. Ranks are threads.
 class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
@@ -22,25 +22,25 @@ class DeviceRanks {
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
 
-  // work on every rank at once; what it returns is kept, with the text of the rank's last error.
+  // Runs `work` on all ranks in parallel. Stores each result, with the text of the rank's last error.
   void OnEvery(const Work& work);
   void Step();
   void Status();  // waits
-  // The same on every rank.
+  // Do the same on every rank.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
-  // As the program does that finds a rank lost: no rank waits any more.
+  // Aborts the communicator, as a program does that has lost a rank: no rank waits any more.
   void Abort();
 
   int world() const { return static_cast<int>(ranks_.size()); }
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }
   const std::string& text(int rank) const { return ranks_[static_cast<size_t>(rank)].text; }
-  // "" if every rank has ended with this status and, but for success, with one text, in which all words are; else what
-  // they have said.
+  // Returns "" if every rank has ended with this status and, unless it is success, with the same text, which contains
+  // all words. Otherwise returns the statuses and texts of all ranks.
   std::string Unless(shampoo_status status, const std::vector<std::string>& words = {}) const;
   bool SameParams();
-  // Of all ranks, one after another.
+  // Returns the bytes of all ranks.
   std::vector<std::vector<double>> Params();
   const shampoo_comm_ops& ops(int rank) const { return ops_[static_cast<size_t>(rank)]; }
   int timeouts() { return comm_.host().timeouts(); }

@@ -11,23 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/double/control.h"
+#include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
 namespace shampoo_test {
 
-// The double as at its start, for one test. At its end nothing may be left, and nothing may have gone wrong.
+// Resets the fake of CUDA for one test. The destructor checks for leaks and for misuse.
 class Stage {
  public:
-  explicit Stage(int order = DOUBLE_RANDOM, uint64_t seed = 1) {
-    double_reset();
-    double_set_order(order, seed);
+  explicit Stage(int order = FAKE_CUDA_RANDOM, uint64_t seed = 1) {
+    fake_cuda_reset();
+    fake_cuda_set_order(order, seed);
   }
   ~Stage() {
-    CHECK(double_cancel_failures() == 0);
-    CHECK(std::string(double_problems()) == "");
-    CHECK(std::string(double_leaks()) == "");
-    double_reset();
+    CHECK(fake_cuda_cancel_failures() == 0);
+    CHECK(std::string(fake_cuda_problems()) == "");
+    CHECK(std::string(fake_cuda_leaks()) == "");
+    fake_cuda_reset();
   }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -39,7 +39,7 @@ class TestStream {
   ~TestStream() { (void)cudaStreamDestroy(stream_); }
   TestStream(const TestStream&) = delete;
   TestStream& operator=(const TestStream&) = delete;
-  operator cudaStream_t() const { return stream_; }  // NOLINT: it stands for it
+  operator cudaStream_t() const { return stream_; }  // NOLINT: implicit on purpose
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -58,7 +58,7 @@ class DeviceBytes {
   void* data_ = nullptr;
 };
 
-// Memory of the host that devices copy from and to by themselves.
+// Pinned host memory, from and to which devices copy asynchronously.
 class PinnedFloats {
  public:
   explicit PinnedFloats(size_t count) : count_(count) {
@@ -78,13 +78,13 @@ class PinnedFloats {
   size_t count_;
 };
 
-// Of a kind that a failing check does not print.
+// A type that a failing check does not print.
 inline std::vector<char> BitsOf(const Model& model) {
   const std::string bits = model.Bits();
   return {bits.begin(), bits.end()};
 }
 
-// Blocks of five shapes, so that streams of the engine's own take part, among them tensors whose dims must be moved.
+// Blocks of five shapes, so that the engine uses its own streams. They include tensors whose dims must be moved.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = {{"grafting", "adam"},

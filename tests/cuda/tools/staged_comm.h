@@ -11,8 +11,8 @@
 
 namespace shampoo_test {
 
-// Ranks that are threads of one process, with buffers on one device: what NCCL refuses to do. Segments of the device go
-// by way of the host, which waits for them.
+// A communicator for ranks that are threads of one process with buffers on one device, which NCCL does not support.
+// Segments are copied through the host, which waits for them.
 class StagedComm {
  public:
   explicit StagedComm(int world) : host_(world) {
@@ -21,7 +21,7 @@ class StagedComm {
   StagedComm(const StagedComm&) = delete;
   StagedComm& operator=(const StagedComm&) = delete;
 
-  // with_abort: with one that ends the waiting of all.
+  // with_abort: provides an abort function that ends all waits.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false) {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     own.host = host_.OpsOf(rank, with_abort);

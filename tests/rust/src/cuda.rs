@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Optimizers on CUDA, on the double of CUDA that runs on the CPU. CMakeLists.txt runs it in a process of its own, as the
+//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs it in its own process because the
 //! backend is loaded once.
 
 use crate::tools::from_environment;
@@ -76,9 +76,9 @@ fn optimizer(device: Device) -> Optimizer {
 }
 
 #[test]
-#[ignore = "needs the double of CUDA, and a process of its own"]
+#[ignore = "needs the fake of CUDA and its own process"]
 fn steps_on_a_stream() {
-    let path = from_environment("SHAMPOO_CUDA_DOUBLE");
+    let path = from_environment("SHAMPOO_CUDA_FAKE");
     let path = path.to_str().unwrap();
     libshampoo::load_backend(path).unwrap();
     let backends = libshampoo::backends().unwrap();

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
-#include "core/backend/cuda/plugin/schedule.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/device_schedule.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -13,31 +13,31 @@ constexpr int kBuffersAtOnce = 64;
 constexpr int64_t kTasksAtOnce = 2048;
 constexpr int kGroupsAtOnce = 8;
 
-// Addresses travel with the launch: no copy has to be fenced, and a captured graph keeps them.
+// The addresses are kernel arguments, so that no copy needs synchronization and a captured graph keeps them.
 struct SetBuffersBody {
-  Buffers given[kBuffersAtOnce];
+  Buffers values[kBuffersAtOnce];
   Buffers* to;
   int32_t count;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(count, [&](int64_t i) { to[i] = given[i]; });
+    cta.ForEach(count, [&](int64_t i) { to[i] = values[i]; });
   }
 };
 
 struct SetTasksBody {
-  RootTask given[kTasksAtOnce];
+  RootTask values[kTasksAtOnce];
   RootTask* to;
   int32_t count;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(count, [&](int64_t i) { to[i] = given[i]; });
+    cta.ForEach(count, [&](int64_t i) { to[i] = values[i]; });
   }
 };
 
 struct BeginStepBody {
   Tables tables;
   int64_t ticket;
-  int64_t acknowledged_refusals;
+  int64_t acknowledged_rejections;
   Code failure;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
@@ -45,43 +45,43 @@ struct BeginStepBody {
       StepState& state = *tables.state;
       StepReport& report = state.report;
       report.ticket = ticket;
-      int64_t& known = state.acknowledged_refusals;
-      known = acknowledged_refusals > known ? acknowledged_refusals : known;
-      // Nothing moves past a refusal that the host does not know of yet.
-      const bool is_stale = report.refusals > known;
+      int64_t& known = state.acknowledged_rejections;
+      known = acknowledged_rejections > known ? acknowledged_rejections : known;
+      // No step is made after a rejection that the host has not acknowledged.
+      const bool is_stale = report.rejections > known;
       state.counted = is_stale ? 2 : 0;
       state.failure = failure;
-      state.refused = is_stale || failure != Code::kOk ? 1 : 0;
-      state.go = state.refused == 0 ? 1 : 0;
+      state.rejected = is_stale || failure != Code::kOk ? 1 : 0;
+      state.go = state.rejected == 0 ? 1 : 0;
     });
   }
 };
 
-SHAMPOO_DEVICE inline double NumberOf(const DeviceScalar& bound, double own) {
+SHAMPOO_DEVICE inline double ScalarValue(const DeviceScalar& bound, double own) {
   return bound.value == nullptr ? own : ReadAs<double>(bound.value, bound.dtype, 0);
 }
 
 SHAMPOO_DEVICE inline DeviceGroup StepOf(const DeviceSettings& settings, int64_t t) {
   DeviceGroup step;
   step.settings = settings;
-  step.settings.lr = NumberOf(settings.bound_lr, settings.lr);
-  step.settings.gradient_scale = NumberOf(settings.bound_gradient_scale, settings.gradient_scale);
+  step.settings.lr = ScalarValue(settings.bound_lr, settings.lr);
+  step.settings.gradient_scale = ScalarValue(settings.bound_gradient_scale, settings.gradient_scale);
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
   step.schedule = MakeSchedule(settings, t);
   step.active = 1;
   return step;
 }
 
-SHAMPOO_DEVICE inline void Refuse(StepState* state, Refusal refusal, int32_t group, double value) {
-  if (state->refused != 0) return;
-  CountRefusal(state);
-  state->report.refusal = refusal;
+SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value) {
+  if (state->rejected != 0) return;
+  CountRejection(state);
+  state->report.rejection = rejection;
   state->report.group = group;
   state->report.value = value;
   state->report.block = -1;
 }
 
-struct TakeGroupsBody {
+struct BeginGroupsBody {
   Tables tables;
   DeviceSettings settings[kGroupsAtOnce];
   int64_t expected[kGroupsAtOnce];
@@ -92,11 +92,11 @@ struct TakeGroupsBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.Once([&] {
-      for (int32_t i = 0; i < count; ++i) Take(i);
+      for (int32_t i = 0; i < count; ++i) Begin(i);
     });
   }
 
-  SHAMPOO_DEVICE void Take(int32_t i) const {
+  SHAMPOO_DEVICE void Begin(int32_t i) const {
     const int32_t group = first + i;
     DeviceGroup& step = tables.groups[group];
     step.active = 0;
@@ -107,16 +107,16 @@ struct TakeGroupsBody {
 
     const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_in)[group];
     if (counter < 0 || counter >= kStepLimit) {
-      return Refuse(state, Refusal::kCounter, group, static_cast<double>(counter));
+      return RejectGroup(state, Rejection::kCounter, group, static_cast<double>(counter));
     }
     step = StepOf(settings[i], counter + 1);
-    if (!IsUsableLr(step.lr, narrowest[i])) return Refuse(state, Refusal::kLearningRate, group, step.lr);
+    if (!IsUsableLr(step.lr, narrowest[i])) return RejectGroup(state, Rejection::kLearningRate, group, step.lr);
     if (!IsUsableGradientScale(step.gradient_scale, narrowest[i])) {
-      return Refuse(state, Refusal::kGradientScale, group, step.gradient_scale);
+      return RejectGroup(state, Rejection::kGradientScale, group, step.gradient_scale);
     }
-    // The launches that follow are those of another step: those of the host's count, or of the capture.
+    // The launches that follow must be those of this step; the host or the capture may have prepared another one.
     if (!IsPreparedFor(i, counter + 1)) {
-      Refuse(state, Refusal::kSchedule, group, static_cast<double>(counter));
+      RejectGroup(state, Rejection::kSchedule, group, static_cast<double>(counter));
     }
   }
 
@@ -125,8 +125,8 @@ struct TakeGroupsBody {
     if (has_tasks != 0) return false;
     const GroupSchedule schedule = MakeSchedule(settings[i], t);
     const RefreshKeys& keys = schedule.keys;
-    if (keys.spread) return false;  // every step may have other tasks
-    // Whether snapshots are waiting is found by block (JudgeBlocks).
+    if (keys.spread) return false;  // each step may have different tasks
+    // CheckBlocks checks for each block whether snapshots are waiting.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
@@ -142,11 +142,11 @@ struct EndStepBody {
   int32_t refreshed;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const bool made = tables.state->refused == 0 && tables.state->go != 0;
-    const auto stands = [&](int64_t b) { return tables.work[b].stands != 0; };
+    const bool made = tables.state->rejected == 0 && tables.state->go != 0;
+    const auto is_skipped = [&](int64_t b) { return tables.work[b].update_skipped != 0; };
     const int64_t blocks = made ? tables.block_count : 0;
-    const double standing = cta.Sum(blocks, [&](int64_t b) { return stands(b) ? 1.0 : 0.0; });
-    const int64_t first = cta.First(blocks, stands);
+    const double skipped = cta.Sum(blocks, [&](int64_t b) { return is_skipped(b) ? 1.0 : 0.0; });
+    const int64_t first = cta.First(blocks, is_skipped);
     cta.Once([&] {
       StepReport& report = tables.state->report;
       if (made) {
@@ -155,12 +155,12 @@ struct EndStepBody {
         }
         ++report.steps;
       }
-      if (standing > 0) {
-        report.nonfinite_blocks += static_cast<int64_t>(standing);
-        report.standing_blocks += static_cast<int64_t>(standing);
-        report.standing_block = first;
+      if (skipped > 0) {
+        report.nonfinite_blocks += static_cast<int64_t>(skipped);
+        report.skipped_updates += static_cast<int64_t>(skipped);
+        report.block_without_update = first;
       }
-      // In this order, so that the host never takes half of it.
+      // This order lets the host recognize an incomplete report.
       volatile int64_t* const begun = &tables.host_report->begun;
       volatile int64_t* const ended = &tables.host_report->ended;
       const int64_t number = ++tables.state->endings;
@@ -195,7 +195,7 @@ struct CopyStateBody {
   int64_t words;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    if (tables.state->refused != 0) return;
+    if (tables.state->rejected != 0) return;
     const int64_t begin = cta.index() * kCopyWords;
     const int64_t count = words - begin < kCopyWords ? words - begin : kCopyWords;
     const auto* const from = reinterpret_cast<const uint64_t*>(tables.state_in) + begin;
@@ -211,7 +211,7 @@ cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers*
     SetBuffersBody body;
     body.count = count - first < kBuffersAtOnce ? count - first : kBuffersAtOnce;
     body.to = tables.buffers + first;
-    for (int32_t i = 0; i < body.count; ++i) body.given[i] = buffers[first + i];
+    for (int32_t i = 0; i < body.count; ++i) body.values[i] = buffers[first + i];
     const cudaError_t error = Launch(stream, 1, body);
     if (error != cudaSuccess) return error;
   }
@@ -223,22 +223,22 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
     SetTasksBody body;
     body.count = static_cast<int32_t>(std::min(tables.block_count - first, kTasksAtOnce));
     body.to = tables.tasks + first;
-    std::copy_n(tasks + first, body.count, body.given);
+    std::copy_n(tasks + first, body.count, body.values);
     const cudaError_t error = Launch(stream, 1, body);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
 
-cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_refusals,
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
                       Code failure) {
-  return Launch(stream, 1, BeginStepBody{tables, ticket, acknowledged_refusals, failure});
+  return Launch(stream, 1, BeginStepBody{tables, ticket, acknowledged_rejections, failure});
 }
 
-cudaError_t TakeGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
-                       const int64_t* expected, const Dtype* narrowest, bool has_tasks) {
+cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
+                        const int64_t* expected, const Dtype* narrowest, bool has_tasks) {
   for (int32_t first = 0; first < tables.group_count; first += kGroupsAtOnce) {
-    TakeGroupsBody body{};
+    BeginGroupsBody body{};
     body.tables = tables;
     body.first = first;
     body.count = tables.group_count - first < kGroupsAtOnce ? tables.group_count - first : kGroupsAtOnce;
@@ -263,7 +263,7 @@ cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const
 }
 
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes) {
-  const int64_t words = bytes / 8;  // an arena is a whole number of 256 bytes
+  const int64_t words = bytes / 8;  // an arena's size is a multiple of 256 bytes
   return Launch(stream, (words + kCopyWords - 1) / kCopyWords, CopyStateBody{tables, words});
 }
 

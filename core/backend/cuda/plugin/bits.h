@@ -9,6 +9,7 @@
 
 namespace shampoo::cuda {
 
+// Returns the bits of `from` as another type of the same size, like std::bit_cast.
 template <typename To, typename From>
 SHAMPOO_DEVICE inline To BitsAs(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -17,7 +18,7 @@ SHAMPOO_DEVICE inline To BitsAs(From from) {
   return to;
 }
 
-// In the order of the magnitudes, infinity above them, NaN above that.
+// Returns bits that have the order of the magnitudes, with infinity above all numbers and NaN above infinity.
 SHAMPOO_DEVICE inline uint64_t MagnitudeBits(double value) { return BitsAs<uint64_t>(value) & ~(uint64_t{1} << 63); }
 SHAMPOO_DEVICE inline bool IsFinite(double value) { return MagnitudeBits(value) < uint64_t{0x7ff} << 52; }
 SHAMPOO_DEVICE inline bool IsNan(double value) { return MagnitudeBits(value) > uint64_t{0x7ff} << 52; }

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks before a step writes anything; GradientChecker (core/step) makes them on the CPU.
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
-#include "core/backend/cuda/plugin/schedule.h"
+// The checks before a step writes anything. GradientChecker (core/step) makes them on the CPU.
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/device_schedule.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/rules/growth.h"
 
 namespace shampoo::cuda {
@@ -17,7 +17,7 @@ struct ScanBody {
     const DeviceTile& tile = tables.scan_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     const Buffers& buffers = tables.buffers[block.param];
-    if (tables.state->refused != 0 || buffers.grad == nullptr) return;
+    if (tables.state->rejected != 0 || buffers.grad == nullptr) return;
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     const auto largest = [&](const void* data, Dtype dtype) {
@@ -36,7 +36,7 @@ struct ScanBody {
   }
 };
 
-// Reads the largest magnitudes in the states of a block, with all threads of a CTA.
+// Computes the largest magnitudes in the states of a block, with all threads of a CTA.
 struct LargestOfStates {
   const Cta* cta;
   const DeviceBlock* block;
@@ -58,10 +58,10 @@ struct LargestOfStates {
   }
 };
 
-// One CTA's judgement of one block.
-class Judgement {
+// The check of one block by one CTA.
+class BlockCheck {
  public:
-  SHAMPOO_DEVICE Judgement(const Tables& tables, const Cta& cta, int64_t b, bool has_tasks)
+  SHAMPOO_DEVICE BlockCheck(const Tables& tables, const Cta& cta, int64_t b, bool has_tasks)
       : tables_(tables),
         cta_(cta),
         index_(b),
@@ -72,7 +72,7 @@ class Judgement {
         work_(tables.work[b]) {}
 
   SHAMPOO_DEVICE void Run() {
-    const bool takes_part = buffers_.grad != nullptr && group_.active != 0 && tables_.state->refused == 0;
+    const bool takes_part = buffers_.grad != nullptr && group_.active != 0 && tables_.state->rejected == 0;
     const RootSchedule schedule = takes_part ? ScheduleFor(group_, block_, tables_.state_in) : RootSchedule{};
     const RootTask prepared = PreparedTask(schedule.task);
     cta_.Once([&] {
@@ -85,28 +85,28 @@ class Judgement {
     if (!takes_part) return;
     const RootTask task = schedule.task;
     if ((prepared == RootTask::kAdoptDeviceRoots ? RootTask::kFromSnapshot : prepared) != task) {
-      return Refuse(Refusal::kSchedule, 0, 0, static_cast<double>(group_.t - 1), true);
+      return Reject(Rejection::kSchedule, 0, 0, static_cast<double>(group_.t - 1), true);
     }
     const bool reads_factors = task == RootTask::kCompute || task == RootTask::kTakeSnapshot;
     if (block_.owned != 0 && reads_factors) CheckFactors();
-    if (work_.refusal != Refusal::kNone) return;
+    if (work_.rejection != Rejection::kNone) return;
     if (!GrowthBy(block_.owned != 0).CannotOverflow(Bound())) CheckExactly();
   }
 
  private:
-  // What the host has launched for the roots of the block, which it knows to be `own` without root_async.
+  // Returns the task that the host has prepared for the roots of the block. Without root_async it is always `own`.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask own) const {
     if (block_.owned == 0 || !block_.snapshot_step.present()) return own;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
-  // What the factor matrices are divided by, from which this step computes roots.
+  // Returns the divisor of the factor matrices from which this step computes roots.
   SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
     if (task != RootTask::kFromSnapshot) return group_.factor_correction;
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // |G| is nowhere above it; NaN if a gradient, or a parameter that decays into it, is.
+  // Returns an upper bound of |G|; NaN if the gradient, or a parameter with coupled decay, contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {
@@ -117,7 +117,7 @@ class Judgement {
     return GradientBound(group_, of_gradient, part(1));
   }
 
-  // by_state: whether the states count. They do not if another rank has them.
+  // by_state: whether to include the states. They are left out if another rank owns them.
   SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
     return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }
@@ -134,9 +134,9 @@ class Judgement {
     return group_.gradient_scale * GradientAt(place) + group_.coupled_decay * ParamAt(place);
   }
 
-  SHAMPOO_DEVICE void Refuse(Refusal refusal, int dim, int64_t element, double value, bool state_at_fault) const {
+  SHAMPOO_DEVICE void Reject(Rejection rejection, int dim, int64_t element, double value, bool state_at_fault) const {
     cta_.Once([&] {
-      work_.refusal = refusal;
+      work_.rejection = rejection;
       work_.dim = dim;
       work_.element = element;
       work_.value = value;
@@ -150,7 +150,7 @@ class Judgement {
       const int64_t place = PlaceOf(block_, i);
       return !(IsFinite(ValueAt(i)) && IsFinite(GradientAt(place)) && IsFinite(ParamAt(place)));
     });
-    if (bad < block_.elements) return RefuseNonFinite(bad);
+    if (bad < block_.elements) return RejectNonFinite(bad);
 
     const double largest =
         BitsAs<double>(cta_.Largest(block_.elements, [&](int64_t i) { return MagnitudeBits(ValueAt(i)); }));
@@ -164,7 +164,7 @@ class Judgement {
       return term > decay ? term : decay;
     }));
     if (!GradientFits(block_, largest, largest_term)) {
-      return Refuse(Refusal::kElementTooLarge, 0, element, value, false);
+      return Reject(Rejection::kElementTooLarge, 0, element, value, false);
     }
     const double rounding = GradientRounding(group_, block_.computation, largest_term);
     for (int by_state = 0; by_state <= block_.owned; ++by_state) {
@@ -172,21 +172,21 @@ class Judgement {
           GrowthBy(by_state != 0).FindFault(largest, rounding, [&](int k) { return LargestSliceSquare(k); });
       if (fault.state == GrowthFault::State::kNone) continue;
       const bool is_moment = fault.state == GrowthFault::State::kMoment;
-      return Refuse(is_moment ? Refusal::kMomentTooLarge : Refusal::kFactorTooLarge, fault.dim, element, value,
+      return Reject(is_moment ? Rejection::kMomentTooLarge : Rejection::kFactorTooLarge, fault.dim, element, value,
                     by_state != 0);
     }
   }
 
-  SHAMPOO_DEVICE void RefuseNonFinite(int64_t bad) const {
+  SHAMPOO_DEVICE void RejectNonFinite(int64_t bad) const {
     const int64_t place = PlaceOf(block_, bad);
     const double gradient = GradientAt(place);
     const double param = ParamAt(place);
-    if (!IsFinite(gradient)) return Refuse(Refusal::kGradientNotFinite, 0, place, gradient, false);
-    if (!IsFinite(param)) return Refuse(Refusal::kParamNotFinite, 0, place, param, false);
-    Refuse(Refusal::kGradientNotFinite, 0, place, ValueAt(bad), false);
+    if (!IsFinite(gradient)) return Reject(Rejection::kGradientNotFinite, 0, place, gradient, false);
+    if (!IsFinite(param)) return Reject(Rejection::kParamNotFinite, 0, place, param, false);
+    Reject(Rejection::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // The largest element on the diagonal of C_k.
+  // Returns the largest element on the diagonal of C_k.
   SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
     int64_t after = 1;
     for (int i = k + 1; i < block_.order; ++i) after *= block_.shape[i];
@@ -202,7 +202,7 @@ class Judgement {
     return largest;
   }
 
-  // What the gradients made is finite; what the host wrote may not be.
+  // Factor matrices computed from gradients are finite, but the host may have written others.
   SHAMPOO_DEVICE void CheckFactors() const {
     for (int k = 0; k < block_.factors; ++k) {
       const StateSlot& slot = block_.factor[k];
@@ -214,7 +214,7 @@ class Judgement {
         return column > row ? uint64_t{0} : PatternOf(factor, slot.dtype, KeptAt(slot.form, d, row, column));
       });
       const double largest = MagnitudeOf(pattern, slot.dtype);
-      if (!IsFinite(largest)) return Refuse(Refusal::kFactorNotFinite, k, 0, largest, true);
+      if (!IsFinite(largest)) return Reject(Rejection::kFactorNotFinite, k, 0, largest, true);
     }
   }
 
@@ -228,11 +228,11 @@ class Judgement {
   BlockWork& work_;
 };
 
-struct JudgeBlockBody {
+struct CheckBlockBody {
   Tables tables;
   int32_t has_tasks;
 
-  SHAMPOO_DEVICE void operator()(const Cta& cta) const { Judgement(tables, cta, cta.index(), has_tasks != 0).Run(); }
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const { BlockCheck(tables, cta, cta.index(), has_tasks != 0).Run(); }
 };
 
 struct DecideBody {
@@ -242,18 +242,19 @@ struct DecideBody {
     return tables.groups[tables.blocks[b].group].settings.on_nonfinite;
   }
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    if (tables.state->refused != 0) return;
+    if (tables.state->rejected != 0) return;
     const BlockWork* const work = tables.work;
-    // In the order of the plan, so that the report names the first block at fault.
-    const int64_t refusing = cta.First(tables.block_count, [&](int64_t b) {
-      const Refusal refusal = work[b].refusal;
-      if (refusal == Refusal::kNone) return false;
-      return refusal == Refusal::kFactorNotFinite || refusal == Refusal::kSchedule ||
+    // Search in the order of the plan, so that the report names the first block at fault.
+    const int64_t rejecting = cta.First(tables.block_count, [&](int64_t b) {
+      const Rejection rejection = work[b].rejection;
+      if (rejection == Rejection::kNone) return false;
+      return rejection == Rejection::kFactorNotFinite || rejection == Rejection::kSchedule ||
              ChoiceFor(b) == OnNonFinite::kError;
     });
-    // What the owner of a block finds alone, in its state, it tells the other ranks in the exchange.
+    // If only the owner of a block finds a fault, in its state, it reports the fault to the other ranks in the
+    // exchange.
     const auto is_bad = [&](int64_t b) {
-      return work[b].refusal != Refusal::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
+      return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };
     const int64_t first_bad = cta.First(tables.block_count, is_bad);
     const double bad = cta.Sum(tables.block_count, [&](int64_t b) { return is_bad(b) ? 1.0 : 0.0; });
@@ -262,12 +263,12 @@ struct DecideBody {
     cta.Once([&] {
       StepState& state = *tables.state;
       StepReport& report = state.report;
-      if (refusing < tables.block_count) {
-        const BlockWork& by = work[refusing];
-        CountRefusal(&state);
-        report.refusal = by.refusal;
-        report.group = tables.blocks[refusing].group;
-        report.block = refusing;
+      if (rejecting < tables.block_count) {
+        const BlockWork& by = work[rejecting];
+        CountRejection(&state);
+        report.rejection = by.rejection;
+        report.group = tables.blocks[rejecting].group;
+        report.block = rejecting;
         report.dim = by.dim;
         report.element = by.element;
         report.value = by.value;
@@ -292,8 +293,8 @@ cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables) {
   return Launch(stream, tables.scan_tile_count, ScanBody{tables});
 }
 
-cudaError_t JudgeBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks) {
-  const cudaError_t error = Launch(stream, tables.block_count, JudgeBlockBody{tables, has_tasks ? 1 : 0});
+cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks) {
+  const cudaError_t error = Launch(stream, tables.block_count, CheckBlockBody{tables, has_tasks ? 1 : 0});
   return error != cudaSuccess ? error : Launch(stream, 1, DecideBody{tables});
 }
 

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-// Kernels are bodies: structs whose call operator is the work of one cooperative thread array (CTA), given as loops
-// over indices that may run in any order, and reductions. So one source is compiled by nvcc for a GPU, and by a C++
-// compiler for the host double of the tests, whose launcher is named by SHAMPOO_CUDA_DOUBLE.
+// A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). It consists of
+// loops over indices, which may run in any order, and of reductions. nvcc compiles a body for a GPU. A C++ compiler
+// compiles the same source for the fake of CUDA in the tests; SHAMPOO_CUDA_FAKE names the header of its launcher.
 //
 //   struct Scale {
 //     float* data;
@@ -17,9 +17,9 @@
 //     }
 //   };
 //   SHAMPOO_CUDA_TRY(Launch(stream, grid, Scale{data}));
-#if defined(SHAMPOO_CUDA_DOUBLE)
+#if defined(SHAMPOO_CUDA_FAKE)
 #define SHAMPOO_DEVICE
-#include SHAMPOO_CUDA_DOUBLE
+#include SHAMPOO_CUDA_FAKE
 #elif defined(__CUDACC__)
 #define SHAMPOO_DEVICE __device__
 
@@ -27,33 +27,33 @@ namespace shampoo::cuda {
 
 inline constexpr int kCtaThreads = 256;
 
-// The threads that carry out one body. After each of its loops and reductions all of them see what was written.
+// The threads that run one body. After each loop and reduction, all threads see the values written in it.
 class Cta {
  public:
   __device__ int64_t index() const { return blockIdx.x; }
 
-  // work(i) for every i in [0, count).
+  // Calls work(i) for every i in [0, count).
   template <typename Work>
   __device__ void ForEach(int64_t count, const Work& work) const {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) work(i);
     __syncthreads();
   }
-  // work() once.
+  // Calls work() on one thread.
   template <typename Work>
   __device__ void Once(const Work& work) const {
     if (threadIdx.x == 0) work();
     __syncthreads();
   }
-  // What one thread has written before is seen by the host before what it writes after.
+  // Makes the host see the calling thread's earlier writes before its later ones.
   __device__ static void FenceHost() { __threadfence_system(); }
-  // The sum of term(i), always in the same order; given to every thread.
+  // Returns the sum of term(i) to every thread. The order of the additions is fixed.
   template <typename Term>
   __device__ double Sum(int64_t count, const Term& term) const {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](double a, double b) { return a + b; });
   }
-  // The largest of term(i), at least 0; as bit patterns of magnitudes, so that NaN is above infinity.
+  // Returns the largest term(i), or 0 if there is none. Terms are bit patterns of magnitudes, so NaN is above infinity.
   template <typename Term>
   __device__ uint64_t Largest(int64_t count, const Term& term) const {
     uint64_t largest = 0;
@@ -63,7 +63,7 @@ class Cta {
     }
     return Reduce(largest, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
   }
-  // The smallest i with holds(i); count if there is none.
+  // Returns the smallest i for which holds(i) is true, or `count` if there is none.
   template <typename Holds>
   __device__ int64_t First(int64_t count, const Holds& holds) const {
     int64_t first = count;
@@ -96,17 +96,18 @@ __global__ void __launch_bounds__(kCtaThreads) RunBody(const __grid_constant__ B
 
 template <typename Body>
 cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
-  static_assert(sizeof(Body) <= 4096, "what a kernel takes by value");
+  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
   if (ctas == 0) return cudaSuccess;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(ctas));
   config.blockDim = dim3(kCtaThreads);
   config.stream = stream;
-  // Not cudaGetLastError after <<<>>>: what an earlier call of anybody has left there would be taken for a failure.
+  // cudaLaunchKernelEx returns the error of this launch. cudaGetLastError after <<<>>> would also return errors of
+  // earlier calls of other code.
   return cudaLaunchKernelEx(&config, RunBody<Body>, body);
 }
 
 }  // namespace shampoo::cuda
 #else
-#define SHAMPOO_DEVICE  // the engine's host code: it launches nothing by itself
+#define SHAMPOO_DEVICE  // host code of the engine, which contains no kernel
 #endif

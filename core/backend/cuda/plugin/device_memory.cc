@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/base/text.h"
 
 namespace shampoo::cuda {
@@ -42,18 +42,19 @@ Status DeviceMemory::Allocate(const HostAllocator& allocator, int device, int64_
     if (made == nullptr) {
       return NoMemory(
           "the host's allocator returned NULL for ", bytes, " bytes of ", what, " on device ", device,
-          ": ask shampoo_plan_bytes beforehand, and try smaller blocks (max_preconditioner_dim) or narrower "
+          "; query shampoo_plan_bytes beforehand, and use smaller blocks (max_preconditioner_dim) or narrower "
           "states");
     }
     if (reinterpret_cast<uintptr_t>(made) % kAlignment != 0) {
       allocator.deallocate(allocator.user, made, static_cast<size_t>(bytes), kDeviceType, device, stream);
-      return Invalid("the host's allocator returned memory that is not aligned to ", kAlignment, " bytes");
+      return Invalid("the host's allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
+                     " bytes");
     }
   } else {
     Status status = StatusOf(cudaMallocAsync(&made, static_cast<size_t>(bytes), stream), "cudaMallocAsync");
     if (!status.ok()) {
       return std::move(status).Within(Cat(bytes, " bytes of ", what, " on device ", device,
-                                          " (ask shampoo_plan_bytes beforehand, and try smaller blocks or narrower "
+                                          " (query shampoo_plan_bytes beforehand, and use smaller blocks or narrower "
                                           "states)"));
     }
   }

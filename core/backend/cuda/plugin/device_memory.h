@@ -11,7 +11,7 @@
 
 namespace shampoo::cuda {
 
-// Makes a device the current one of this thread, and the one before again at its end.
+// Makes a device the current device of this thread. The destructor restores the previous one.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -26,8 +26,8 @@ class DeviceScope {
   cudaError_t error_ = cudaSuccess;
 };
 
-// Memory of a device, by the caller's allocator or in the order of a stream. It is given back after all work that uses
-// it has ended.
+// Device memory from the caller's allocator, or from CUDA's stream-ordered pool. The object must be destroyed after all
+// work that uses the memory has ended.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -35,7 +35,7 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // what: for the error text.
+  // what: names the memory in error texts.
   Status Allocate(const HostAllocator& allocator, int device, int64_t bytes, const char* what, cudaStream_t stream);
   char* data() const { return data_; }
 
@@ -46,7 +46,7 @@ class DeviceMemory {
   HostAllocator allocator_;
 };
 
-// Memory of the host that the device writes, too.
+// Host memory that the device can write.
 class MappedMemory {
  public:
   MappedMemory() = default;

@@ -1,14 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 
 namespace shampoo::cuda {
 namespace {
 
-// A block, and the part of it that a CTA works on.
+// A block and the tile of it that a CTA works on.
 template <typename Real>
-struct Part {
+struct BlockTile {
   const DeviceTile& tile;
   const DeviceBlock& block;
   const DeviceGroup& group;
@@ -16,8 +16,8 @@ struct Part {
   int64_t begin;
   int64_t size;
 
-  SHAMPOO_DEVICE Part(const Tables& tables, const WaveTables& wave, int64_t index)
-      : tile(wave.tiles[index]),
+  SHAMPOO_DEVICE BlockTile(const Tables& tables, const BatchTables& batch, int64_t index)
+      : tile(batch.tiles[index]),
         block(tables.blocks[tile.block]),
         group(tables.groups[block.group]),
         work(tables.work[tile.block]),
@@ -25,10 +25,10 @@ struct Part {
         size(TileSize(block, tile)) {}
 
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
-  // Where P is: after the products, or before the first preconditioned step.
-  SHAMPOO_DEVICE const Real* Direction(const WaveTables& wave) const {
+  // Returns P. The buffer depends on whether the step has multiplied it by inverse roots.
+  SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
     const bool second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
-    return In(second ? wave.second : wave.first);
+    return In(second ? batch.second : batch.first);
   }
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
@@ -36,10 +36,10 @@ struct Part {
 template <typename Real>
 struct FilterBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const Part<Real> part(tables, wave, cta.index());
+    const BlockTile<Real> part(tables, batch, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
     const DeviceGroup& group = part.group;
     const StateSlot& e = part.block.filtered_grad;
@@ -48,7 +48,7 @@ struct FilterBody {
     const bool has_moment = v.present();
     const FilterScalars<Real> scalars = MakeFilterScalars<Real>(group);
     const DirectionRule rule = part.work.rule;
-    Real* const h = part.In(wave.first);
+    Real* const h = part.In(batch.first);
     const double square = cta.Sum(part.size, [&](int64_t i) {
       const Real g = h[i];
       Real direction = g;
@@ -68,24 +68,24 @@ struct FilterBody {
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
       return static_cast<double>(grafted) * static_cast<double>(grafted);
     });
-    cta.Once([&] { wave.sums[2 * cta.index()] = square; });
+    cta.Once([&] { batch.sums[2 * cta.index()] = square; });
   }
 };
 
 template <typename Real>
 struct NormBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const Part<Real> part(tables, wave, cta.index());
+    const BlockTile<Real> part(tables, batch, cta.index());
     if (tables.state->go == 0 || part.work.go == 0) return;
-    const Real* const p = part.Direction(wave);
+    const Real* const p = part.Direction(batch);
     const double square = cta.Sum(part.size, [&](int64_t i) {
       const double value = static_cast<double>(p[i]);
       return value * value;
     });
-    cta.Once([&] { wave.sums[2 * cta.index() + 1] = square; });
+    cta.Once([&] { batch.sums[2 * cta.index() + 1] = square; });
   }
 };
 
@@ -105,73 +105,76 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
-// One CTA for a block: the scale of its direction.
+// Computes the scale of a block's direction, with one CTA for each block.
 template <typename Real>
 struct ScaleBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const int32_t b = wave.blocks[cta.index()];
+    const int32_t b = batch.blocks[cta.index()];
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
     if (tables.state->go == 0 || work.go == 0) return;
     const DeviceGroup& group = tables.groups[block.group];
     const auto norm_of = [&](int64_t which) {
-      return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return wave.sums[2 * (block.first_tile + i) + which]; }));
+      return sqrt(cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i) + which]; }));
     };
     const double of_graft = norm_of(0);
     const double norm = norm_of(1);
     const bool is_grafted = work.rule == DirectionRule::kPrecondition && group.grafting != Grafting::kNone;
     cta.Once([&] {
       work.scale = ScaleDirection(group, is_grafted, norm, of_graft);
-      work.stands = DirectionFits(group, block.computation, work.scale.size) ? 0 : 1;
-      work.check = work.stands != 0 ? FitCheck::kNone : CheckFor(TargetsOf(tables, block), group, work.scale.size);
+      work.update_skipped = DirectionFits(group, block.computation, work.scale.size) ? 0 : 1;
+      work.check =
+          work.update_skipped != 0 ? FitCheckMode::kNone : CheckFor(TargetsOf(tables, block), group, work.scale.size);
     });
   }
 
-  SHAMPOO_DEVICE FitCheck CheckFor(const UpdateTargets& targets, const DeviceGroup& group, double size) const {
+  SHAMPOO_DEVICE FitCheckMode CheckFor(const UpdateTargets& targets, const DeviceGroup& group, double size) const {
     const bool has_momentum = targets.has_momentum;
     if (!BoundsSuffice(LimitsOf(targets), targets) ||
         !StaysSmall(group, targets.computation, has_momentum, size, 0, 0)) {
-      return FitCheck::kExact;
+      return FitCheckMode::kExact;
     }
-    return has_momentum || group.decoupled_decay != 0 ? FitCheck::kByBound : FitCheck::kNone;
+    return has_momentum || group.decoupled_decay != 0 ? FitCheckMode::kByBound : FitCheckMode::kNone;
   }
 };
 
-// The arithmetic of the last pass.
+// Computes one element of the last pass.
 template <typename Real>
-SHAMPOO_DEVICE AppliedElement<Real> Applied(const Part<Real>& part, const ApplyScalars<Real>& scalars, Real p, Real w,
-                                            Real m) {
+SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const ApplyScalars<Real>& scalars, Real p,
+                                            Real w, Real m) {
   return part.has_momentum() ? ApplyElement<true>(scalars, p, w, m) : ApplyElement<false>(scalars, p, w, m);
 }
 
 template <typename Real>
-SHAMPOO_DEVICE ApplyScalars<Real> ScalarsOf(const Part<Real>& part) {
+SHAMPOO_DEVICE ApplyScalars<Real> ScalarsOf(const BlockTile<Real>& part) {
   return MakeApplyScalars<Real>(part.group, part.work.scale.down, part.work.scale.up);
 }
 
 template <typename Real>
 struct FitBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const Part<Real> part(tables, wave, cta.index());
-    if (tables.state->go == 0 || part.work.go == 0 || part.work.check == FitCheck::kNone) return;
-    const bool fits = (part.work.check == FitCheck::kByBound && IsSmall(cta, part)) || ResultFits(cta, part);
-    cta.Once([&] { wave.fits[cta.index()] = fits ? 1 : 0; });
+    const BlockTile<Real> part(tables, batch, cta.index());
+    if (tables.state->go == 0 || part.work.go == 0 || part.work.check == FitCheckMode::kNone) return;
+    const bool fits = (part.work.check == FitCheckMode::kByBound && IsSmall(cta, part)) || ResultFits(cta, part);
+    cta.Once([&] { batch.fits[cta.index()] = fits ? 1 : 0; });
   }
 
  private:
-  SHAMPOO_DEVICE const void* ParamOf(const Part<Real>& part) const { return tables.buffers[part.block.param].param; }
-  SHAMPOO_DEVICE Real MomentumAt(const Part<Real>& part, int64_t i) const {
+  SHAMPOO_DEVICE const void* ParamOf(const BlockTile<Real>& part) const {
+    return tables.buffers[part.block.param].param;
+  }
+  SHAMPOO_DEVICE Real MomentumAt(const BlockTile<Real>& part, int64_t i) const {
     const StateSlot& m = part.block.momentum;
     return part.has_momentum() ? ReadAs<Real>(tables.state_out + m.offset, m.dtype, part.begin + i) : Real{0};
   }
 
-  SHAMPOO_DEVICE bool IsSmall(const Cta& cta, const Part<Real>& part) const {
+  SHAMPOO_DEVICE bool IsSmall(const Cta& cta, const BlockTile<Real>& part) const {
     const Dtype dtype = tables.params[part.block.param].param_dtype;
     const auto largest = [&](bool is_read, const auto& value_at) {
       const int64_t count = is_read ? part.size : 0;
@@ -186,18 +189,18 @@ struct FitBody {
                       largest_m);
   }
 
-  SHAMPOO_DEVICE bool ResultFits(const Cta& cta, const Part<Real>& part) const {
+  SHAMPOO_DEVICE bool ResultFits(const Cta& cta, const BlockTile<Real>& part) const {
     const UpdateLimits limits = LimitsOf(TargetsOf(tables, part.block));
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const Dtype dtype = tables.params[part.block.param].param_dtype;
     const Dtype exchange_dtype = part.block.exchange_dtype;
     const bool sends_updates = part.block.exchange_at >= 0 && tables.exchange_params == 0;
-    const Real* const p = part.Direction(wave);
+    const Real* const p = part.Direction(batch);
     const int64_t first = cta.First(part.size, [&](int64_t i) {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(ParamOf(part), dtype, place);
       const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, MomentumAt(part, i));
-      // Each rank adds the update as it was rounded for the exchange.
+      // Each rank adds the update after it was rounded to the exchange dtype.
       const Real value = sends_updates ? w + RoundedTo(exchange_dtype, applied.update) : applied.value;
       return !ElementFits(limits, applied, value, IsFinite(ReadAs<double>(ParamOf(part), dtype, place)));
     });
@@ -205,30 +208,30 @@ struct FitBody {
   }
 };
 
-struct StandBody {
+struct DecideSkipBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const int32_t b = wave.blocks[cta.index()];
+    const int32_t b = batch.blocks[cta.index()];
     const DeviceBlock& block = tables.blocks[b];
     BlockWork& work = tables.work[b];
-    if (tables.state->go == 0 || work.go == 0 || work.check == FitCheck::kNone) return;
-    const int64_t first = cta.First(block.tiles, [&](int64_t i) { return wave.fits[block.first_tile + i] == 0; });
-    cta.Once([&] { work.stands = first < block.tiles ? 1 : 0; });
+    if (tables.state->go == 0 || work.go == 0 || work.check == FitCheckMode::kNone) return;
+    const int64_t first = cta.First(block.tiles, [&](int64_t i) { return batch.fits[block.first_tile + i] == 0; });
+    cta.Once([&] { work.update_skipped = first < block.tiles ? 1 : 0; });
   }
 };
 
 template <typename Real>
 struct ApplyBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const Part<Real> part(tables, wave, cta.index());
-    if (tables.state->refused != 0) return;
-    const bool moves = tables.state->go != 0 && part.work.go != 0 && part.work.stands == 0;
-    if (moves) return Move(cta, part);
+    const BlockTile<Real> part(tables, batch, cta.index());
+    if (tables.state->rejected != 0) return;
+    const bool moves = tables.state->go != 0 && part.work.go != 0 && part.work.update_skipped == 0;
+    if (moves) return Update(cta, part);
     if (part.block.exchange_at < 0) return PassThrough(cta, tables, part.block, part.begin, part.size);
     if (part.begin > 0) return;
     char* const sent = tables.gathered + part.block.exchange_at;
@@ -236,10 +239,10 @@ struct ApplyBody {
                 [&](int64_t i) { sent[i] = static_cast<char>(kSkippedMark); });
   }
 
-  SHAMPOO_DEVICE void Move(const Cta& cta, const Part<Real>& part) const {
+  SHAMPOO_DEVICE void Update(const Cta& cta, const BlockTile<Real>& part) const {
     const Buffers& buffers = tables.buffers[part.block.param];
     const DeviceParam& param = tables.params[part.block.param];
-    const Real* const p = part.Direction(wave);
+    const Real* const p = part.Direction(batch);
     const StateSlot& m = part.block.momentum;
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
@@ -265,20 +268,20 @@ struct ApplyBody {
 
 }  // namespace
 
-cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<FilterBody>(stream, wave.tile_count, tables, wave, computation);
+cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<FilterBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
-cudaError_t JudgeDirections(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  cudaError_t error = LaunchOver<NormBody>(stream, wave.tile_count, tables, wave, computation);
-  if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, wave.block_count, tables, wave, computation);
-  if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, wave.tile_count, tables, wave, computation);
-  if (error == cudaSuccess) error = Launch(stream, wave.block_count, StandBody{tables, wave});
+cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  cudaError_t error = LaunchOver<NormBody>(stream, batch.tile_count, tables, batch, computation);
+  if (error == cudaSuccess) error = LaunchOver<ScaleBody>(stream, batch.block_count, tables, batch, computation);
+  if (error == cudaSuccess) error = LaunchOver<FitBody>(stream, batch.tile_count, tables, batch, computation);
+  if (error == cudaSuccess) error = Launch(stream, batch.block_count, DecideSkipBody{tables, batch});
   return error;
 }
 
-cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<ApplyBody>(stream, wave.tile_count, tables, wave, computation);
+cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<ApplyBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
 }  // namespace shampoo::cuda

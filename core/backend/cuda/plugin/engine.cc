@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/backend/cuda/plugin/call.h"
-#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/base/round_up.h"
 
 namespace shampoo::cuda {
@@ -32,13 +32,13 @@ int64_t GatheredBytes(const PlanView& plan) {
   return bytes * plan.replica_world;
 }
 
-std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Wave>& waves) {
+std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<BlockBatch>& batches) {
   std::vector<RootSizes> sizes;
-  for (const Wave& wave : waves) {
-    for (const ShapeClass& of_shape : wave.classes) {
-      const Block& block = *wave.items[of_shape.first].block;
+  for (const BlockBatch& batch : batches) {
+    for (const ShapeGroup& shape_group : batch.shape_groups) {
+      const Block& block = *batch.items[shape_group.first].block;
       for (int k = 0; k < block.factor_count(); ++k) {
-        sizes.push_back({plan.groups[block.group].root_method, block.shape[k], static_cast<int64_t>(of_shape.count),
+        sizes.push_back({plan.groups[block.group].root_method, block.shape[k], static_cast<int64_t>(shape_group.count),
                          block.root_dtype});
       }
     }
@@ -73,11 +73,11 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 }
 
 Engine::~Engine() {
-  // Work of this engine may be under way still, on the caller's stream and on its own.
-  ahead_.reset();
+  // Work of this engine may still be running, on the caller's stream and on its own streams.
+  async_roots_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
-  // Replays may be in streams that this library does not know.
+  // Replays may run on streams that this library does not know.
   if (was_captured_) (void)cudaDeviceSynchronize();
 }
 
@@ -88,23 +88,24 @@ Status Engine::Build(const EngineDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(copies_.Create());
   SHAMPOO_RETURN_IF_ERROR(done_.Create());
   SHAMPOO_RETURN_IF_ERROR(forked_.Create());
-  std::vector<Wave> waves = MakeWaves(owned);
-  handles_.resize(HandleCount(waves));
+  std::vector<BlockBatch> batches = MakeBatches(owned);
+  handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
-    SHAMPOO_RETURN_IF_ERROR(handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnFirst));
+    SHAMPOO_RETURN_IF_ERROR(
+        handles_[i].Create(i == 0 ? OwnedHandles::Order::kBound : OwnedHandles::Order::kOwnHighest));
   }
   joined_.resize(handles_.size());
   for (OwnedEvent& event : joined_) SHAMPOO_RETURN_IF_ERROR(event.Create());
   int64_t root_bytes = 0;
   if (!handles_.empty()) {
-    const std::vector<RootSizes> sizes = SizesOfRoots(plan_, waves);
+    const std::vector<RootSizes> sizes = SizesOfRoots(plan_, batches);
     SHAMPOO_RETURN_IF_ERROR(RootSolver::Create(sizes, HandlesOf(0), &roots_));
     root_bytes = roots_->WorkspaceBytes();
     int64_t async = 0;
     for (const Block* block : owned) async = std::max(async, plan_.groups[block->group].root_async);
-    if (async > 0) SHAMPOO_RETURN_IF_ERROR(RootsAhead::Create(sizes, plan_.block_count, async, &ahead_));
+    if (async > 0) SHAMPOO_RETURN_IF_ERROR(AsyncRoots::Create(sizes, plan_.block_count, async, &async_roots_));
   }
-  layout_ = LayOutDevice(std::move(waves), plan_.groups, counts, GatheredBytes(plan_), root_bytes);
+  layout_ = LayOutDevice(std::move(batches), plan_.groups, counts, GatheredBytes(plan_), root_bytes);
   tables_.scan_tile_count = counts.scan_tiles;
   SHAMPOO_RETURN_IF_ERROR(workspace_.Allocate(allocator_, device_, layout_.bytes, "workspace", stream));
   if (desc.state == nullptr) {
@@ -117,15 +118,15 @@ Status Engine::Build(const EngineDesc& desc) {
   for (int64_t b = 0; b < plan_.block_count; ++b) all_roots += plan_.blocks[b].factor_count();
   reported_snapshot_steps_at_ = RoundUp(
       static_cast<int64_t>(sizeof(HostReport)) + all_roots * static_cast<int64_t>(sizeof(RootStatus)), sizeof(int64_t));
-  const int64_t reported_steps = ahead_ ? plan_.block_count : 0;
+  const int64_t reported_steps = async_roots_ ? plan_.block_count : 0;
   SHAMPOO_RETURN_IF_ERROR(
       host_memory_.Allocate(reported_snapshot_steps_at_ + reported_steps * static_cast<int64_t>(sizeof(int64_t))));
   for (size_t i = 0; i < handles_.size(); ++i) {
     SHAMPOO_RETURN_IF_ERROR(handles_[i].SetWorkspace(
         workspace_.data() + layout_.blas + static_cast<int64_t>(i) * layout_.blas_bytes, layout_.blas_bytes));
   }
-  if (ahead_) {
-    SHAMPOO_RETURN_IF_ERROR(ahead_->SetWorkspace(workspace_.data() + layout_.ahead.blas, layout_.blas_bytes));
+  if (async_roots_) {
+    SHAMPOO_RETURN_IF_ERROR(async_roots_->SetWorkspace(workspace_.data() + layout_.async.blas, layout_.blas_bytes));
   }
   FindTables();
   return FillTables(stream);
@@ -143,16 +144,16 @@ void Engine::FindTables() {
   at(&tables_.roots, layout_.roots);
   at(&tables_.scan_tiles, layout_.scan_tiles);
   at(&tables_.scanned, layout_.scanned);
-  if (ahead_) {
-    at(&tables_.tasks, layout_.ahead.tasks);
-    at(&tables_.ahead_divisors, layout_.ahead.divisors);
-    at(&tables_.ahead_flags, layout_.ahead.flags);
-    at(&tables_.ahead_roots, layout_.ahead.statuses);
+  if (async_roots_) {
+    at(&tables_.tasks, layout_.async.tasks);
+    at(&tables_.async_divisors, layout_.async.divisors);
+    at(&tables_.async_flags, layout_.async.flags);
+    at(&tables_.async_roots, layout_.async.statuses);
   }
   if (plan_.replica_world > 1) tables_.gathered = base + layout_.gathered;
   tables_.host_report = reinterpret_cast<HostReport*>(host_memory_.device());
   tables_.host_roots = reinterpret_cast<RootStatus*>(host_memory_.device() + sizeof(HostReport));
-  if (ahead_) {
+  if (async_roots_) {
     tables_.reported_snapshot_steps = reinterpret_cast<int64_t*>(host_memory_.device() + reported_snapshot_steps_at_);
   }
   tables_.block_count = plan_.block_count;
@@ -177,7 +178,7 @@ Status Engine::Initialize(char* arena, int64_t block, cudaStream_t stream) {
 }
 
 Status Engine::ReadSnapshotSteps(const char* arena, cudaStream_t stream) {
-  if (!ahead_) return {};
+  if (!async_roots_) return {};
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   SHAMPOO_CUDA_TRY(ReportSnapshotSteps(stream, tables_, arena));
@@ -194,36 +195,36 @@ Status Engine::IsCapturing(cudaStream_t stream, int32_t* captured) {
   return {};
 }
 
-Status Engine::Take(int64_t ticket, StepReport* out) {
+Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   if (ticket > 0 && ticket <= recorded_) {
-    // Mostly it is long done, and nothing has to be waited for.
+    // Usually the work has already ended, so that no wait is needed.
     const cudaError_t state = cudaEventQuery(done_.get());
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // which that was not
+      (void)cudaGetLastError();  // clears cudaErrorNotReady, which is not an error here
       SHAMPOO_CUDA_TRY(cudaEventSynchronize(done_.get()));
     } else {
       SHAMPOO_RETURN_IF_ERROR(StatusOf(state, "cudaEventQuery"));
     }
   }
-  return ReadReport(out);
+  return CopyReport(out);
 }
 
-// A step may be writing it: replays are waited for by nobody, and a call may ask without a wait.
-Status Engine::ReadReport(StepReport* out) const {
+// A step may be writing the report: a call may read it without a wait, and nothing waits for replays.
+Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
-  constexpr int kMostTries = 1 << 20;  // it takes the device some microseconds
-  for (int i = 0; i < kMostTries; ++i) {
+  constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds
+  for (int i = 0; i < kMaxTries; ++i) {
     const int64_t ended = __atomic_load_n(&report->ended, __ATOMIC_ACQUIRE);
     std::memcpy(out, &report->report, sizeof *out);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&report->begun, __ATOMIC_RELAXED) == ended) return {};
   }
-  return Status(Code::kDevice, "the report of a step is written halfway, and the device does not go on");
+  return Status(Code::kDevice, "the report of a step is incomplete, and the device does not finish it");
 }
 
-// What the engine's memory must outlive.
+// Records an event after work that uses the engine's memory. The destructor waits for it.
 Status Engine::RecordWork(cudaStream_t stream) {
   SHAMPOO_CUDA_TRY(cudaEventRecord(done_.get(), stream));
   has_work_ = true;

@@ -7,20 +7,20 @@
 
 #include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/async_roots.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
 #include "core/backend/cuda/plugin/device_memory.h"
-#include "core/backend/cuda/plugin/handles.h"
-#include "core/backend/cuda/plugin/roots.h"
-#include "core/backend/cuda/plugin/roots_ahead.h"
-#include "core/backend/cuda/plugin/tables.h"
+#include "core/backend/cuda/plugin/kernel_tables.h"
+#include "core/backend/cuda/plugin/root_solver.h"
 #include "core/base/status.h"
 
 namespace shampoo::cuda {
 
-// What one optimizer has on a device: tables, working memory, streams and handles, made once.
+// The resources of one optimizer on a device: tables, working memory, streams and handles. They are created once.
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
-  ~Engine();  // with its device as the current one
+  ~Engine();  // its device must be the current one
   int device() const { return device_; }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -28,7 +28,7 @@ struct Engine {
   Status Initialize(char* arena, int64_t block, cudaStream_t stream);
   Status Step(const StepArgs& args, int64_t* ticket);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
-  Status Take(int64_t ticket, StepReport* out);
+  Status ReadReport(int64_t ticket, StepReport* out);
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
 
@@ -48,26 +48,27 @@ struct Engine {
   Status FillTables(cudaStream_t stream);
   Status MakeHandles();
 
-  // The parts of a step; see engine_step.cc.
-  Status ReadReport(StepReport* out) const;
+  // The phases of a step; see engine_step.cc.
+  Status CopyReport(StepReport* out) const;
   Status RecordWork(cudaStream_t stream);
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
-  Status StepWave(const StepArgs& args, int64_t ticket, const Tables& tables, size_t wave);
+  Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, size_t batch);
   Status ExchangeBucket(const StepArgs& args, const Tables& tables, int32_t bucket);
   template <typename Work>
-  Status ForEachClass(cudaStream_t stream, const Wave& wave, Work&& work);
+  Status ForEachShapeGroup(cudaStream_t stream, const BlockBatch& batch, Work&& work);
   // See engine_roots.cc.
   struct RootRun;
-  struct RootPlace;
-  Status JoinAhead(const StepArgs& args);
-  Status ComputeAhead(const StepArgs& args, int64_t ticket, const Tables& tables);
-  Status RefreshRoots(const StepArgs& args, const Tables& tables, const Wave& wave);
-  Status ComputeRuns(const StepArgs& args, RootTask task, const Wave& wave, const RootPlace& place);
-  Status ComputeRun(const StepArgs& args, const Wave& wave, const RootRun& run, const RootPlace& place);
-  // See engine_products.cc: C_k into the lower triangles of the matrices; H contracted with them.
-  Status MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape);
-  Status Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count);
-  RootTask HostTaskOf(const StepArgs& args, const WaveItem& item) const {
+  struct RootContext;
+  Status WaitForAsyncRoots(const StepArgs& args);
+  Status ComputeAsyncRoots(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status RefreshRoots(const StepArgs& args, const Tables& tables, const BlockBatch& batch);
+  Status ComputeRuns(const StepArgs& args, RootTask task, const BlockBatch& batch, const RootContext& context);
+  Status ComputeRun(const StepArgs& args, const BlockBatch& batch, const RootRun& run, const RootContext& context);
+  // See engine_products.cc. The first writes C_k to the lower triangles of the matrices; the second contracts H with
+  // the matrices.
+  Status MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group);
+  Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count);
+  RootTask HostTaskOf(const StepArgs& args, const BatchItem& item) const {
     return args.tasks[item.block - plan_.blocks];
   }
   const Handles& HandlesOf(size_t i) const { return handles_[i].get(); }
@@ -77,30 +78,30 @@ struct Engine {
   HostAllocator allocator_;
   bool tf32_;
   std::vector<DeviceSettings> planned_;
-  std::vector<Dtype> narrowest_;  // by group, of the computation dtypes of its blocks, whoever owns them
+  std::vector<Dtype> narrowest_;  // by group: the narrowest computation dtype of its blocks, of all owners
   DeviceLayout layout_;
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   std::unique_ptr<DeviceMemory> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
-  int64_t reported_snapshot_steps_at_ = 0;  // in it
+  int64_t reported_snapshot_steps_at_ = 0;  // offset in host_memory_
   char* state_ = nullptr;
 
   Tables tables_{};
-  std::vector<WaveTables> waves_;      // by wave of the layout
-  std::vector<OwnedHandles> handles_;  // the first is bound to the caller's stream
+  std::vector<BatchTables> batch_tables_;  // by batch of the layout
+  std::vector<OwnedHandles> handles_;      // the first is bound to the caller's stream
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   OwnedEvent done_;
   OwnedStream copies_;
   std::unique_ptr<RootSolver> roots_;
-  std::unique_ptr<RootsAhead> ahead_;  // nullptr: no group has root_async
+  std::unique_ptr<AsyncRoots> async_roots_;  // nullptr: no group has root_async
   int64_t tickets_ = 0;
-  int64_t recorded_ = 0;   // the ticket that done_ stands for
-  bool has_work_ = false;  // that done_ stands for, of a step or not
+  int64_t recorded_ = 0;   // the last ticket that done_ covers
+  bool has_work_ = false;  // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
-  bool was_captured_ = false;  // a step, once
+  bool was_captured_ = false;  // some step was captured
 };
 
 }  // namespace shampoo::cuda

@@ -1,21 +1,21 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix products of a class of blocks, one batched call for all of them: tensors and matrices lie at equal
-// distances in the buffers of their wave.
-#include "core/backend/cuda/plugin/call.h"
+// The matrix products of a shape group. One batched call computes the products of all its blocks, because their tensors
+// and matrices are at equal distances in the buffers of the batch.
+#include "core/backend/cuda/plugin/cuda_call.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/backend/cuda/plugin/gemm.h"
-#include "core/backend/cuda/plugin/kernels.h"
 
 namespace shampoo::cuda {
 namespace {
 
-// From this order on only the panels that reach the lower triangle are computed, 5/8 of a product.
+// From this order on, only the panels that intersect the lower triangle are computed: 5/8 of the product.
 constexpr int64_t kPanelsFrom = 512;
 constexpr int64_t kPanels = 4;
 
-// The block as (before, d, after): dim k between the products of the dims on its two sides.
+// Returns the shape of a block with dim k between the products of the dims before and after it.
 Unfolding UnfoldingOf(const Block& block, int k) {
   Unfolding unfolding{1, block.shape[k], 1};
   for (int i = 0; i < k; ++i) unfolding.before *= block.shape[i];
@@ -23,7 +23,7 @@ Unfolding UnfoldingOf(const Block& block, int k) {
   return unfolding;
 }
 
-// Tensors of a class in one of the buffers, and where elements of it lie.
+// The tensors or matrices of a shape group in one of the buffers.
 struct Tensors {
   char* data;
   int64_t stride;
@@ -32,7 +32,8 @@ struct Tensors {
   char* At(int64_t offset) const { return data + offset * element_bytes; }
 };
 
-// C = U U^T for tensors U of d x columns, or U^T U for rows x d (columns_are_d). Below and on the diagonal.
+// Computes C = U U^T for tensors U of d x other elements or, with columns_are_d, C = U^T U for tensors of other x d.
+// Only the lower triangle and the diagonal of C are valid.
 Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& u, int64_t d, int64_t other,
                             bool columns_are_d, const Tensors& c, int64_t count) {
   GemmOptions options;
@@ -53,45 +54,46 @@ Status MultiplyByTransposed(const Handles& handles, Dtype dtype, const Tensors& 
 
 }  // namespace
 
-Status Engine::MultiplyGradients(const Handles& handles, const Wave& wave, const ShapeClass& of_shape) {
-  const WaveItem& item = wave.items[of_shape.first];
+Status Engine::MultiplyGradients(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) {
+  const BatchItem& item = batch.items[shape_group.first];
   const Block& block = *item.block;
-  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
-  const auto count = static_cast<int64_t>(of_shape.count);
+  const auto element = static_cast<int64_t>(SizeOf(batch.computation));
+  const auto count = static_cast<int64_t>(shape_group.count);
   char* const base = workspace_.data();
-  const Tensors gradients{base + layout_.first + item.at * element, of_shape.stride, element};
-  const Tensors moved{base + layout_.second + item.at * element, of_shape.stride, element};
+  const Tensors gradients{base + layout_.first + item.at * element, shape_group.stride, element};
+  const Tensors moved{base + layout_.second + item.at * element, shape_group.stride, element};
   for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
-    const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, of_shape.matrix_stride[at], element};
+    const Tensors matrices{base + layout_.matrices + item.matrix_at[at] * element, shape_group.matrix_stride[at],
+                           element};
     const Unfolding u = UnfoldingOf(block, k);
     const bool is_last = u.after == 1 && k > 0;
     const bool is_between = u.before > 1 && u.after > 1;
     if (is_between) {
       SHAMPOO_CUDA_TRY(
-          MoveDim(handles.stream, wave.computation, gradients.data, moved.data, count, of_shape.stride, u, false));
+          MoveDim(handles.stream, batch.computation, gradients.data, moved.data, count, shape_group.stride, u, false));
     }
-    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, wave.computation, is_between ? moved : gradients, u.d,
+    SHAMPOO_RETURN_IF_ERROR(MultiplyByTransposed(handles, batch.computation, is_between ? moved : gradients, u.d,
                                                  u.before * u.after, is_last, matrices, count));
   }
   return {};
 }
 
-Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeClass& of_shape, int64_t count) {
-  const WaveItem& item = wave.items[of_shape.first];
+Status Engine::Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count) {
+  const BatchItem& item = batch.items[shape_group.first];
   const Block& block = *item.block;
-  const auto element = static_cast<int64_t>(SizeOf(wave.computation));
+  const auto element = static_cast<int64_t>(SizeOf(batch.computation));
   char* const base = workspace_.data();
   GemmOptions options;
-  options.dtype = wave.computation;
+  options.dtype = batch.computation;
   options.tf32 = tf32_;
-  Tensors from{base + layout_.first + item.at * element, of_shape.stride, element};
-  Tensors to{base + layout_.second + item.at * element, of_shape.stride, element};
+  Tensors from{base + layout_.first + item.at * element, shape_group.stride, element};
+  Tensors to{base + layout_.second + item.at * element, shape_group.stride, element};
   for (int k = 0; k < block.factor_count(); ++k) {
     const auto at = static_cast<size_t>(k);
     const Unfolding u = UnfoldingOf(block, k);
     const int64_t other = u.before * u.after;
-    const GemmInput x{base + layout_.matrices + item.matrix_at[at] * element, u.d, of_shape.matrix_stride[at]};
+    const GemmInput x{base + layout_.matrices + item.matrix_at[at] * element, u.d, shape_group.matrix_stride[at]};
     const auto multiply_from_left = [&](const Tensors& in, const Tensors& out) {
       return Gemm(handles.blas, options, u.d, other, u.d, x, {in.data, other, in.stride}, {out.data, other, out.stride},
                   count);
@@ -102,10 +104,12 @@ Status Engine::Contract(const Handles& handles, const Wave& wave, const ShapeCla
       SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, x,
                                    {to.data, u.d, to.stride}, count));
     } else {
-      // There and back, so that every dim ends in the other buffer.
-      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, false));
+      // Moves the dim there and back, so that each dim's result is in the other buffer.
+      SHAMPOO_CUDA_TRY(
+          MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, false));
       SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to, from));
-      SHAMPOO_CUDA_TRY(MoveDim(handles.stream, wave.computation, from.data, to.data, count, of_shape.stride, u, true));
+      SHAMPOO_CUDA_TRY(
+          MoveDim(handles.stream, batch.computation, from.data, to.data, count, shape_group.stride, u, true));
     }
     std::swap(from, to);
   }

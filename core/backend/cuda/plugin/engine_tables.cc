@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan as the tables that kernels read.
+// Conversion of the plan to the tables that kernels read.
 #include <algorithm>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
 
 namespace shampoo::cuda {
@@ -64,16 +64,16 @@ void AppendMatrixTiles(int32_t block, int k, int64_t d, std::vector<DeviceMatrix
   }
 }
 
-// What is uploaded, in memory of the host.
+// The tables to upload, in host memory.
 struct HostTables {
   std::vector<DeviceBlock> blocks;
   std::vector<DeviceParam> params;
   std::vector<InitialInverse> initial;
   std::vector<DeviceTile> scan_tiles;
-  std::vector<int32_t> wave_blocks;
+  std::vector<int32_t> batch_blocks;
   std::vector<DeviceTile> tiles;
   std::vector<DeviceMatrixTile> matrix_tiles;
-  std::vector<const int32_t*> ahead_flags;
+  std::vector<const int32_t*> async_flags;
 };
 
 }  // namespace
@@ -98,49 +98,49 @@ Status Engine::FillTables(cudaStream_t stream) {
   for (const DeviceSettings& group : planned_) host.initial.push_back(group.initial_inverse);
 
   char* const base = workspace_.data();
-  int64_t ahead_bytes = 0;
-  for (const Wave& wave : layout_.waves) {
-    WaveTables tables{};
-    tables.blocks = reinterpret_cast<const int32_t*>(base + layout_.wave_blocks) + host.wave_blocks.size();
-    tables.block_count = static_cast<int64_t>(wave.items.size());
+  int64_t async_matrix_bytes = 0;
+  for (const BlockBatch& batch : layout_.batches) {
+    BatchTables tables{};
+    tables.blocks = reinterpret_cast<const int32_t*>(base + layout_.batch_blocks) + host.batch_blocks.size();
+    tables.block_count = static_cast<int64_t>(batch.items.size());
     tables.tiles = reinterpret_cast<const DeviceTile*>(base + layout_.tiles) + host.tiles.size();
-    tables.tile_count = wave.tiles;
+    tables.tile_count = batch.tiles;
     tables.matrix_tiles =
         reinterpret_cast<const DeviceMatrixTile*>(base + layout_.matrix_tiles) + host.matrix_tiles.size();
-    tables.matrix_tile_count = wave.matrix_tiles;
+    tables.matrix_tile_count = batch.matrix_tiles;
     tables.first = base + layout_.first;
     tables.second = base + layout_.second;
     tables.matrices = base + layout_.matrices;
-    if (HasAhead(wave, plan_.groups)) {
-      tables.ahead = base + layout_.ahead.matrices + ahead_bytes;
-      ahead_bytes += wave.matrix_bytes();
+    if (HasAsyncRoots(batch, plan_.groups)) {
+      tables.async_matrices = base + layout_.async.matrices + async_matrix_bytes;
+      async_matrix_bytes += batch.matrix_bytes();
     }
     tables.sums = reinterpret_cast<double*>(base + layout_.sums);
     tables.fits = reinterpret_cast<int32_t*>(base + layout_.fits);
-    waves_.push_back(tables);
+    batch_tables_.push_back(tables);
 
     int64_t tile = 0;
-    for (const ShapeClass& of_shape : wave.classes) {
-      const auto count = static_cast<int64_t>(of_shape.count);
+    for (const ShapeGroup& shape_group : batch.shape_groups) {
+      const auto count = static_cast<int64_t>(shape_group.count);
       for (int64_t i = 0; i < count; ++i) {
-        const WaveItem& item = wave.items[of_shape.first + static_cast<size_t>(i)];
+        const BatchItem& item = batch.items[shape_group.first + static_cast<size_t>(i)];
         const auto b = static_cast<int32_t>(item.block - plan_.blocks);
         DeviceBlock& block = host.blocks[static_cast<size_t>(b)];
         block.at = item.at;
         block.first_tile = tile;
         tile += block.tiles;
-        host.wave_blocks.push_back(b);
+        host.batch_blocks.push_back(b);
         for (int64_t part = 0; part < block.tiles; ++part) host.tiles.push_back({b, static_cast<int32_t>(part)});
         for (int k = 0; k < block.factors; ++k) {
           block.matrix_at[k] = item.matrix_at[static_cast<size_t>(k)];
-          block.root_at[k] = of_shape.first_root + k * count + i;
+          block.root_at[k] = shape_group.first_root + k * count + i;
           AppendMatrixTiles(b, k, block.shape[k], &host.matrix_tiles);
         }
       }
     }
   }
 
-  for (int64_t i = 0; ahead_ && i < layout_.root_count; ++i) host.ahead_flags.push_back(tables_.ahead_flags + i);
+  for (int64_t i = 0; async_roots_ && i < layout_.root_count; ++i) host.async_flags.push_back(tables_.async_flags + i);
 
   const auto upload = [&](int64_t offset, const auto& table) -> Status {
     if (table.empty()) return {};
@@ -158,15 +158,16 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.params, host.params));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.initial, host.initial));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.scan_tiles, host.scan_tiles));
-    SHAMPOO_RETURN_IF_ERROR(upload(layout_.wave_blocks, host.wave_blocks));
+    SHAMPOO_RETURN_IF_ERROR(upload(layout_.batch_blocks, host.batch_blocks));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.tiles, host.tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
-    if (ahead_) {
-      // So that nothing is read that was never written, whatever becomes of the first step: from matrices to statuses.
-      SHAMPOO_RETURN_IF_ERROR(clear(layout_.ahead.matrices, layout_.ahead.active - layout_.ahead.matrices));
-      // Any number but 0: what is computed ahead goes by no step's verdict.
-      SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.ahead.active, 1, sizeof(int32_t), stream));
-      SHAMPOO_RETURN_IF_ERROR(upload(layout_.ahead.flag_addresses, host.ahead_flags));
+    if (async_roots_) {
+      // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
+      // first step is rejected.
+      SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
+      // Any number except 0: async roots are computed regardless of whether a later step is rejected.
+      SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(plan_.group_count)));
@@ -174,7 +175,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     return clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count));
   };
   Status status = all();
-  // The tables of the host must not go before they are copied.
+  // The host's tables must exist until they are copied.
   Status waited = StatusOf(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return status.ok() ? std::move(waited) : std::move(status);
 }

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// With several replicas: what a rank says at the head of its segment, what it finds in those of the others, and
-// parameters from what was sent. As core/optimizer/exchange.cc and step_together.cc do on the host.
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
+// The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks, and
+// writes outputs from the exchanged data. core/step/replica_exchange.cc does the same on the CPU.
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/comm/segment_header.h"
 
 namespace shampoo::cuda {
@@ -16,14 +16,14 @@ SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
 }
 
 SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
-  if (state.refused == 0) return 0;
+  if (state.rejected == 0) return 0;
   if (state.failure != Code::kOk) return static_cast<int64_t>(state.failure);
-  switch (state.report.refusal) {
-    case Refusal::kCounter:
-    case Refusal::kSchedule:
+  switch (state.report.rejection) {
+    case Rejection::kCounter:
+    case Rejection::kSchedule:
       return static_cast<int64_t>(Code::kState);
-    case Refusal::kLearningRate:
-    case Refusal::kGradientScale:
+    case Rejection::kLearningRate:
+    case Rejection::kGradientScale:
       return static_cast<int64_t>(Code::kInvalid);
     default:
       return static_cast<int64_t>(Code::kNumeric);
@@ -36,16 +36,16 @@ struct WriteHeaderBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
-    // What this rank skips must be skipped by all.
+    // All ranks must skip the same blocks.
     const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
-      return work.refusal != Refusal::kNone && work.state_at_fault == 0 ? static_cast<double>(b + 1) : 0.0;
+      return work.rejection != Rejection::kNone && work.state_at_fault == 0 ? static_cast<double>(b + 1) : 0.0;
     });
     cta.Once([&] {
       SegmentHeader header{};
       header.round = {static_cast<int32_t>(CodeOf(state)), 0, args.place};
       header.failing_root = -1;
-      header.inputs = Mixed(Mixed(args.inputs_hash, state.refused != 0 ? 0 : static_cast<uint64_t>(state.go)),
+      header.inputs = Mixed(Mixed(args.inputs_hash, state.rejected != 0 ? 0 : static_cast<uint64_t>(state.go)),
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
@@ -71,9 +71,9 @@ struct CompareHeadersBody {
   SHAMPOO_DEVICE void Differ(int64_t rank, RankDifference difference) const {
     StepState& state = *tables.state;
     StepReport& report = state.report;
-    // What this rank has refused itself it knows more of.
-    if (state.counted == 0) report.refusal = Refusal::kOtherRank;
-    CountRefusal(&state);
+    // Keep this rank's own rejection, whose report has more details.
+    if (state.counted == 0) report.rejection = Rejection::kOtherRank;
+    CountRejection(&state);
     state.counted = 2;
     report.rank = static_cast<int32_t>(rank);
     report.difference = difference;
@@ -86,7 +86,7 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
-      // The headers of a refused step tell no more than that. Why it was is known.
+      // The other ranks already know this rejection and its reason; the headers contain nothing new.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
@@ -109,20 +109,20 @@ struct ApplyExchangedBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceTile& tile = tables.scan_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    if (tables.state->refused != 0 || block.bucket != bucket) return;
+    if (tables.state->rejected != 0 || block.bucket != bucket) return;
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     const bool takes_part = tables.buffers[block.param].grad != nullptr && tables.groups[block.group].active != 0;
     BlockWork& work = tables.work[tile.block];
-    const bool skipped = work.refusal != Refusal::kNone && work.state_at_fault == 0;
+    const bool skipped = work.rejection != Rejection::kNone && work.state_at_fault == 0;
     if (tables.state->go == 0 || !takes_part || skipped) return PassThrough(cta, tables, block, begin, size);
     const char* const sent = tables.gathered + block.exchange_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
-    const bool stands =
+    const bool owner_skipped =
         cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kSkippedMark; }) == bytes;
-    if (stands) {
+    if (owner_skipped) {
       PassThrough(cta, tables, block, begin, size);
-      if (begin == 0) cta.Once([&] { work.stands = 1; });
+      if (begin == 0) cta.Once([&] { work.update_skipped = 1; });
       return;
     }
     if (block.computation == Dtype::kF64) {
@@ -132,7 +132,7 @@ struct ApplyExchangedBody {
     }
   }
 
-  // In the arithmetic of the block's owner.
+  // Computes in the same arithmetic as the block's owner.
   template <typename Real>
   SHAMPOO_DEVICE void Apply(const Cta& cta, const DeviceBlock& block, const char* sent, int64_t begin,
                             int64_t size) const {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/kernels.h"
-#include "core/backend/cuda/plugin/parts.h"
-#include "core/backend/cuda/plugin/schedule.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/device_schedule.h"
+#include "core/backend/cuda/plugin/kernel_common.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -14,22 +14,22 @@ SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
 template <typename Real>
 struct LoadGradientBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceTile& tile = wave.tiles[cta.index()];
+    const DeviceTile& tile = batch.tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
-    Real* const to = static_cast<Real*>(wave.first) + block.at + begin;
-    // Products are made of whole classes: those of a block that is not stepped are of zeros.
+    Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
+    // Products always cover whole shape groups. A block that is not stepped gets a gradient of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.group];
     const DeviceParam& param = tables.params[block.param];
     const Buffers& buffers = tables.buffers[block.param];
     const Real scale = static_cast<Real>(group.gradient_scale);
     const Real decay = static_cast<Real>(group.coupled_decay);
-    // A float64 gradient may be beyond the range of float32 where its scaled value is not.
+    // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
     const bool wide = param.grad_dtype == Dtype::kF64;
     cta.ForEach(size, [&](int64_t i) {
       const int64_t place = PlaceOf(block, begin + i);
@@ -60,8 +60,8 @@ struct MoveDimBody {
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
     cta.ForEach(size, [&](int64_t i) {
-      // (d, before, after) on one side, (before, d, after) on the other. A block has less than 2^31 elements, and
-      // divisions of 64 bits take long.
+      // One tensor has shape (d, before, after), the other (before, d, after). A block has less than 2^31 elements, so
+      // 32-bit divisions suffice; 64-bit divisions are slow.
       const auto moved = static_cast<uint32_t>(begin + i);
       const auto before = static_cast<uint32_t>(u.before);
       const auto after = static_cast<uint32_t>(u.after);
@@ -72,18 +72,18 @@ struct MoveDimBody {
   }
 };
 
-// What a CTA needs of a tile of a matrix.
-struct MatrixPart {
+// The position and size of a tile of a symmetric matrix.
+struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
-  SHAMPOO_DEVICE MatrixPart(const DeviceMatrixTile& tile, int64_t order)
+  SHAMPOO_DEVICE MatrixTile(const DeviceMatrixTile& tile, int64_t order)
       : d(order), row(tile.row * kMatrixTile), column(tile.column * kMatrixTile) {
     rows = d - row < kMatrixTile ? d - row : kMatrixTile;
     columns = d - column < kMatrixTile ? d - column : kMatrixTile;
   }
   SHAMPOO_DEVICE int64_t elements() const { return rows * columns; }
 
-  // work(row, column) for the elements on and below the diagonal, neighbours in a row after one another.
+  // Calls work(row, column) for the elements on and below the diagonal. Neighbouring threads get neighbours in a row.
   template <typename Work>
   SHAMPOO_DEVICE void ForEachLower(const Cta& cta, const Work& work) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -93,7 +93,7 @@ struct MatrixPart {
       if (c <= r) work(r, c);
     });
   }
-  // The upper triangle as the lower.
+  // Copies the tile to its mirror image in the upper triangle.
   template <typename Real>
   SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
     cta.ForEach(elements(), [&](int64_t i) {
@@ -108,15 +108,15 @@ struct MatrixPart {
 template <typename Real>
 struct UpdateFactorBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
-    const MatrixPart part(tile, block.shape[tile.dim]);
+    const MatrixTile part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
-    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
-    // So that what the solver sees of a block that is not stepped is finite.
+    Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
+    // The solver gets an identity matrix, which is finite, for a block that is not stepped.
     if (!IsStepped(tables, tile.block)) {
       part.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = r == c ? 1 : 0; });
       return part.Mirror(cta, matrix);
@@ -131,10 +131,10 @@ struct UpdateFactorBody {
     const StateSlot& inverse_slot = block.inverse[tile.dim];
     const char* const inverse = tables.state_out + inverse_slot.offset;
     Real* snapshot = nullptr;
-    Real* ahead = nullptr;
+    Real* async_matrix = nullptr;
     if (task != RootTask::kNone && task != RootTask::kCompute) {
       snapshot = reinterpret_cast<Real*>(tables.state_out + block.snapshot[tile.dim].offset);
-      ahead = static_cast<Real*>(wave.ahead) + block.matrix_at[tile.dim];
+      async_matrix = static_cast<Real*>(batch.async_matrices) + block.matrix_at[tile.dim];
     }
     part.ForEachLower(cta, [&](int64_t r, int64_t c) {
       const int64_t kept = KeptAt(slot.form, d, r, c);
@@ -143,35 +143,35 @@ struct UpdateFactorBody {
       if (slot.form == SymmetricForm::kSquare) WriteAs(factor, slot.dtype, c * d + r, value);
       if (task == RootTask::kTakeSnapshot) {
         snapshot[r * d + c] = value;
-        ahead[r * d + c] = value;
+        async_matrix[r * d + c] = value;
       }
       Real next = value;
       if (task == RootTask::kFromSnapshot) {
         next = snapshot[r * d + c];
       } else if (task == RootTask::kAdoptDeviceRoots) {
-        next = ahead[r * d + c];
+        next = async_matrix[r * d + c];
       } else if (task != RootTask::kCompute && wanted) {
         next = ReadAs<Real>(inverse, inverse_slot.dtype, KeptAt(inverse_slot.form, d, r, c));
       }
       matrix[r * d + c] = next;
     });
     part.Mirror(cta, matrix);
-    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, ahead);
+    if (task == RootTask::kTakeSnapshot) part.Mirror(cta, async_matrix);
   }
 };
 
 template <typename Real>
 struct StoreRootBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const DeviceMatrixTile& tile = wave.matrix_tiles[cta.index()];
+    const DeviceMatrixTile& tile = batch.matrix_tiles[cta.index()];
     const DeviceBlock& block = tables.blocks[tile.block];
     if (!IsStepped(tables, tile.block) || !Refreshes(tables.work[tile.block].task)) return;
-    const MatrixPart part(tile, block.shape[tile.dim]);
+    const MatrixTile part(tile, block.shape[tile.dim]);
     const int64_t d = part.d;
-    Real* const matrix = static_cast<Real*>(wave.matrices) + block.matrix_at[tile.dim];
+    Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
     const StateSlot& slot = block.inverse[tile.dim];
     char* const inverse = tables.state_out + slot.offset;
     const RootStatus& status = tables.roots[block.root_at[tile.dim]];
@@ -195,52 +195,52 @@ struct StoreRootBody {
   }
 };
 
-SHAMPOO_DEVICE inline void NoteTask(const Tables& tables, int32_t b) {
+SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
   if (!block.snapshot_step.present()) return;
   auto* const step = reinterpret_cast<int64_t*>(tables.state_out + block.snapshot_step.offset);
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// A block that is not stepped gets its divisor, too, because others are computed with it.
-struct NoteSnapshotsBody {
+// Also sets the divisor of a block that is not stepped, because a batched call may use it for other blocks.
+struct RecordSnapshotsBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(wave.block_count, [&](int64_t i) {
-      const int32_t b = wave.blocks[i];
+    cta.ForEach(batch.block_count, [&](int64_t i) {
+      const int32_t b = batch.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       const DeviceGroup& group = tables.groups[block.group];
       if (group.active == 0 || tables.tasks[b] != RootTask::kTakeSnapshot) return;
-      tables.ahead_divisors[b] = group.factor_correction;
+      tables.async_divisors[b] = group.factor_correction;
       if (!IsStepped(tables, b)) return;
       const auto* const flags = reinterpret_cast<const int32_t*>(tables.state_out + block.diagonal.offset);
-      for (int k = 0; k < block.factors; ++k) tables.ahead_flags[block.root_at[k]] = flags[k];
-      NoteTask(tables, b);
+      for (int k = 0; k < block.factors; ++k) tables.async_flags[block.root_at[k]] = flags[k];
+      RecordTask(tables, b);
     });
   }
 };
 
-// After the roots, of those that were due.
+// Records the statuses of refreshed roots, after they have been computed.
 struct MarkRootsBody {
   Tables tables;
-  WaveTables wave;
+  BatchTables batch;
   int64_t ticket;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(wave.block_count, [&](int64_t i) {
-      const int32_t b = wave.blocks[i];
+    cta.ForEach(batch.block_count, [&](int64_t i) {
+      const int32_t b = batch.blocks[i];
       const DeviceBlock& block = tables.blocks[b];
       if (!IsStepped(tables, b)) return;
       const RootTask task = tables.work[b].task;
       if (!Refreshes(task)) return;
       for (int k = 0; k < block.factors; ++k) {
         RootStatus& status = tables.roots[block.root_at[k]];
-        if (task == RootTask::kAdoptDeviceRoots) status = tables.ahead_roots[block.root_at[k]];
+        if (task == RootTask::kAdoptDeviceRoots) status = tables.async_roots[block.root_at[k]];
         status.ticket = ticket;
       }
-      NoteTask(tables, b);
+      RecordTask(tables, b);
     });
   }
 };
@@ -261,8 +261,8 @@ struct FindFlagsBody {
 
 }  // namespace
 
-cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<LoadGradientBody>(stream, wave.tile_count, tables, wave, computation);
+cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<LoadGradientBody>(stream, batch.tile_count, tables, batch, computation);
 }
 
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
@@ -278,19 +278,19 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
                                    back ? 1 : 0});
 }
 
-cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation) {
-  return LaunchOver<UpdateFactorBody>(stream, wave.matrix_tile_count, tables, wave, computation);
+cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
+  return LaunchOver<UpdateFactorBody>(stream, batch.matrix_tile_count, tables, batch, computation);
 }
 
-cudaError_t NoteSnapshots(cudaStream_t stream, const Tables& tables, const WaveTables& wave) {
-  return Launch(stream, 1, NoteSnapshotsBody{tables, wave});
+cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch) {
+  return Launch(stream, 1, RecordSnapshotsBody{tables, batch});
 }
 
-cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const WaveTables& wave, Dtype computation,
+cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
                        int64_t ticket) {
-  const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, wave, ticket});
+  const cudaError_t error = Launch(stream, 1, MarkRootsBody{tables, batch, ticket});
   if (error != cudaSuccess) return error;
-  return LaunchOver<StoreRootBody>(stream, wave.matrix_tile_count, tables, wave, computation);
+  return LaunchOver<StoreRootBody>(stream, batch.matrix_tile_count, tables, batch, computation);
 }
 
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags) {

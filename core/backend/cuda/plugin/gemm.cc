@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 
 namespace shampoo::cuda {
 
@@ -13,7 +13,8 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
             const GemmInput& b, const GemmOutput& c, int64_t batch) {
   if (m == 0 || n == 0 || batch == 0) return Status();
   if (std::max({m, n, k, batch, a.ld, b.ld, c.ld}) > std::numeric_limits<int32_t>::max()) {
-    return Unsupported("a product of ", batch, " matrices of ", m, " x ", k, " and ", k, " x ", n, " is too large");
+    return Unsupported("a product of ", batch, " matrices of ", m, " x ", k, " and ", k, " x ", n,
+                       " is too large for cuBLAS");
   }
   const bool f64 = options.dtype == Dtype::kF64;
   const cudaDataType_t type = f64 ? CUDA_R_64F : CUDA_R_32F;

@@ -11,17 +11,17 @@
 
 namespace shampoo::cuda {
 
-// How products are made.
+// Options of a product.
 struct GemmOptions {
   Dtype dtype = Dtype::kF32;  // of all three matrices, and of the sums: kF32 or kF64
-  bool tf32 = false;          // kF32 alone: factors are rounded to TF32
+  bool tf32 = false;          // for kF32 only: round factors to TF32
   bool transpose_a = false;
   bool transpose_b = false;
   double alpha = 1;
   double beta = 0;  // 0: C is written without being read
 };
 
-// A matrix of a batch: rows are `ld` elements apart, one matrix `stride` elements from the next.
+// A batch of matrices. Rows are `ld` elements apart, and matrices are `stride` elements apart.
 struct GemmInput {
   const void* data;
   int64_t ld;
@@ -33,8 +33,8 @@ struct GemmOutput {
   int64_t stride;
 };
 
-// C = alpha op(A) op(B) + beta C for every matrix of a batch, all row-major: op(A) is m x k, op(B) k x n. The handle
-// reads scalars from the host.
+// Computes C = alpha op(A) op(B) + beta C for every matrix of a batch. All matrices are row-major; op(A) is m x k and
+// op(B) is k x n. The handle's pointer mode must be that of host scalars.
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/cuda/plugin/element.h"
-#include "core/backend/cuda/plugin/kernels.h"
+#include "core/backend/cuda/plugin/device_element.h"
+#include "core/backend/cuda/plugin/device_kernels.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -15,7 +15,7 @@ struct InitializeFactorsBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const DeviceBlock& block = tables.blocks[first + cta.index()];
     if (block.owned == 0 || block.factors == 0) return;
-    // A block begins with its factor matrices, inverse roots and snapshots; then come the flags.
+    // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
     auto* const words = reinterpret_cast<uint64_t*>(arena + block.factor[0].offset);
     cta.ForEach((block.diagonal.offset - block.factor[0].offset) / 8, [&](int64_t i) { words[i] = 0; });
     const bool identity = initial_by_group[block.group] == InitialInverse::kIdentity;

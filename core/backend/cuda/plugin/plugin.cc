@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin's one symbol. No exception leaves it.
+// The plugin's only exported symbol, and the functions of its table. No exception leaves them.
 #include <cstdio>
 #include <new>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/engine.h"
 #include "core/base/text.h"
 #include "core/base/thread_text.h"
@@ -16,7 +16,7 @@ namespace {
 Result ResultOf(const Status& status) noexcept {
   if (status.ok()) return {Code::kOk, nullptr};
   const char* const kept = ThreadText::Set(status.message());
-  const char* const fixed = "out of host memory: there was none left to keep the text of this error";
+  const char* const fixed = "out of host memory, also for the text of this error";
   return {status.code(), kept != nullptr ? kept : fixed};
 }
 
@@ -27,12 +27,12 @@ Result Guarded(Body&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return ResultOf(Status::OutOfMemory());
   } catch (...) {
-    return {Code::kInternal, "an exception that no code of the CUDA backend throws"};
+    return {Code::kInternal, "unexpected exception in the CUDA backend"};
   }
 }
 
-// Batched eigendecompositions of any order came with it.
-constexpr int kLeastVersion = 12060;
+// CUDA 12.6, which added batched eigendecompositions of any order.
+constexpr int kMinVersion = 12060;
 
 void SetUnavailable(Description* out, const std::string& reason) {
   std::snprintf(out->unavailable_reason, sizeof out->unavailable_reason, "%s", reason.c_str());
@@ -50,17 +50,17 @@ void Describe(Description* out) noexcept {
     }
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaErrorInsufficientDriver || out->driver_version < kLeastVersion) {
+    if (error == cudaErrorInsufficientDriver || out->driver_version < kMinVersion) {
       return SetUnavailable(
           out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
                    ", and this library was built with CUDA ", VersionText(out->runtime_version),
-                   ", which needs a driver of that major version, and of 12.6 at least: update the driver"));
+                   ": expected a driver of at least that major version, and of at least 12.6; update the driver"));
     }
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
       return SetUnavailable(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
     }
     if (error != cudaSuccess) {
-      return SetUnavailable(out, Cat("the CUDA runtime could not be started: ", cudaGetErrorString(error)));
+      return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
     out->device_count = count;
   } catch (...) {
@@ -104,8 +104,8 @@ const Table kTable = {
         [](Engine* engine, void* stream, int32_t* captured) {
           return Guarded([&] { return engine->IsCapturing(static_cast<cudaStream_t>(stream), captured); });
         },
-    .take = [](Engine* engine, int64_t ticket,
-               StepReport* out) { return Guarded([&] { return engine->Take(ticket, out); }); },
+    .read_report = [](Engine* engine, int64_t ticket,
+                      StepReport* out) { return Guarded([&] { return engine->ReadReport(ticket, out); }); },
     .roots = [](Engine* engine) { return engine->roots(); },
     .snapshot_steps = [](Engine* engine) { return engine->snapshot_steps(); },
     .read_snapshot_steps =

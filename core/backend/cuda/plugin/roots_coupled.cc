@@ -4,11 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "core/backend/cuda/plugin/call.h"
+#include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/coupled.h"
 
-// All members go through the same calls. Those that have stopped are multiplied by I from then on, which changes
+// All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
 // nothing.
 namespace shampoo::cuda {
 namespace {
@@ -28,16 +28,16 @@ class CoupledIteration {
     const bool higher = chunk_.spec.method == RootMethod::kHigherOrder;
     SHAMPOO_RETURN_IF_ERROR(Start(higher));
     const int64_t order = higher ? chunk_.spec.order : 2;
-    const int64_t most = std::min(chunk_.spec.max_iterations, MostUsefulIterations(p_, order));
+    const int64_t most = std::min(chunk_.spec.max_iterations, MaxUsefulIterations(p_, order));
     for (int64_t number = 1; number <= most; ++number) {
       SHAMPOO_RETURN_IF_ERROR(higher && number > 1 ? SeriesFactor() : NewtonFactor());
       SHAMPOO_RETURN_IF_ERROR(Advance(number == 1));
       SHAMPOO_CUDA_TRY(EndIteration(handles_.stream, chunk_, y_, number));
     }
-    SHAMPOO_CUDA_TRY(SettleRoot(handles_.stream, chunk_, nullptr, x_));
-    // The matrix again, because the iteration has destroyed it.
+    SHAMPOO_CUDA_TRY(FinishRoot(handles_.stream, chunk_, nullptr, x_));
+    // Load the matrix again, because the iteration has overwritten it.
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
-    SHAMPOO_RETURN_IF_ERROR(higher ? JudgeProduct() : JudgeProbe());
+    SHAMPOO_RETURN_IF_ERROR(higher ? CheckProduct() : CheckProbe());
     SHAMPOO_CUDA_TRY(DeliverRoots(handles_.stream, chunk_, nullptr, x_));
     return Status();
   }
@@ -57,14 +57,14 @@ class CoupledIteration {
     return Status();
   }
 
-  // T <- ((p + 1) I - Y) / p
+  // Computes T <- ((p + 1) I - Y) / p.
   Status NewtonFactor() {
     const double diagonal = NewtonDiagonal(p_);
     SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, 1, static_cast<double>(p_), diagonal));
     return Status();
   }
 
-  // T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule.
+  // Computes T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule.
   Status SeriesFactor() {
     const int64_t order = chunk_.spec.order;
     // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
@@ -79,7 +79,7 @@ class CoupledIteration {
     return Status();
   }
 
-  // X <- X T, Y <- T^p Y
+  // Computes X <- X T and Y <- T^p Y.
   Status Advance(bool first) {
     if (first) {
       SHAMPOO_CUDA_TRY(FirstRoot(handles_.stream, chunk_, t_, x_));
@@ -90,7 +90,7 @@ class CoupledIteration {
     return MultiplyByPower(&y_);
   }
 
-  // y <- T^p y, where T is destroyed.
+  // Computes y <- T^p y. Overwrites T.
   Status MultiplyByPower(void** y) {
     for (int64_t bits = p_;; bits >>= 1) {
       if ((bits & 1) != 0) {
@@ -103,8 +103,8 @@ class CoupledIteration {
     }
   }
 
-  // |X^(p/2) B X^(p/2) v - v| / |v| for the signs v.
-  Status JudgeProbe() {
+  // Checks |X^(p/2) B X^(p/2) v - v| / |v| for the signs v.
+  Status CheckProbe() {
     const void* from = chunk_.signs;
     int64_t stride = 0;
     size_t next = 0;
@@ -121,20 +121,20 @@ class CoupledIteration {
     for (int64_t i = 0; i < p_ / 2; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
     SHAMPOO_RETURN_IF_ERROR(multiply(y_));
     for (int64_t i = p_ / 2; i < p_; ++i) SHAMPOO_RETURN_IF_ERROR(multiply(x_));
-    SHAMPOO_CUDA_TRY(JudgeByVector(handles_.stream, chunk_, from));
+    SHAMPOO_CUDA_TRY(CheckByVector(handles_.stream, chunk_, from));
     return Status();
   }
 
-  // max |X^p B - I|
-  Status JudgeProduct() {
+  // Checks max |X^p B - I|.
+  Status CheckProduct() {
     const size_t bytes = static_cast<size_t>(chunk_.count * chunk_.n * chunk_.n) * SizeOf(chunk_.root_dtype);
     SHAMPOO_CUDA_TRY(cudaMemcpyAsync(t_, x_, bytes, cudaMemcpyDeviceToDevice, handles_.stream));
     SHAMPOO_RETURN_IF_ERROR(MultiplyByPower(&y_));
-    SHAMPOO_CUDA_TRY(JudgeByMatrix(handles_.stream, chunk_, y_));
+    SHAMPOO_CUDA_TRY(CheckByMatrix(handles_.stream, chunk_, y_));
     return Status();
   }
 
-  // c <- alpha a b
+  // Computes c <- alpha a b.
   Status Multiply(const void* a, const void* b, void* c, double alpha = 1) {
     const int64_t n = chunk_.n;
     return Gemm(handles_.blas, {.dtype = chunk_.root_dtype, .alpha = alpha}, n, n, n, {a, n, n * n}, {b, n, n * n},
@@ -153,16 +153,21 @@ class CoupledIteration {
 
 }  // namespace
 
-// An eigenvalue y of Y that is in (0, 1] becomes y T(y)^p, T(y) the sum of b_i (1 - y)^i for i < order; Newton's T is
-// that of order 2. All terms are positive, so that T falls from y = 0 to T(1) = 1, and is below the whole series,
-// y^(-1/p): y stays in (0, 1], and below 0.1 grows by at least T(0.1)^p. From 0.1 on (1 - y) is squared at least, as
-// (1 + (1 - y) / p)^p >= 1 + (1 - y): 0.9^(2^9) is less than float64's rounding. Before that comes the first step, from
-// y up to (p + 1) / 2, which can take no more than a factor of 2^p away. The least y that there can be: the smallest
-// number of float64, over a norm of Y that is at most the order of the matrix.
-int64_t MostUsefulIterations(int64_t root, int64_t order) {
+// An iteration maps an eigenvalue y of Y in (0, 1] to y T(y)^p, where T(y) is the sum of b_i (1 - y)^i for i < order.
+// Newton's T is that of order 2. The number of iterations until y is 1 is bounded as follows.
+//   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the whole series, y^(-1/p).
+//   Therefore
+//     y stays in (0, 1], and as long as it is below 0.1 it grows by a factor of at least T(0.1)^p.
+//   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations
+//     suffice: 0.9^(2^9) is less than the rounding error of float64.
+//   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
+//   - The smallest possible y is the smallest number of float64, divided by a norm of Y that is at most the order of
+//   the
+//     matrix.
+int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfOrder = 31;
-  constexpr int64_t kFromTenth = 16;  // 9, and some to see that the error falls no more
+  constexpr int64_t kFromTenth = 16;  // 9, and some more to detect that the error does not decrease any more
   double factor = 0;
   double power = 1;
   for (int64_t i = 0; i < order; ++i, power *= 0.9) factor += SeriesCoefficient(i, root) * power;

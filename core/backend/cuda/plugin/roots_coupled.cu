@@ -3,14 +3,14 @@
 #include "core/backend/cuda/plugin/roots_rules.h"
 #include "core/rules/coupled.h"
 
-// The coupled iterations, for many matrices at once.
+// Kernels of the coupled iterations, for many matrices at once.
 namespace shampoo::cuda {
 namespace {
 
 int64_t Strips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
 
-// The matrix is symmetric, so that a thread may take a column for a row: its neighbours read the neighbours of what it
-// reads.
+// The matrix is symmetric, so a thread sums a column instead of a row; neighbouring threads then read neighbouring
+// elements.
 template <typename Root>
 struct SumRowsBody {
   RootChunk chunk;
@@ -54,7 +54,7 @@ struct SumSquaresBody {
   }
 };
 
-// Shift and multiples of each matrix.
+// Computes the shift and the multiples of each member.
 struct StartBody {
   RootChunk chunk;
   int64_t strips;
@@ -180,7 +180,7 @@ struct FirstRootBody {
 };
 
 template <typename Root>
-struct SettleBody {
+struct FinishIterateBody {
   RootChunk chunk;
   void* y;
 
@@ -190,17 +190,17 @@ struct SettleBody {
     const Root* const rows = MatrixOf<Root>(chunk, y, piece.member) + piece.first * chunk.n;
     const uint64_t largest = cta.Largest(piece.rows * chunk.n, [&](int64_t i) {
       const RootPlace place = PlaceAt(piece, chunk.n, i);
-      // What is above the diagonal belongs to other pieces.
+      // The elements above the diagonal belong to other pieces.
       return place.column > place.row ? 0 : DistanceBits(rows[i], place.on_diagonal());
     });
     cta.Once([&] { chunk.partials[cta.index()].largest = largest; });
   }
 };
 
-// Whether members go on: each stops where it would by itself.
-struct GoOnBody {
+// Decides which members continue. Each stops at the same iteration as it would alone.
+struct UpdateRunningBody {
   RootChunk chunk;
-  int64_t number;  // of the iteration that is over
+  int64_t number;  // of the iteration that has ended
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double error = LargestOfPieces(cta, chunk, chunk.pieces);
@@ -237,7 +237,7 @@ cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y) {
   }
   const cudaError_t error = LaunchRoots<FirstIterateBody>(stream, chunk.count * chunk.pieces, chunk, y);
   if (error != cudaSuccess || chunk.spec.method == RootMethod::kHigherOrder) return error;
-  return Launch(stream, chunk.count, GoOnBody{chunk, 0});
+  return Launch(stream, chunk.count, UpdateRunningBody{chunk, 0});
 }
 
 cudaError_t MakeFactor(cudaStream_t stream, const RootChunk& chunk, const void* y, void* t, double multiplier,
@@ -254,8 +254,8 @@ cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t
 }
 
 cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, int64_t number) {
-  const cudaError_t error = LaunchRoots<SettleBody>(stream, chunk.count * chunk.pieces, chunk, y);
-  return error != cudaSuccess ? error : Launch(stream, chunk.count, GoOnBody{chunk, number});
+  const cudaError_t error = LaunchRoots<FinishIterateBody>(stream, chunk.count * chunk.pieces, chunk, y);
+  return error != cudaSuccess ? error : Launch(stream, chunk.count, UpdateRunningBody{chunk, number});
 }
 
 }  // namespace shampoo::cuda

@@ -23,7 +23,7 @@ struct PairBody {
   }
 };
 
-// One matrix's eigenvalues become factors of the rows of its eigenvectors.
+// Converts the eigenvalues of a matrix to the factors of its eigenvectors.
 template <typename Root>
 struct TransformBody {
   RootChunk chunk;
@@ -38,7 +38,7 @@ struct TransformBody {
       if (chunk.computation == Dtype::kF64) return FromDiagonal<double>(cta);
       return FromDiagonal<float>(cta);
     }
-    // A matrix of one element, replaced because it is not finite, has been given to no solver.
+    // A matrix of one element that is not finite was not passed to a solver.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
     if (!Fits(cta) && failure == RootFailure::kNone) failure = RootFailure::kWrongResult;
@@ -86,7 +86,7 @@ struct TransformBody {
     return without == n;
   }
 
-  // Without the clamp, and with it if that has no result.
+  // Computes the roots without the clamp or, if one of them is not finite, with it.
   template <typename Real>
   SHAMPOO_DEVICE void FromDiagonal(const Cta& cta) const {
     const int64_t n = chunk.n;

@@ -57,7 +57,7 @@ struct BeginMemberBody {
     }
     const bool finite = member.failure == RootFailure::kNone;
     const bool is_relative = spec.relative_epsilon > 0;
-    // The spec of this matrix.
+    // The spec with the epsilon of this matrix.
     RootSpec resolved = spec;
     resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / *chunk.divisor) : 0;
     member.epsilon = resolved.epsilon;

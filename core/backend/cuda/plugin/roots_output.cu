@@ -6,7 +6,7 @@ namespace shampoo::cuda {
 namespace {
 
 template <typename Root>
-struct SettleRootBody {
+struct FinishRootBody {
   RootChunk chunk;
   void* x;
 
@@ -24,7 +24,7 @@ struct SettleRootBody {
 };
 
 template <typename Root>
-struct NoteLargestBody {
+struct RecordLargestBody {
   RootChunk chunk;
   const void* roots;
 
@@ -42,8 +42,8 @@ struct NoteLargestBody {
   }
 };
 
-SHAMPOO_DEVICE inline void JudgeResidual(double residual, RootMember* member) {
-  // What the host gave up has reached the maximum.
+SHAMPOO_DEVICE inline void CheckResidual(double residual, RootMember* member) {
+  // A member that is still running has reached the maximum number of iterations.
   if (member->running != 0) {
     member->running = 0;
     member->converged = 0;
@@ -53,7 +53,7 @@ SHAMPOO_DEVICE inline void JudgeResidual(double residual, RootMember* member) {
 }
 
 template <typename Root>
-struct JudgeByVectorBody {
+struct CheckByVectorBody {
   RootChunk chunk;
   const void* vector;
 
@@ -64,7 +64,7 @@ struct JudgeByVectorBody {
       const double difference = static_cast<double>(of_signs[i]) - static_cast<double>(signs[i]);
       return difference * difference;
     });
-    cta.Once([&] { JudgeResidual(sqrt(sum / static_cast<double>(chunk.n)), chunk.members + cta.index()); });
+    cta.Once([&] { CheckResidual(sqrt(sum / static_cast<double>(chunk.n)), chunk.members + cta.index()); });
   }
 };
 
@@ -84,12 +84,12 @@ struct DistanceBody {
   }
 };
 
-struct JudgeByMatrixBody {
+struct CheckByMatrixBody {
   RootChunk chunk;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double distance = LargestOfPieces(cta, chunk, chunk.pieces);
-    cta.Once([&] { JudgeResidual(distance, chunk.members + cta.index()); });
+    cta.Once([&] { CheckResidual(distance, chunk.members + cta.index()); });
   }
 };
 
@@ -97,27 +97,27 @@ struct StatusBody {
   RootChunk chunk;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.ForEach(chunk.count, [&](int64_t i) { Tell(i); });
+    cta.ForEach(chunk.count, [&](int64_t i) { WriteStatus(i); });
   }
 
-  SHAMPOO_DEVICE void Tell(int64_t i) const {
+  SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    if (member.zero != 0) {  // whatever became of the identity that the solvers saw
+    if (member.zero != 0) {  // regardless of the result for the identity that replaced the matrix
       member.failure = RootFailure::kNone;
       member.largest = 1;
       member.iterations = 0;
       member.converged = 1;
     }
-    const bool refused = member.failure == RootFailure::kNanInput || member.failure == RootFailure::kInfInput;
+    const bool is_unusable = member.failure == RootFailure::kNanInput || member.failure == RootFailure::kInfInput;
     if (member.failure == RootFailure::kNone && !(member.largest <= chunk.limit)) {
       member.failure = RootFailure::kOutOfRange;
     }
     if (*chunk.active == 0) return;
     RootStatus& status = chunk.status[i];
-    status.kind = refused ? RootKind::kEigen : member.kind;
+    status.kind = is_unusable ? RootKind::kEigen : member.kind;
     status.failure = member.failure;
-    status.iterations = refused ? 0 : member.iterations;
-    status.converged = refused ? 1 : member.converged;
+    status.iterations = is_unusable ? 0 : member.iterations;
+    status.converged = is_unusable ? 1 : member.converged;
     const bool solved = chunk.spec.method == RootMethod::kEigen && chunk.n > 1 && member.replaced == 0;
     status.solver_info = solved ? chunk.info[i] : 0;
     status.diagonal_input = member.diagonal;
@@ -164,21 +164,21 @@ cudaError_t DeliverAs(cudaStream_t stream, const RootChunk& chunk, const void* r
 
 }  // namespace
 
-cudaError_t SettleRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x) {
+cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x) {
   if (x != nullptr) {
-    const cudaError_t error = LaunchRoots<SettleRootBody>(stream, chunk.count * chunk.pieces, chunk, x);
+    const cudaError_t error = LaunchRoots<FinishRootBody>(stream, chunk.count * chunk.pieces, chunk, x);
     if (error != cudaSuccess) return error;
   }
-  return LaunchRoots<NoteLargestBody>(stream, chunk.count, chunk, roots);
+  return LaunchRoots<RecordLargestBody>(stream, chunk.count, chunk, roots);
 }
 
-cudaError_t JudgeByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector) {
-  return LaunchRoots<JudgeByVectorBody>(stream, chunk.count, chunk, vector);
+cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector) {
+  return LaunchRoots<CheckByVectorBody>(stream, chunk.count, chunk, vector);
 }
 
-cudaError_t JudgeByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix) {
+cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix) {
   const cudaError_t error = LaunchRoots<DistanceBody>(stream, chunk.count * chunk.pieces, chunk, matrix);
-  return error != cudaSuccess ? error : Launch(stream, chunk.count, JudgeByMatrixBody{chunk});
+  return error != cudaSuccess ? error : Launch(stream, chunk.count, CheckByMatrixBody{chunk});
 }
 
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x) {

@@ -6,10 +6,10 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/eigenvalue.h"
 
-// What the kernels of roots share: pieces of matrices, and the members of a chunk.
+// Functions that the kernels of roots share: pieces of matrices and members of a chunk.
 namespace shampoo::cuda {
 
-// Some rows of one matrix, a CTA's work.
+// Some rows of one matrix: the work of one CTA.
 struct RootPiece {
   int64_t member;
   int64_t first;
@@ -29,14 +29,14 @@ struct RootPlace {
   SHAMPOO_DEVICE bool on_diagonal() const { return row == column; }
 };
 
-// Element i of a piece. A piece has few elements, and division is slow.
+// Returns the position of element i of a piece. A piece has few elements, so 32-bit division suffices, which is faster.
 SHAMPOO_DEVICE inline RootPlace PlaceAt(const RootPiece& piece, int64_t n, int64_t i) {
   const auto at = static_cast<uint32_t>(i);
   const auto width = static_cast<uint32_t>(n);
   return {piece.first + at / width, at % width};
 }
 
-// Matrix or vector of a member.
+// Return the matrix or vector of a member.
 template <typename Root>
 SHAMPOO_DEVICE inline Root* MatrixOf(const RootChunk& chunk, void* base, int64_t member) {
   return static_cast<Root*>(base) + member * chunk.n * chunk.n;
@@ -50,12 +50,12 @@ SHAMPOO_DEVICE inline const Root* VectorOf(const RootChunk& chunk, const void* b
   return static_cast<const Root*>(base) + member * chunk.n;
 }
 
-// The upper triangle of a matrix as the lower, whose rows are those of the piece.
+// Copies the lower triangle of a matrix, in the rows of the piece, to the upper triangle.
 template <typename Root>
 SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, const RootPiece& piece, Root* matrix) {
   const int64_t n = chunk.n;
   const auto rows = static_cast<uint32_t>(piece.rows);
-  // Down the few rows first, so that neighbours in the upper triangle are written one after another.
+  // The row varies fastest, so that neighbouring threads write neighbours in the upper triangle.
   cta.ForEach(piece.rows * (piece.first + piece.rows), [&](int64_t i) {
     const auto at = static_cast<uint32_t>(i);
     const int64_t row = piece.first + at % rows;
@@ -64,13 +64,13 @@ SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, c
   });
 }
 
-// Over the pieces of a member, in a kernel of one CTA for each.
+// Returns the largest partial result of a member's pieces, in a kernel with one CTA for each member.
 SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& chunk, int64_t pieces) {
   const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].largest; }));
 }
 
-// The kernel of a chunk for its root dtype. Members of a body are those of the chunk and then its arguments.
+// Launches a body for the chunk's root dtype. The members of the body are the chunk and then the arguments.
 template <template <typename> class Body, typename... Arguments>
 cudaError_t LaunchRoots(cudaStream_t stream, int64_t ctas, const RootChunk& chunk, const Arguments&... arguments) {
   if (chunk.root_dtype == Dtype::kF64) return Launch(stream, ctas, Body<double>{chunk, arguments...});

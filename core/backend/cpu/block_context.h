@@ -1,0 +1,37 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cpu/block_step.h"
+
+namespace shampoo {
+
+// Inputs of the step of one block on one worker, in the arithmetic of Real, and the worker's own memory.
+template <typename Real>
+struct BlockContext {
+  BlockContext(const StepItem& step_item, const StepMemory& step_memory, Team::Worker* step_worker)
+      : item(step_item),
+        program(*step_item.program),
+        block(*step_item.block),
+        memory(step_memory),
+        layout(*step_memory.layout),
+        own(step_memory.workspace + layout.ItemAt(step_worker->slot())),
+        worker(step_worker) {}
+
+  // Returns the memory at an offset of the workspace layout.
+  Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
+  // Divides work among idle threads and measures its time.
+  PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }
+  // Returns the distance in elements between the rows of a dense matrix; 0 for other orders.
+  int64_t row() const { return block.order() == 2 ? block.shape[1] : 0; }
+
+  const StepItem& item;
+  const StepProgram& program;
+  const Block& block;
+  const StepMemory& memory;
+  const WorkspaceLayout& layout;
+  char* const own;
+  Team::Worker* const worker;
+};
+
+}  // namespace shampoo

@@ -1,0 +1,104 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/block_batches.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/base/round_up.h"
+
+namespace shampoo::cuda {
+namespace {
+
+// Distances are multiples of this number, so that kernels can use wide loads.
+constexpr int64_t kElementAlignment = 64;
+
+auto KindOf(const Block& block) {
+  return std::tuple(block.bucket, block.computation, block.group, block.root_dtype, block.root, block.factor_count(),
+                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
+}
+
+int64_t MatrixElements(const Block& block) {
+  int64_t elements = 0;
+  for (int k = 0; k < block.factor_count(); ++k)
+    elements += RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+  return elements;
+}
+
+// Appends equal blocks to the batch and assigns their positions.
+void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots,
+                   BlockBatch* batch) {
+  const Block& block = *blocks[first];
+  ShapeGroup shape_group;
+  shape_group.first = batch->items.size();
+  shape_group.count = count;
+  shape_group.stride = RoundUp(block.elements, kElementAlignment);
+  const auto number = static_cast<int64_t>(count);
+  shape_group.first_root = *roots;
+  *roots += number * block.factor_count();
+  std::array<int64_t, kMaxDims> matrix_base{};
+  for (int k = 0; k < block.factor_count(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    shape_group.matrix_stride[at] = RoundUp(block.shape[k] * block.shape[k], kElementAlignment);
+    matrix_base[at] = batch->matrix_elements;
+    batch->matrix_elements += number * shape_group.matrix_stride[at];
+    batch->matrix_tiles += number * MatrixTileCount(block.shape[k]);
+  }
+  for (int64_t i = 0; i < number; ++i) {
+    BatchItem item{blocks[first + static_cast<size_t>(i)], batch->elements + i * shape_group.stride};
+    for (size_t k = 0; k < static_cast<size_t>(block.factor_count()); ++k) {
+      item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
+    }
+    batch->items.push_back(item);
+  }
+  batch->elements += number * shape_group.stride;
+  batch->tiles += number * TileCount(block.elements);
+  batch->shape_groups.push_back(shape_group);
+}
+
+}  // namespace
+
+int64_t TileCount(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
+
+int64_t MatrixTileCount(int64_t d) {
+  const int64_t rows = (d + kMatrixTile - 1) / kMatrixTile;
+  return rows * (rows + 1) / 2;
+}
+
+std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
+  std::vector<const Block*> sorted = blocks;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Block* a, const Block* b) {
+    return std::tuple(KindOf(*a), a->phase) < std::tuple(KindOf(*b), b->phase);
+  });
+  std::vector<BlockBatch> batches;
+  int64_t roots = 0;
+  for (size_t first = 0; first < sorted.size();) {
+    const Block& block = *sorted[first];
+    size_t alike = 1;
+    while (first + alike < sorted.size() && KindOf(*sorted[first + alike]) == KindOf(block)) ++alike;
+    const int64_t elements = RoundUp(block.elements, kElementAlignment);
+    const int64_t matrix_elements = std::max<int64_t>(MatrixElements(block), 1);
+    while (alike > 0) {
+      const bool fits_kind =
+          !batches.empty() && batches.back().bucket == block.bucket && batches.back().computation == block.computation;
+      int64_t room = 0;
+      if (fits_kind) {
+        room = std::min((kMaxBatchElements - batches.back().elements) / elements,
+                        (kMaxBatchMatrixElements - batches.back().matrix_elements) / matrix_elements);
+      }
+      if (room <= 0) {
+        batches.emplace_back();
+        batches.back().bucket = block.bucket;
+        batches.back().computation = block.computation;
+        room = std::max<int64_t>(1, std::min(kMaxBatchElements / elements, kMaxBatchMatrixElements / matrix_elements));
+      }
+      const size_t taken = std::min(alike, static_cast<size_t>(room));
+      AddShapeGroup(sorted, first, taken, &roots, &batches.back());
+      first += taken;
+      alike -= taken;
+    }
+  }
+  return batches;
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,61 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/block.h"
+
+namespace shampoo::cuda {
+
+// A device steps blocks in batches. The tensors of a batch are stored one after another in working memory, dense and in
+// the computation dtype. The same holds for the square matrices of their dims. Tensors and matrices of equal shape are
+// stored at equal distances, so that one batched call processes all of them.
+
+// Elements of a tile, the smallest unit of work of a CTA in elementwise kernels.
+inline constexpr int64_t kTileElements = 4096;
+// Rows and columns of a tile of a symmetric matrix.
+inline constexpr int64_t kMatrixTile = 64;
+// A batch has at most this many elements of tensors and of matrices, unless a single block has more.
+inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
+inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
+
+struct BatchItem {
+  const Block* block;
+  int64_t at;                                 // first element, within the batch's tensors
+  std::array<int64_t, kMaxDims> matrix_at{};  // first element, within the batch's matrices, by dim
+};
+
+// Consecutive items that differ only in their phase. They are sorted by phase.
+struct ShapeGroup {
+  size_t first = 0;  // index in the batch's items
+  size_t count = 0;
+  int64_t first_root = 0;  // index among the roots of all batches; roots are ordered by dim, then by item
+  int64_t stride = 0;      // elements between the starts of consecutive tensors
+  std::array<int64_t, kMaxDims> matrix_stride{};  // the same for their matrices, by dim
+};
+
+struct BlockBatch {
+  int bucket = 0;
+  Dtype computation = Dtype::kF32;
+  std::vector<BatchItem> items;
+  std::vector<ShapeGroup> shape_groups;
+  int64_t elements = 0;         // in one buffer of tensors
+  int64_t matrix_elements = 0;  // in one buffer of matrices
+  int64_t tiles = 0;
+  int64_t matrix_tiles = 0;
+
+  int64_t matrix_bytes() const { return matrix_elements * static_cast<int64_t>(SizeOf(computation)); }
+};
+
+// Returns the number of tiles of a tensor.
+int64_t TileCount(int64_t elements);
+// Returns the number of tiles that cover the lower triangle of a d x d matrix.
+int64_t MatrixTileCount(int64_t d);
+
+// Returns the batches of the blocks, ordered by bucket.
+std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks);
+
+}  // namespace shampoo::cuda

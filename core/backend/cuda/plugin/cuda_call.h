@@ -1,0 +1,21 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// Converts the result of a call of CUDA's libraries to a status whose text names the call. Out of memory is kNoMemory.
+Status StatusOf(cudaError_t error, const char* call);
+Status StatusOf(cublasStatus_t status, const char* call);
+Status StatusOf(cusolverStatus_t status, const char* call);
+
+}  // namespace shampoo::cuda
+
+// Returns the error of a call of CUDA's libraries from the enclosing function. The error text contains the call.
+#define SHAMPOO_CUDA_TRY(call) SHAMPOO_RETURN_IF_ERROR(::shampoo::cuda::StatusOf((call), #call))

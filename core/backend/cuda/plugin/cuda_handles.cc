@@ -1,0 +1,52 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/cuda/plugin/cuda_handles.h"
+
+#include "core/backend/cuda/plugin/cuda_call.h"
+
+namespace shampoo::cuda {
+
+Status OwnedEvent::Create() {
+  return StatusOf(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+}
+
+Status OwnedStream::Create() {
+  return StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+Status OwnedStream::CreateWithPriority(bool highest) {
+  int least = 0;
+  int greatest = 0;
+  SHAMPOO_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  SHAMPOO_CUDA_TRY(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest ? greatest : least));
+  return {};
+}
+
+OwnedHandles::~OwnedHandles() {
+  if (handles_.solver != nullptr) (void)cusolverDnDestroy(handles_.solver);
+  if (handles_.blas != nullptr) (void)cublasDestroy(handles_.blas);
+}
+
+Status OwnedHandles::Create(Order order) {
+  SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
+  SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
+  if (order == Order::kBound) return {};
+  return stream_.CreateWithPriority(order == Order::kOwnHighest);
+}
+
+Status OwnedHandles::SetWorkspace(void* workspace, int64_t bytes) {
+  workspace_ = workspace;
+  workspace_bytes_ = bytes;
+  return Bind(stream_.get());
+}
+
+Status OwnedHandles::Bind(cudaStream_t stream) {
+  handles_.stream = stream;
+  SHAMPOO_CUDA_TRY(cublasSetStream(handles_.blas, stream));
+  // cublasSetStream resets the workspace.
+  SHAMPOO_CUDA_TRY(cublasSetWorkspace(handles_.blas, workspace_, static_cast<size_t>(workspace_bytes_)));
+  SHAMPOO_CUDA_TRY(cusolverDnSetStream(handles_.solver, stream));
+  return {};
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,87 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "core/base/status.h"
+
+// Owners of events, streams and handles of CUDA's libraries.
+namespace shampoo::cuda {
+
+class OwnedEvent {
+ public:
+  OwnedEvent() = default;
+  OwnedEvent(OwnedEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  OwnedEvent& operator=(OwnedEvent&&) = delete;
+  ~OwnedEvent() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  Status Create();  // without timing
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class OwnedStream {
+ public:
+  OwnedStream() = default;
+  OwnedStream(OwnedStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  OwnedStream& operator=(OwnedStream&&) = delete;
+  ~OwnedStream() {
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  }
+  // Creates a stream that does not synchronize with the legacy default stream.
+  Status Create();
+  // Does the same with the highest priority, or with the lowest, which is also the priority of Create().
+  Status CreateWithPriority(bool highest);
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Handles that are bound to one stream; their work runs in its order. Each cuBLAS handle has its own workspace, so that
+// a call gives the same bits regardless of other work on the device.
+struct Handles {
+  cudaStream_t stream = nullptr;
+  cublasHandle_t blas = nullptr;
+  cusolverDnHandle_t solver = nullptr;
+};
+
+class OwnedHandles {
+ public:
+  OwnedHandles() = default;
+  OwnedHandles(OwnedHandles&& other) noexcept
+      : stream_(std::move(other.stream_)),
+        handles_(std::exchange(other.handles_, {})),
+        workspace_(other.workspace_),
+        workspace_bytes_(other.workspace_bytes_) {}
+  OwnedHandles& operator=(OwnedHandles&&) = delete;
+  ~OwnedHandles();
+
+  enum class Order {
+    kBound,       // no stream until Bind() is called
+    kOwnHighest,  // an own stream with the highest priority
+    kOwnLowest,   // an own stream with the lowest priority
+  };
+  Status Create(Order order);
+  // Sets cuBLAS's workspace, which is device memory.
+  Status SetWorkspace(void* workspace, int64_t bytes);
+  Status Bind(cudaStream_t stream);
+  const Handles& get() const { return handles_; }
+
+ private:
+  OwnedStream stream_;
+  Handles handles_;
+  void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace shampoo::cuda

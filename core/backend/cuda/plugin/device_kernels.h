@@ -1,0 +1,91 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/kernel_tables.h"
+
+// The kernels of a step, in their order. Each function enqueues a kernel on the stream. In a rejected step, all kernels
+// run and write nothing. In a skipped step (StepState::go is 0), they only write the unchanged outputs.
+namespace shampoo::cuda {
+
+// begin.cu
+// Copies the addresses of the caller's buffers to the device.
+cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
+// Copies the tasks to the device, by block. Called only with root_async.
+cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
+// Begins a step and rejects it if it is stale. acknowledged_rejections: see StepArgs. failure: the reason why this
+// rank's host cannot make the step, or kOk.
+cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, int64_t acknowledged_rejections,
+                      Code failure);
+// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range, and a step for which
+// the host is not prepared. narrowest: by group, the narrowest computation dtype of its blocks.
+cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
+                        const int64_t* expected, const Dtype* narrowest, bool has_tasks);
+// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. has_tasks: some block of
+// this rank has a task.
+cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool has_tasks, bool refreshed);
+// Copies the states snapshot_step of an arena to host memory.
+cudaError_t ReportSnapshotSteps(cudaStream_t stream, const Tables& tables, const char* arena);
+// Copies the whole state from state_in to state_out.
+cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
+
+// initial.cu
+// Initializes blocks [first, first + count): factor matrices and snapshots to 0, inverse roots to the group's initial
+// value, diagonal flags to 1.
+cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
+                              const InitialInverse* initial_by_group);
+
+// check.cu
+// Computes the largest magnitudes of gradients, and of parameters with coupled decay.
+cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
+// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. has_tasks:
+// SetTasks has copied the tasks of the step; otherwise no block with root_async has one.
+cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool has_tasks);
+
+// factors.cu
+// Writes G, dense, to the first buffer of tensors.
+cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// The shape of a tensor as (before, d, after): one dim between the products of the dims before and after it.
+struct Unfolding {
+  int64_t before, d, after;
+};
+// Copies tensors of a shape group so that the middle dim comes first, or moves it back to its place.
+cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
+                    const Unfolding& unfolding, bool back);
+// Computes F <- factor_decay F + factor_weight C, where C is in the lower triangles of the batch's matrices, and takes
+// snapshots. Then fills these matrices with the input of the following calls:
+//   - F or its snapshot, if the step computes the block's roots;
+//   - the async roots, if the step takes them over;
+//   - otherwise X, if the block is preconditioned.
+cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// Records the divisors and flags that the roots of the batch's snapshots are computed with, and the step of the
+// snapshots.
+cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);
+// Stores X and the flags of blocks whose roots were computed. If a root failed, restores the previous X in its matrix.
+cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
+                       int64_t ticket);
+// Writes the address of each root's diagonal flag, in the order of the roots.
+cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags);
+
+// direction.cu
+// Updates E and V, and replaces G by H or, before the first preconditioned step, by the direction.
+cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// Computes the norm of P and the scale of grafting, and checks whether the direction can be applied.
+cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+// Applies decay, momentum and the update, and writes the outputs or the data of the exchange.
+cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
+
+// exchange.cu
+struct ExchangeArgs {
+  int64_t segment_bytes;
+  uint64_t inputs_hash, scalars_hash;
+  int64_t place;
+};
+// Writes this rank's header.
+cudaError_t WriteHeader(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args);
+// Rejects the step if another rank has rejected it or makes a different step.
+cudaError_t CompareHeaders(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args);
+// Writes the outputs of all blocks of a bucket, from all owners.
+cudaError_t ApplyExchanged(cudaStream_t stream, const Tables& tables, int32_t bucket);
+
+}  // namespace shampoo::cuda

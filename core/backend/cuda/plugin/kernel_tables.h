@@ -1,0 +1,62 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend/cuda/block_batches.h"
+#include "core/backend/cuda/device_tables.h"
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/cta.h"
+
+// Arguments of kernels: tables in device memory, which are made at create, and values of the current step.
+namespace shampoo::cuda {
+
+// Tables of an engine. Every kernel of a step receives them.
+struct Tables {
+  const DeviceBlock* blocks;
+  const DeviceParam* params;
+  Buffers* buffers;  // by parameter
+  DeviceGroup* groups;
+  BlockWork* work;  // by block
+  StepState* state;
+  RootStatus* roots;
+  HostReport* host_report;
+  RootStatus* host_roots;  // in the order of the plan
+  int64_t block_count;
+  int32_t group_count;
+  const char* state_in;
+  char* state_out;
+  // Tiles of all blocks.
+  const DeviceTile* scan_tiles;
+  int64_t scan_tile_count;
+  double* scanned;  // by tile: the largest magnitudes of its gradient and of its parameter
+  // Tables of async roots; nullptr if no group has root_async.
+  double* async_divisors;            // by block
+  int32_t* async_flags;              // by root: may_be_diagonal
+  RootStatus* async_roots;           // by root
+  RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if it has any
+  int64_t* reported_snapshot_steps;  // by block, in host memory
+  // Buffer of the exchange; nullptr with one rank.
+  char* gathered;
+  int32_t exchange_params;
+  int32_t replica_rank, replica_world;
+};
+
+// Tables of a batch.
+struct BatchTables {
+  const int32_t* blocks;  // by item: index in the plan
+  int64_t block_count;
+  const DeviceTile* tiles;
+  int64_t tile_count;
+  const DeviceMatrixTile* matrix_tiles;
+  int64_t matrix_tile_count;
+  void* first;  // two buffers of tensors
+  void* second;
+  void* matrices;
+  void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
+  double* sums;          // by tile: |D|^2 and |P|^2
+  int32_t* fits;         // by tile: 1 if the result fits
+};
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,90 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublas_v2.h>
+#include <cusolverDn.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// A batch of n x n matrices whose roots are computed. All have the same group and root. Matrices are `stride` elements
+// apart.
+struct RootBatch {
+  int64_t n = 0;
+  int64_t count = 0;
+  int64_t stride = 0;
+  Dtype computation = Dtype::kF32;  // dtype of the elements of `matrices`
+  Dtype root_dtype = Dtype::kF32;   // dtype in which the roots are computed
+  double limit = 0;                 // the largest magnitude that an element of X may have
+  int64_t root = 1;                 // r in the exponent -exponent_multiplier / r
+  // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
+  void* matrices = nullptr;
+  const double* divisor = nullptr;                  // on the device: A = F / *divisor
+  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
+  const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
+  RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
+};
+
+// The size of batches that will be computed.
+struct RootSizes {
+  RootMethod method;
+  int64_t n;
+  int64_t count;  // at most
+  Dtype root_dtype;
+};
+
+struct RootBuffers;
+struct RootChunk;
+
+// Computes the roots of whole batches with the group's method, without reading results on the host:
+// X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
+// relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
+// method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
+// is not finite is replaced before it is passed to a solver.
+class RootSolver {
+ public:
+  // Creates a solver for batches of these sizes. Queries cuSOLVER's memory sizes and allocates its host memory.
+  static Status Create(const std::vector<RootSizes>& sizes, const Handles& handles, std::unique_ptr<RootSolver>* out);
+  ~RootSolver();
+  RootSolver(const RootSolver&) = delete;
+  RootSolver& operator=(const RootSolver&) = delete;
+
+  // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
+  int64_t WorkspaceBytes() const { return workspace_bytes_; }
+  // Enqueues the computation of a batch. Does not allocate and does not wait. The batch is divided into chunks that fit
+  // the workspace. The number of calls for a chunk depends only on the method and the order.
+  Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
+
+ private:
+  // Sizes of batches of one kind.
+  struct Kind {
+    RootMethod method;
+    int64_t n;
+    Dtype root_dtype;
+    int64_t chunk;
+    int64_t solver_bytes;
+  };
+
+  RootSolver() = default;
+  Status Prepare(const RootSizes& sizes, const Handles& handles);
+  Status SolverBytes(const RootSizes& sizes, const Handles& handles, int64_t* device, int64_t* host) const;
+  Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
+  Status SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, int64_t solver_bytes);
+  const Kind* Find(RootMethod method, int64_t n, Dtype root_dtype) const;
+
+  std::vector<Kind> kinds_;
+  std::vector<char> host_memory_;
+  int64_t workspace_bytes_ = 0;
+  cusolverDnParams_t params_ = nullptr;
+  syevjInfo_t jacobi_ = nullptr;
+};
+
+}  // namespace shampoo::cuda

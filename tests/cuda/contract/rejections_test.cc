@@ -1,0 +1,280 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Other reasons to reject a step: bound numbers, parameters and states. Also skipped updates.
+#include <cmath>
+#include <cstdio>
+
+#include "tests/cuda/contract/pair.h"
+
+namespace shampoo_test {
+namespace {
+
+const char* const kLags[] = {"0", "1"};
+
+// Compares error texts: that of the device ends with that of the CPU, and with status_lag 0 both are equal.
+void CheckRejected(Pair* pair, const std::string& lag, shampoo_status code) {
+  const std::vector<char> before = BitsOf(pair->device);
+  CHECK(pair->host.TryStep() == code);
+  const std::string expected = shampoo_last_error();
+  shampoo_status status = pair->device.TryStep();
+  if (lag == "1") {
+    CHECK(status == SHAMPOO_OK);
+    status = shampoo_optimizer_status(pair->device.optimizer, 1, nullptr);
+  }
+  CHECK(status == code);
+  const std::string text = shampoo_last_error();
+  const std::string own = lag == "1" ? text.substr(std::string("a step was rejected: ").size()) : text;
+  CHECK(own == expected);
+  CHECK(BitsOf(pair->device) == before);
+  CHECK(pair->DifferingCounters() == "");
+}
+
+void BindScalar(Model* model, const char* key, int32_t dtype, void* memory, double value) {
+  const auto narrow = static_cast<float>(value);
+  const void* const from = dtype == SHAMPOO_F64 ? static_cast<const void*>(&value) : &narrow;
+  MustCuda(cudaMemcpy(memory, from, dtype == SHAMPOO_F64 ? 8 : 4, cudaMemcpyDefault));
+  Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
+}
+
+TEST_CASE("a bound number out of range is rejected with the error text of the CPU, and nothing changes") {
+  struct Case {
+    const char* key;
+    int32_t dtype;
+    double value;
+  };
+  for (const Case& one :
+       {Case{"lr", SHAMPOO_F32, -1}, Case{"lr", SHAMPOO_F64, NAN}, Case{"lr", SHAMPOO_F32, HUGE_VAL},
+        Case{"lr", SHAMPOO_F64, 1e39}, Case{"gradient_scale", SHAMPOO_F64, NAN},
+        Case{"gradient_scale", SHAMPOO_F32, -HUGE_VAL}, Case{"gradient_scale", SHAMPOO_F64, -1e200}}) {
+    for (const char* lag : kLags) {
+      CAPTURE(std::string(one.key));
+      CAPTURE(one.value);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const TestStream stream;
+      const DeviceBytes on_device(8);
+      double on_host = 0;
+      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+      const auto bind = [&](double value) {
+        BindScalar(&pair.device, one.key, one.dtype, on_device.get(), value);
+        BindScalar(&pair.host, one.key, one.dtype, &on_host, value);
+      };
+      bind(one.value);
+      CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
+      bind(0.25);
+      pair.StepBoth(4);
+      CHECK(pair.Apart() < 1e-4);
+      // After unbinding, the number that was set last applies.
+      Must(shampoo_optimizer_bind_scalar(pair.device.optimizer, 0, one.key, 0, nullptr));
+      Must(shampoo_optimizer_bind_scalar(pair.host.optimizer, 0, one.key, 0, nullptr));
+      pair.Each([&](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5)); });
+      pair.StepBoth(5);
+      CHECK(pair.Apart() < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("the range of a bound number depends on the computation dtypes of its group, as on the CPU") {
+  enum Group { kF32 = 1, kF64 = 2, kBoth = 3 };
+  struct Case {
+    Group group;
+    const char* key;
+    double value;
+    bool is_usable;
+  };
+  const double tiny = 1e-50;  // 0 in float32
+  const double subnormal = 1e-40;
+  for (const Case& one : {Case{kF32, "lr", 3e38, true},
+                          Case{kF32, "lr", 1e39, false},
+                          Case{kF64, "lr", 1e39, true},
+                          Case{kF64, "lr", 1e300, true},
+                          Case{kF64, "lr", kInfinity, false},
+                          Case{kF64, "lr", -1e-300, false},
+                          Case{kBoth, "lr", 1e39, false},
+                          Case{kF32, "lr", tiny, true},
+                          Case{kF64, "lr", tiny, true},
+                          Case{kF32, "lr", 0, true},
+                          Case{kF32, "gradient_scale", -1e39, false},
+                          Case{kF64, "gradient_scale", -1e39, true},
+                          Case{kBoth, "gradient_scale", 1e39, false},
+                          Case{kF32, "gradient_scale", tiny, false},
+                          Case{kF32, "gradient_scale", -tiny, false},
+                          Case{kF32, "gradient_scale", subnormal, true},
+                          Case{kF64, "gradient_scale", tiny, true},
+                          Case{kF64, "gradient_scale", -tiny, true},
+                          Case{kBoth, "gradient_scale", tiny, false},
+                          Case{kF32, "gradient_scale", 0, true},
+                          Case{kF64, "gradient_scale", NAN, false}}) {
+    for (const char* lag : kLags) {
+      CAPTURE(static_cast<int>(one.group));
+      CAPTURE(std::string(one.key));
+      CAPTURE(one.value);
+      CAPTURE(std::string(lag));
+      const Stage stage;
+      const TestStream stream;
+      const DeviceBytes on_device(8);
+      double on_host = 0;
+      ModelSpec spec;
+      // Group 1 has the other dtype and does not affect the range of group 0.
+      spec.keys = {{"status_lag", lag}, {"on_nonfinite", "skip_block"}};
+      spec.groups = {{}};
+      for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+        const bool in_group = (static_cast<int>(one.group) & dtype) != 0;
+        spec.params.push_back({{4, 3}, dtype, dtype, dtype});
+        spec.params.back().group = in_group ? 0 : 1;
+      }
+      Pair pair(spec, stream);
+      pair.StepBoth(1);
+      BindScalar(&pair.device, one.key, SHAMPOO_F64, on_device.get(), one.value);
+      BindScalar(&pair.host, one.key, SHAMPOO_F64, &on_host, one.value);
+      if (!one.is_usable) {
+        CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
+        continue;
+      }
+      CHECK(pair.host.TryStep() == SHAMPOO_OK);
+      CHECK(pair.device.TryStep() == SHAMPOO_OK);
+      CHECK(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr) == SHAMPOO_OK);
+      CHECK(pair.DifferingCounters() == "");
+    }
+  }
+}
+
+TEST_CASE("a parameter with coupled decay must be finite") {
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    Pair pair(FiveShapes({{"status_lag", lag}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), stream);
+    for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+    pair.Each([](Model& model) {
+      std::vector<double> values = Sequence(5, model.elements(2));
+      values[13] = NAN;
+      model.SetParam(2, values);
+    });
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE(
+    "terms of coupled decay that cancel are rejected if their rounding error alone would overflow a factor matrix") {
+  const auto param = 3e34F;
+  const auto grad = -7.77e33F;
+  char decay[40];
+  std::snprintf(decay, sizeof decay, "%.17g", -static_cast<double>(grad) / static_cast<double>(param));
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"status_lag", lag}, {"weight_decay", decay}, {"weight_decay_type", "coupled"}};
+    spec.params = {{{3, 2}}};
+    Pair pair(spec, stream);
+    pair.Each([&](Model& model) {
+      model.SetParam(0, {1, 1, 1, static_cast<double>(param), 1, 1});
+      model.SetGradient(0, {1, 1, 1, static_cast<double>(grad), 1, 1});
+    });
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow") {
+  for (const char* lag : kLags) {
+    CAPTURE(std::string(lag));
+    const Stage stage;
+    const TestStream stream;
+    ModelSpec spec;
+    spec.keys = {{"status_lag", lag}, {"factor_dtype", "f16"}, {"precondition_frequency", "4"}};
+    spec.params = {{{3, 2}}};
+    Pair pair(spec, stream);
+    pair.StepBoth(1);
+    pair.Each([](Model& model) {
+      model.SetState("p0/0/factor.0", std::vector<double>{64800, 0, 0, 0, 1, 0, 0, 0, 1});
+      model.SetGradient(0, std::vector<double>(6, 10.0));
+    });
+    CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
+  }
+}
+
+TEST_CASE("a factor matrix that the host has written is checked when roots are due") {
+  for (const char* lag : kLags) {
+    for (const char* choice : {"error", "skip_step"}) {
+      CAPTURE(std::string(lag));
+      CAPTURE(std::string(choice));
+      const Stage stage;
+      const TestStream stream;
+      Pair pair(FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}}), stream);
+      for (uint64_t t = 1; t <= 3; ++t) pair.StepBoth(t);
+      const std::vector<double> sound = pair.host.State("p3/0/factor.1");
+      std::vector<double> bad = sound;
+      bad[6 * 5 + 2] = HUGE_VAL;
+      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", bad); });
+      CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
+      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", sound); });
+      pair.StepBoth(4);
+      CHECK(pair.Apart() < 1e-4);
+    }
+  }
+}
+
+TEST_CASE("a step counter out of range is rejected") {
+  for (const double counter : {-1.0, 9007199254740992.0}) {
+    for (const char* lag : kLags) {
+      CAPTURE(counter);
+      const Stage stage;
+      const TestStream stream;
+      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      pair.StepBoth(1);
+      pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
+      CHECK(pair.host.TryStep() == SHAMPOO_E_STATE);
+      const std::string expected = shampoo_last_error();
+      CHECK(pair.device.TryStep() == SHAMPOO_E_STATE);  // the host has read the counter
+      CHECK(std::string(shampoo_last_error()) == expected);
+    }
+  }
+}
+
+TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
+  for (const char* lag : kLags) {
+    for (const char* choice : {"error", "skip_block"}) {
+      for (const bool in_copy : {false, true}) {
+        CAPTURE(std::string(lag));
+        CAPTURE(std::string(choice));
+        CAPTURE(in_copy);
+        const Stage stage;
+        const TestStream stream;
+        ModelSpec spec = FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}, {"lr", "1e6"}});
+        spec.params[1].in_place = in_copy;
+        spec.params[1].out_dtype = SHAMPOO_F16;
+        spec.params[4].copy_dtype = in_copy ? SHAMPOO_F16 : SHAMPOO_F32;
+        Pair pair(spec, stream);
+        pair.Each([](Model& model) {
+          model.FillGradients(1);
+          model.Step();
+        });
+        CHECK(pair.Apart() < 1e-4);
+        const size_t skipped = in_copy ? 4 : 1;
+        CHECK(pair.device.ParamValues(skipped) == pair.host.ParamValues(skipped));
+        if (in_copy) CHECK(pair.device.CopyValues(skipped) == pair.host.CopyValues(skipped));
+        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+        CHECK(pair.host.Stat("nonfinite_blocks") == 1);
+        CHECK(pair.DifferingCounters() == "");
+        pair.Each([](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0.1)); });
+        if (choice == std::string("error")) {
+          const std::vector<char> before = BitsOf(pair.device);
+          CHECK(pair.host.TryStep() == SHAMPOO_E_NUMERIC);
+          const std::string expected = shampoo_last_error();
+          CHECK(pair.device.TryStep() == SHAMPOO_E_NUMERIC);
+          CHECK(std::string(shampoo_last_error()) == expected);
+          CHECK(BitsOf(pair.device) == before);
+        }
+        for (uint64_t t = 2; t <= 4; ++t) pair.StepBoth(t);
+        CHECK(pair.Apart() < 1e-3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test

@@ -1,0 +1,133 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdint.h>
+
+// Control functions of the fake of CUDA for tests. The fake runs asynchronous work on the CPU. By default it runs work
+// as late as the rules of CUDA allow; a test can choose another order between streams.
+//
+// Functions have the names of CUDA's headers without _v2: "cudaMalloc", "cublasCreate", "Launch". Unless stated
+// otherwise, the nth call is counted from 1, starting when the control function is called.
+
+#define SHAMPOO_FAKE_EXPORT __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Resets the fake to its state at the start of the process: drops work, frees memory, invalidates handles and restores
+// all settings. Keeps the seed.
+SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
+
+// --- Order of work ---
+
+enum fake_cuda_order {
+  FAKE_CUDA_OLDEST_FIRST = 0,  // the oldest stream first, until its work is done
+  FAKE_CUDA_YOUNGEST_FIRST = 1,
+  FAKE_CUDA_RANDOM = 2,               // random, from the seed
+  FAKE_CUDA_AS_LATE_AS_POSSIBLE = 3,  // only work that the host waits for; the default
+};
+// Sets the order in which the work of different streams runs.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_order(int order, uint64_t seed);
+// Sets the number of operations that run before each query of a stream or an event. 0: none, the default. Negative: all
+// operations that the query is about.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
+// Runs up to `operations` operations, as if the device had progressed. Returns how many it ran.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
+
+// Sets whether device memory is protected from the host while no work runs; the default is true. If the system has no
+// large pages, long tests with much memory run faster without protection.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_protection(int protect);
+
+// --- Devices and versions ---
+
+// Sets the number of devices and the versions. driver_version 0: there is no driver. The defaults are two devices and
+// the versions of the headers.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_system(int devices, int driver_version, int runtime_version);
+// Sets the bytes of each device; allocations that exceed them fail. 0: no limit.
+SHAMPOO_FAKE_EXPORT void fake_cuda_set_memory_limit(int64_t bytes);
+
+// --- Calls that were made ---
+
+// Returns the number of calls of a function since the mark; of all functions if `function` is NULL.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_calls(const char* function);
+enum fake_cuda_kind {
+  FAKE_CUDA_SYNCHRONIZATIONS = 0,  // calls that made the host wait
+  FAKE_CUDA_COPIES_TO_HOST = 1,
+  FAKE_CUDA_ALLOCATIONS = 2,  // of device or pinned memory
+  FAKE_CUDA_LAUNCHES = 3,
+  FAKE_CUDA_PRODUCTS = 4,                    // products by cuBLAS
+  FAKE_CUDA_EIGENPROBLEMS = 5,               // decompositions by cuSOLVER
+  FAKE_CUDA_QUERIES = 6,                     // of streams and events
+  FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE = 7,  // products on a handle without the caller's workspace
+  FAKE_CUDA_NONFINITE_EIGENPROBLEMS = 8,     // decomposed matrices that contained NaN or infinity
+  FAKE_CUDA_OPERATIONS_RUN = 9,
+  FAKE_CUDA_PAGEABLE_COPIES = 10,  // asynchronous copies from or to host memory that is not pinned
+  FAKE_CUDA_KINDS = 11,
+};
+// Returns the number of events of a kind since the mark. Work of a graph counts when it is captured, not when the graph
+// is launched.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_count(int kind);
+// Returns the number of launches since the mark of kernels whose body's name contains this text.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_launches_of(const char* part_of_name);
+// Sets the mark: all counts are 0.
+SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);
+
+// --- Objects that exist ---
+
+enum fake_cuda_object {
+  FAKE_CUDA_STREAMS = 0,
+  FAKE_CUDA_EVENTS = 1,
+  FAKE_CUDA_BLAS_HANDLES = 2,
+  FAKE_CUDA_SOLVER_HANDLES = 3,
+  FAKE_CUDA_SOLVER_PARAMS = 4,  // cusolverDnParams_t and syevjInfo_t
+  FAKE_CUDA_GRAPHS = 5,
+  FAKE_CUDA_GRAPH_EXECS = 6,
+  FAKE_CUDA_DEVICE_ALLOCATIONS = 7,
+  FAKE_CUDA_HOST_ALLOCATIONS = 8,
+  FAKE_CUDA_DEVICE_BYTES = 9,
+  FAKE_CUDA_PENDING_OPERATIONS = 10,
+};
+// Returns the number of existing objects of a kind.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_live(int object);
+// Describes all existing objects and allocations; "" if there are none. The text is valid until the next call.
+SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
+
+// --- Misuse that was detected ---
+
+// Describes each detected misuse in a line; "" if there was none. Detected are accesses outside of allocations, writes
+// next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
+SHAMPOO_FAKE_EXPORT const char* fake_cuda_problems(void);
+SHAMPOO_FAKE_EXPORT void fake_cuda_clear_problems(void);
+
+// --- Failures to inject ---
+
+// Makes the nth call of the function fail once. NULL: any function, except those that free or destroy. `code` is an
+// error of the function's library; for NULL it is a cudaError, which cuBLAS and cuSOLVER convert to their own. Several
+// failures can be pending at a time.
+SHAMPOO_FAKE_EXPORT void fake_cuda_fail(const char* function, int64_t nth, int code);
+// Does the same for calls of this thread only.
+SHAMPOO_FAKE_EXPORT void fake_cuda_fail_here(const char* function, int64_t nth, int code);
+// Makes the nth call of a function that enqueues work report success and do nothing.
+SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);
+// Drops the nth launch of a kernel whose body's name contains this text (NULL: of any kernel).
+SHAMPOO_FAKE_EXPORT void fake_cuda_skip_launch(const char* part_of_name, int64_t nth);
+// Cancels all pending failures and skips. Returns how many there were.
+SHAMPOO_FAKE_EXPORT int64_t fake_cuda_cancel_failures(void);
+// Makes all later calls return this cudaError, as after a device fault.
+SHAMPOO_FAKE_EXPORT void fake_cuda_fault(int code);
+
+enum fake_cuda_eigen_fault {
+  FAKE_CUDA_EIGEN_INFO = 0,           // reports `info` and leaves no usable result
+  FAKE_CUDA_EIGEN_NAN = 1,            // returns NaN and reports success
+  FAKE_CUDA_EIGEN_WRONG_VECTORS = 2,  // returns orthonormal vectors of another matrix
+  FAKE_CUDA_EIGEN_WRONG_VALUES = 3,
+};
+// Makes the nth run of an eigensolver, directly or in a launched graph, fail for matrix number `matrix`, counted from 0
+// (-1: for all matrices).
+SHAMPOO_FAKE_EXPORT void fake_cuda_fail_eigen(int64_t nth, int64_t matrix, int how, int info);
+
+#ifdef __cplusplus
+}
+#endif

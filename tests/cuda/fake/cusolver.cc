@@ -1,0 +1,327 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "tests/cuda/fake/dense.h"
+#include "tests/cuda/fake/state.h"
+
+namespace shampoo::cuda_fake {
+namespace {
+
+struct EigenBatch {
+  bool vectors, lower, sorted;
+  int64_t n, lda, count;
+  void* a;
+  void* w;
+  int* info;
+  void* workspace;
+  size_t workspace_bytes;
+  int device;
+};
+
+// Replaces the vectors by another orthonormal basis: rotates pairs of neighbours.
+template <typename Real>
+void TurnVectors(int64_t n, Real* a, int64_t lda) {
+  const Real c = static_cast<Real>(0.6);
+  const Real s = static_cast<Real>(0.8);
+  for (int64_t j = 0; j + 1 < n; j += 2) {
+    for (int64_t i = 0; i < n; ++i) {
+      Real& left = a[j * lda + i];
+      Real& right = a[(j + 1) * lda + i];
+      const Real turned = c * left + s * right;
+      right = c * right - s * left;
+      left = turned;
+    }
+  }
+}
+
+template <typename Real>
+void SolveOne(const EigenBatch& batch, int64_t matrix, const PlannedEigenFault* fault) {
+  const int64_t n = batch.n;
+  Real* const a = static_cast<Real*>(batch.a) + matrix * batch.lda * n;
+  Real* const w = static_cast<Real*>(batch.w) + matrix * n;
+  const auto spoil = [&] {
+    for (int64_t j = 0; j < n; ++j) std::fill_n(a + j * batch.lda, n, std::numeric_limits<Real>::quiet_NaN());
+    std::fill_n(w, n, std::numeric_limits<Real>::quiet_NaN());
+  };
+  batch.info[matrix] = 0;
+  if (!IsFiniteTriangle(batch.lower, n, a, batch.lda)) {
+    ++TheState().counts[FAKE_CUDA_NONFINITE_EIGENPROBLEMS];
+    spoil();  // a wrong result without an error in info
+    return;
+  }
+  const int info = Decompose(batch.vectors, batch.lower, n, a, batch.lda, w);
+  if (info != 0) batch.info[matrix] = info;
+  if (!batch.sorted) {
+    for (int64_t j = 0; j < n / 2; ++j) {
+      std::swap(w[j], w[n - 1 - j]);
+      std::swap_ranges(a + j * batch.lda, a + j * batch.lda + n, a + (n - 1 - j) * batch.lda);
+    }
+  }
+  if (fault == nullptr || (fault->matrix >= 0 && fault->matrix != matrix)) return;
+  switch (fault->how) {
+    case FAKE_CUDA_EIGEN_INFO:
+      spoil();
+      batch.info[matrix] = fault->info;
+      break;
+    case FAKE_CUDA_EIGEN_NAN:
+      spoil();
+      break;
+    case FAKE_CUDA_EIGEN_WRONG_VECTORS:
+      if (batch.vectors) TurnVectors(n, a, batch.lda);
+      break;
+    default:
+      for (int64_t j = 0; j < n; ++j) w[j] = w[j] * 2 + 1;
+  }
+}
+
+template <typename Real>
+void SolveBatch(const EigenBatch& batch) {
+  State& state = TheState();
+  const auto count = static_cast<size_t>(batch.count);
+  const auto n = static_cast<size_t>(batch.n);
+  const auto last = (static_cast<size_t>(batch.lda) * (n * count - 1) + n) * sizeof(Real);
+  if (!state.Check(batch.device, batch.a, last, "cuSOLVER, A") ||
+      !state.Check(batch.device, batch.w, n * count * sizeof(Real), "cuSOLVER, W") ||
+      !state.Check(batch.device, batch.info, count * sizeof(int), "cuSOLVER, info") ||
+      !state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuSOLVER workspace")) {
+    return;
+  }
+  std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 65536));
+  PlannedEigenFault fault{};
+  bool faulty = false;
+  for (size_t i = 0; i < state.planned_eigen.size(); ++i) {
+    if (faulty || --state.planned_eigen[i].runs_left > 0) continue;
+    fault = state.planned_eigen[i];
+    faulty = true;
+    state.planned_eigen.erase(state.planned_eigen.begin() + static_cast<std::ptrdiff_t>(i--));
+  }
+  for (int64_t i = 0; i < batch.count; ++i) SolveOne<Real>(batch, i, faulty ? &fault : nullptr);
+}
+
+// Returns a size in bytes of the order that real solvers request.
+size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
+  return (static_cast<size_t>(n) * static_cast<size_t>(n) * 2 + static_cast<size_t>(n) * 4) *
+             static_cast<size_t>(batch) * element +
+         1024;
+}
+
+bool IsValid(cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n, int64_t lda, int64_t batch) {
+  return (jobz == CUSOLVER_EIG_MODE_NOVECTOR || jobz == CUSOLVER_EIG_MODE_VECTOR) &&
+         (uplo == CUBLAS_FILL_MODE_LOWER || uplo == CUBLAS_FILL_MODE_UPPER) && n >= 0 &&
+         lda >= std::max<int64_t>(n, 1) && batch >= 0;
+}
+
+constexpr size_t kHostWorkspace = 512;
+
+cusolverStatus_t Enqueue(const SolverHandle& handle, EigenBatch batch, bool f64) {
+  State& state = TheState();
+  const std::shared_ptr<Stream> stream = Call::StreamOf(handle.stream, handle.device);
+  if (stream == nullptr || stream->device != handle.device || handle.device != CurrentDevice()) {
+    return CUSOLVER_STATUS_EXECUTION_FAILED;
+  }
+  ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
+  if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
+  batch.device = handle.device;
+  const cudaError_t error =
+      state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });
+  return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
+}
+
+template <typename Real>
+cusolverStatus_t JacobiBufferSize(const Call& call, cusolverDnHandle_t handle, cusolverEigMode_t jobz,
+                                  cublasFillMode_t uplo, int n, int lda, int* lwork, syevjInfo_t params, int batch) {
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
+  if (TheState().solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (found == nullptr || !found->is_jacobi || lwork == nullptr || !IsValid(jobz, uplo, n, lda, batch)) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  *lwork = static_cast<int>(WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+template <typename Real>
+cusolverStatus_t Jacobi(const Call& call, cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
+                        int n, Real* a, int lda, Real* w, Real* work, int lwork, int* info, syevjInfo_t params,
+                        int batch) {
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
+  if (solver == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (found == nullptr || !found->is_jacobi || !IsValid(jobz, uplo, n, lda, batch) || lwork < 0 ||
+      static_cast<size_t>(lwork) < WorkspaceBytes(n, batch, sizeof(Real)) / sizeof(Real)) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  return Enqueue(*solver,
+                 {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, found->sorted, n, lda, batch, a, w,
+                  info, work, static_cast<size_t>(lwork) * sizeof(Real), 0},
+                 sizeof(Real) == sizeof(double));
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_fake
+
+using namespace shampoo::cuda_fake;
+
+extern "C" {
+
+cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
+  const Call call(__func__, Call::kUnsafe);
+  if (call.over()) return call.Solver();
+  if (out == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+  *out = TheState().solvers.Add(std::make_shared<SolverHandle>(SolverHandle{CurrentDevice()}));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
+  const Call call(__func__, Call::kUnsafe | Call::kReleases | Call::kSynchronizes);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverHandle> found = TheState().solvers.Find(handle);
+  if (found == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  TheState().streams.FinishDevice(found->device);
+  TheState().solvers.Remove(handle);
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverHandle> found = TheState().solvers.Find(handle);
+  if (found == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (Call::StreamOf(stream, found->device) == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+  found->stream = stream;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* out) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  if (out == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+  *out = static_cast<cusolverDnParams_t>(TheState().params.Add(std::make_shared<SolverParams>(SolverParams{false})));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t params) {
+  const Call call(__func__, Call::kReleases);
+  if (call.over()) return call.Solver();
+  return TheState().params.Remove(params) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
+}
+
+cusolverStatus_t cusolverDnXsyevBatched_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t params,
+                                                   cusolverEigMode_t jobz, cublasFillMode_t uplo, int64_t n,
+                                                   cudaDataType dataTypeA, const void*, int64_t lda,
+                                                   cudaDataType dataTypeW, const void*, cudaDataType computeType,
+                                                   size_t* workspaceInBytesOnDevice, size_t* workspaceInBytesOnHost,
+                                                   int64_t batchSize) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
+  if (TheState().solvers.Find(handle) == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  const bool typed =
+      (dataTypeA == CUDA_R_32F || dataTypeA == CUDA_R_64F) && dataTypeW == dataTypeA && computeType == dataTypeA;
+  if (found == nullptr || found->is_jacobi || !typed || !IsValid(jobz, uplo, n, lda, batchSize) ||
+      workspaceInBytesOnDevice == nullptr || workspaceInBytesOnHost == nullptr) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  *workspaceInBytesOnDevice = WorkspaceBytes(n, batchSize, dataTypeA == CUDA_R_64F ? 8 : 4);
+  *workspaceInBytesOnHost = kHostWorkspace;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t jobz,
+                                        cublasFillMode_t uplo, int64_t n, cudaDataType dataTypeA, void* A, int64_t lda,
+                                        cudaDataType dataTypeW, void* W, cudaDataType computeType, void* bufferOnDevice,
+                                        size_t workspaceInBytesOnDevice, void* bufferOnHost,
+                                        size_t workspaceInBytesOnHost, int* info, int64_t batchSize) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(params);
+  if (solver == nullptr) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  const bool typed =
+      (dataTypeA == CUDA_R_32F || dataTypeA == CUDA_R_64F) && dataTypeW == dataTypeA && computeType == dataTypeA;
+  const bool f64 = dataTypeA == CUDA_R_64F;
+  if (found == nullptr || found->is_jacobi || !typed || !IsValid(jobz, uplo, n, lda, batchSize) ||
+      workspaceInBytesOnDevice < WorkspaceBytes(n, batchSize, f64 ? 8 : 4) || workspaceInBytesOnHost < kHostWorkspace ||
+      bufferOnHost == nullptr) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  std::memset(bufferOnHost, 0xff, workspaceInBytesOnHost);
+  return Enqueue(*solver,
+                 {jobz == CUSOLVER_EIG_MODE_VECTOR, uplo == CUBLAS_FILL_MODE_LOWER, true, n, lda, batchSize, A, W, info,
+                  bufferOnDevice, workspaceInBytesOnDevice, 0},
+                 f64);
+}
+
+cusolverStatus_t cusolverDnCreateSyevjInfo(syevjInfo_t* out) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  if (out == nullptr) return CUSOLVER_STATUS_INVALID_VALUE;
+  *out = static_cast<syevjInfo_t>(TheState().params.Add(std::make_shared<SolverParams>(SolverParams{true})));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) {
+  const Call call(__func__, Call::kReleases);
+  if (call.over()) return call.Solver();
+  return TheState().params.Remove(info) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
+}
+
+// The host's solver has neither a tolerance nor a number of sweeps.
+cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double tolerance) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const bool valid = TheState().params.Find(info) != nullptr && std::isfinite(tolerance) && tolerance >= 0;
+  return valid ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
+}
+
+cusolverStatus_t cusolverDnXsyevjSetMaxSweeps(syevjInfo_t info, int max_sweeps) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const bool valid = TheState().params.Find(info) != nullptr && max_sweeps >= 1;
+  return valid ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
+}
+
+cusolverStatus_t cusolverDnXsyevjSetSortEig(syevjInfo_t info, int sort_eig) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Solver();
+  const std::shared_ptr<SolverParams> found = TheState().params.Find(info);
+  if (found == nullptr || !found->is_jacobi) return CUSOLVER_STATUS_INVALID_VALUE;
+  found->sorted = sort_eig != 0;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnSsyevjBatched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t jobz,
+                                                    cublasFillMode_t uplo, int n, const float*, int lda, const float*,
+                                                    int* lwork, syevjInfo_t params, int batchSize) {
+  const Call call(__func__, Call::kNone);
+  return JacobiBufferSize<float>(call, handle, jobz, uplo, n, lda, lwork, params, batchSize);
+}
+
+cusolverStatus_t cusolverDnDsyevjBatched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t jobz,
+                                                    cublasFillMode_t uplo, int n, const double*, int lda, const double*,
+                                                    int* lwork, syevjInfo_t params, int batchSize) {
+  const Call call(__func__, Call::kNone);
+  return JacobiBufferSize<double>(call, handle, jobz, uplo, n, lda, lwork, params, batchSize);
+}
+
+cusolverStatus_t cusolverDnSsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
+                                         int n, float* A, int lda, float* W, float* work, int lwork, int* info,
+                                         syevjInfo_t params, int batchSize) {
+  const Call call(__func__, Call::kNone);
+  return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
+}
+
+cusolverStatus_t cusolverDnDsyevjBatched(cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
+                                         int n, double* A, int lda, double* W, double* work, int lwork, int* info,
+                                         syevjInfo_t params, int batchSize) {
+  const Call call(__func__, Call::kNone);
+  return Jacobi(call, handle, jobz, uplo, n, A, lda, W, work, lwork, info, params, batchSize);
+}
+
+}  // extern "C"

@@ -1,0 +1,126 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <typeinfo>
+
+// Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
+namespace shampoo::cuda_fake {
+
+// Returns the order of the next CTA or loop, from the seed of the fake.
+uint64_t NextOrder();
+
+// Visits each number below `count` once, in an order that depends on `order`.
+class Order {
+ public:
+  Order(int64_t count, uint64_t order) : count_(count) {
+    if (count < 2) return;
+    const auto number = static_cast<int64_t>(order >> 3 & 0x7fffffff);
+    switch (order & 3) {
+      case 0:
+        break;
+      case 1:
+        step_ = count - 1;
+        begin_ = count - 1;
+        break;
+      default:
+        step_ = 1 + number % (count - 1);
+        while (std::gcd(step_, count) != 1) ++step_;
+        begin_ = number % count;
+    }
+  }
+  template <typename Work>
+  void ForEach(const Work& work) const {
+    int64_t i = begin_;
+    for (int64_t n = 0; n < count_; ++n) {
+      work(i);
+      i += step_;
+      if (i >= count_) i -= count_;
+    }
+  }
+
+ private:
+  int64_t count_;
+  int64_t step_ = 1;
+  int64_t begin_ = 0;
+};
+
+cudaError_t EnqueueKernel(cudaStream_t stream, int64_t ctas, const std::type_info& body,
+                          std::function<void(int64_t)> run);
+
+}  // namespace shampoo::cuda_fake
+
+namespace shampoo::cuda {
+
+inline constexpr int kCtaThreads = 256;
+
+class Cta {
+ public:
+  explicit Cta(int64_t index) : index_(index) {}
+  int64_t index() const { return index_; }
+
+  template <typename Work>
+  void ForEach(int64_t count, const Work& work) const {
+    cuda_fake::Order(count, cuda_fake::NextOrder()).ForEach(work);
+  }
+  template <typename Work>
+  void Once(const Work& work) const {
+    work();
+  }
+  static void FenceHost() {}  // the host reads only while no work runs
+  // Adds the terms in the order of a GPU: per thread, and then by halves.
+  template <typename Term>
+  double Sum(int64_t count, const Term& term) const {
+    if (count <= 0) return 0;
+    std::array<double, kCtaThreads> shared{};
+    const int64_t threads = std::min<int64_t>(count, kCtaThreads);
+    cuda_fake::Order(threads, cuda_fake::NextOrder()).ForEach([&](int64_t thread) {
+      double sum = 0;
+      for (int64_t i = thread; i < count; i += kCtaThreads) sum += term(i);
+      shared[static_cast<size_t>(thread)] = sum;
+    });
+    for (size_t half = kCtaThreads / 2; half > 0; half /= 2) {
+      if (half >= static_cast<size_t>(threads)) continue;  // zeros
+      for (size_t i = 0; i < half; ++i) shared[i] += shared[i + half];
+    }
+    return shared[0];
+  }
+  template <typename Term>
+  uint64_t Largest(int64_t count, const Term& term) const {
+    uint64_t largest = 0;
+    ForEach(count, [&](int64_t i) { largest = std::max<uint64_t>(largest, term(i)); });
+    return largest;
+  }
+  // Each thread of a GPU stops at its own first match, so indices after the smallest match are also visited.
+  template <typename Holds>
+  int64_t First(int64_t count, const Holds& holds) const {
+    int64_t first = count;
+    ForEach(std::min<int64_t>(count, kCtaThreads), [&](int64_t thread) {
+      for (int64_t i = thread; i < count; i += kCtaThreads) {
+        if (!holds(i)) continue;
+        first = std::min(first, i);
+        return;
+      }
+    });
+    return first;
+  }
+
+ private:
+  int64_t index_;
+};
+
+template <typename Body>
+cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
+  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
+  if (ctas == 0) return cudaSuccess;
+  return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
+}
+
+}  // namespace shampoo::cuda

@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shampoo::cuda_fake {
+
+enum class Place { kUnknown, kDevice, kPinned };
+
+struct Allocation {
+  char* data;
+  size_t bytes;
+  size_t block_bytes;  // including the guards around it
+  int device;
+  Place place;
+  bool live;     // allocated in the order of streams, which lags behind the order of calls
+  bool leaving;  // the host has called a free function
+};
+
+// Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory outside of
+// allocations is filled with bits that are NaN in every format and negative as an integer.
+class Memory {
+ public:
+  Memory();
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  static constexpr int kMaxDevices = 8;
+
+  // Returns nullptr if no memory is left. live: the allocation is accessible at once; otherwise after Begin().
+  void* AllocateDevice(int device, size_t bytes, bool live);
+  void* AllocatePinned(int device, size_t bytes);
+  void Begin(void* data);
+  void Free(void* data);
+
+  // Returns the allocation that contains the address, or nullptr. The end of an allocation is not part of it.
+  Allocation* Find(const void* address);
+  Place PlaceOf(const void* address);
+  // Returns whether work of the device may access these bytes. If not, writes the reason to *why.
+  bool Accessible(int device, const void* address, size_t bytes, std::string* why);
+
+  // Makes the memory of this device accessible, and that of the others inaccessible.
+  void Open(int device);
+  void OpenAll();
+  void Close();
+  void SetProtect(bool protect) { protect_ = protect; }
+
+  void CheckGuards();  // of all live and freed allocations
+  std::vector<std::string>& problems() { return problems_; }
+  const std::map<uintptr_t, Allocation>& allocations() const { return allocations_; }
+  size_t live_bytes(int device) const { return live_bytes_[device]; }
+
+ private:
+  void Protect(int device, bool open);
+  char* TakeBlock(int device, size_t block_bytes, size_t* taken_bytes);
+  void CheckGuard(const Allocation& allocation, const char* when);
+  void CheckFreed(const Allocation& freed);
+
+  void* mapped_ = nullptr;
+  char* base_ = nullptr;
+  bool protect_ = true;
+  size_t used_[kMaxDevices] = {};
+  size_t live_bytes_[kMaxDevices] = {};
+  bool open_[kMaxDevices] = {};
+  std::map<uintptr_t, Allocation> allocations_;
+  std::deque<Allocation> freed_[kMaxDevices];
+  size_t freed_bytes_[kMaxDevices] = {};
+  std::vector<std::string> problems_;
+};
+
+}  // namespace shampoo::cuda_fake

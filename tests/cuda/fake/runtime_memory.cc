@@ -1,0 +1,241 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "tests/cuda/fake/state.h"
+
+namespace shampoo::cuda_fake {
+namespace {
+
+cudaError_t Allocate(void** out, size_t bytes, int device, bool live) {
+  State& state = TheState();
+  if (out == nullptr) return cudaErrorInvalidValue;
+  *out = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (state.memory_limit != 0 && state.memory.live_bytes(device) + bytes > static_cast<size_t>(state.memory_limit)) {
+    return cudaErrorMemoryAllocation;
+  }
+  *out = state.memory.AllocateDevice(device, bytes, live);
+  ++state.counts[FAKE_CUDA_ALLOCATIONS];
+  return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+// Returns the allocation at this address, unless a free function was called for it.
+Allocation* OwnAllocation(void* data, Place place) {
+  Allocation* const allocation = TheState().memory.Find(data);
+  const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;
+  return is && !allocation->leaving ? allocation : nullptr;
+}
+
+bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
+  Memory& memory = TheState().memory;
+  const Place to = memory.PlaceOf(dst);
+  const Place from = memory.PlaceOf(src);
+  if (*kind == cudaMemcpyDefault) {
+    const bool to_device = to == Place::kDevice;
+    const bool from_device = from == Place::kDevice;
+    *kind = to_device ? (from_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice)
+                      : (from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
+    return true;
+  }
+  // Pinned memory is accessible from host and device.
+  const bool to_device_wanted = *kind == cudaMemcpyHostToDevice || *kind == cudaMemcpyDeviceToDevice;
+  const bool from_device_wanted = *kind == cudaMemcpyDeviceToHost || *kind == cudaMemcpyDeviceToDevice;
+  return to != (to_device_wanted ? Place::kUnknown : Place::kDevice) &&
+         from != (from_device_wanted ? Place::kUnknown : Place::kDevice);
+}
+
+int DeviceOf(const void* address, int otherwise) {
+  const Allocation* const allocation = TheState().memory.Find(address);
+  return allocation != nullptr && allocation->place == Place::kDevice ? allocation->device : otherwise;
+}
+
+struct CopyArgs {
+  void* dst;
+  const void* src;
+  size_t bytes;
+  int device;                 // of the stream
+  bool dst_known, src_known;  // not pageable at the time of the call
+};
+
+void Copy(const CopyArgs& args) {
+  State& state = TheState();
+  // Copies can access the memory of all devices.
+  const int to = DeviceOf(args.dst, args.device);
+  const int from = DeviceOf(args.src, args.device);
+  if (args.dst_known && !state.Check(to, args.dst, args.bytes, "cudaMemcpy, destination")) return;
+  if (args.src_known && !state.Check(from, args.src, args.bytes, "cudaMemcpy, source")) return;
+  if (to != args.device || from != args.device) state.memory.OpenAll();
+  std::memmove(args.dst, args.src, args.bytes);
+}
+
+cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind* kind,
+                        const std::shared_ptr<Stream>& stream) {
+  State& state = TheState();
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (*kind < cudaMemcpyHostToHost || *kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+  if (bytes == 0) return cudaSuccess;
+  if (dst == nullptr || src == nullptr || !ResolveKind(dst, src, kind)) return cudaErrorInvalidValue;
+  if (*kind == cudaMemcpyDeviceToHost) ++state.counts[FAKE_CUDA_COPIES_TO_HOST];
+  const auto known = [&](const void* side) { return state.memory.PlaceOf(side) != Place::kUnknown; };
+  const CopyArgs args{dst, src, bytes, stream->device, known(dst), known(src)};
+  return state.streams.Enqueue(stream, [args] { Copy(args); });
+}
+
+cudaError_t EnqueueSet(void* data, int value, size_t bytes, const std::shared_ptr<Stream>& stream) {
+  State& state = TheState();
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (bytes == 0) return cudaSuccess;
+  if (state.memory.PlaceOf(data) == Place::kUnknown) return cudaErrorInvalidValue;
+  const int device = stream->device;
+  return state.streams.Enqueue(stream, [=] {
+    if (TheState().Check(device, data, bytes, "cudaMemset")) std::memset(data, value, bytes);
+  });
+}
+
+}  // namespace
+}  // namespace shampoo::cuda_fake
+
+using namespace shampoo::cuda_fake;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  const Call call(__func__, Call::kUnsafe);
+  if (call.over()) return call.Cuda();
+  return Call::Cuda(Allocate(data, bytes, CurrentDevice(), true));
+}
+
+cudaError_t cudaFree(void* data) {
+  const Call call(__func__, Call::kUnsafe | Call::kReleases | (data != nullptr ? Call::kSynchronizes : Call::kNone));
+  if (call.over()) return call.Cuda();
+  if (data == nullptr) return cudaSuccess;
+  Allocation* const allocation = OwnAllocation(data, Place::kDevice);
+  if (allocation == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  allocation->leaving = true;
+  TheState().streams.FinishDevice(allocation->device);
+  TheState().memory.Free(data);
+  return Call::Cuda(TheState().fault);
+}
+
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t handle) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  State& state = TheState();
+  const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
+  if (stream == nullptr) return Call::Cuda(cudaErrorInvalidResourceHandle);
+  // CUDA supports this with memory of the graph; the plugin does not use it.
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return Call::Cuda(cudaErrorStreamCaptureUnsupported);
+  }
+  const cudaError_t error = Allocate(data, bytes, stream->device, false);
+  if (error != cudaSuccess || *data == nullptr) return Call::Cuda(error);
+  return Call::Cuda(state.streams.Enqueue(stream, [begin = *data] { TheState().memory.Begin(begin); }));
+}
+
+cudaError_t cudaFreeAsync(void* data, cudaStream_t handle) {
+  const Call call(__func__, Call::kReleases);
+  if (call.over()) return call.Cuda();
+  const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
+  if (stream == nullptr) return Call::Cuda(cudaErrorInvalidResourceHandle);
+  if (data == nullptr) return cudaSuccess;
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return Call::Cuda(cudaErrorStreamCaptureUnsupported);
+  }
+  Allocation* const allocation = OwnAllocation(data, Place::kDevice);
+  if (allocation == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  allocation->leaving = true;
+  if (TheState().fault != cudaSuccess) {
+    TheState().memory.Free(data);
+    return Call::Cuda(TheState().fault);
+  }
+  return Call::Cuda(TheState().streams.Enqueue(stream, [data] { TheState().memory.Free(data); }));
+}
+
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int flags) {
+  const Call call(__func__, Call::kUnsafe);
+  if (call.over()) return call.Cuda();
+  if (data == nullptr || flags > 7) return Call::Cuda(cudaErrorInvalidValue);
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  *data = TheState().memory.AllocatePinned(CurrentDevice(), bytes);
+  ++TheState().counts[FAKE_CUDA_ALLOCATIONS];
+  return Call::Cuda(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+}
+
+// Unlike cudaFree, this need not wait, so later accesses to the memory are faults.
+cudaError_t cudaFreeHost(void* data) {
+  const Call call(__func__, Call::kUnsafe | Call::kReleases);
+  if (call.over()) return call.Cuda();
+  if (data == nullptr) return cudaSuccess;
+  if (OwnAllocation(data, Place::kPinned) == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  TheState().memory.Free(data);
+  return Call::Cuda(TheState().fault);
+}
+
+// With unified addressing, both addresses are equal.
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (device == nullptr || flags != 0 || TheState().memory.PlaceOf(host) != Place::kPinned) {
+    return Call::Cuda(cudaErrorInvalidValue);
+  }
+  *device = host;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  Memory& memory = TheState().memory;
+  if (memory.PlaceOf(dst) == Place::kUnknown || memory.PlaceOf(src) == Place::kUnknown)
+    ++TheState().counts[FAKE_CUDA_PAGEABLE_COPIES];
+  return Call::Cuda(EnqueueCopy(dst, src, bytes, &kind, Call::StreamOf(handle, CurrentDevice())));
+}
+
+cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
+  const Call call(__func__, Call::kUnsafe | Call::kSynchronizes);
+  if (call.over()) return call.Cuda();
+  const std::shared_ptr<Stream> stream = Call::StreamOf(nullptr, CurrentDevice());
+  const cudaError_t error = EnqueueCopy(dst, src, bytes, &kind, stream);
+  if (error != cudaSuccess) return Call::Cuda(error);
+  // A copy within device memory does not wait.
+  if (kind != cudaMemcpyDeviceToDevice) TheState().streams.Finish(stream);
+  return Call::Cuda(TheState().fault);
+}
+
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t handle) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  return Call::Cuda(EnqueueSet(data, value, bytes, Call::StreamOf(handle, CurrentDevice())));
+}
+
+cudaError_t cudaMemset(void* data, int value, size_t bytes) {
+  const Call call(__func__, Call::kUnsafe);
+  if (call.over()) return call.Cuda();
+  return Call::Cuda(EnqueueSet(data, value, bytes, Call::StreamOf(nullptr, CurrentDevice())));
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  const Call call(__func__, Call::kNone);
+  if (call.over()) return call.Cuda();
+  if (attributes == nullptr) return Call::Cuda(cudaErrorInvalidValue);
+  *attributes = {};
+  attributes->type = cudaMemoryTypeUnregistered;
+  attributes->device = -1;
+  const Allocation* const allocation = TheState().memory.Find(address);
+  if (allocation == nullptr) {
+    attributes->hostPointer = const_cast<void*>(address);
+    return cudaSuccess;
+  }
+  const bool pinned = allocation->place == Place::kPinned;
+  attributes->type = pinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+  attributes->device = allocation->device;
+  attributes->devicePointer = const_cast<void*>(address);
+  attributes->hostPointer = pinned ? const_cast<void*>(address) : nullptr;
+  return cudaSuccess;
+}
+
+}  // extern "C"

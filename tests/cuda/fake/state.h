@@ -1,0 +1,163 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/cuda/fake/control.h"
+#include "tests/cuda/fake/memory.h"
+#include "tests/cuda/fake/streams.h"
+
+namespace shampoo::cuda_fake {
+
+// Objects behind handles. The address of a handle cannot be read and is never reused.
+template <typename Handle, typename Object>
+class Handles {
+ public:
+  explicit Handles(uint64_t kind) : next_((uint64_t{0xd0} + kind) << 56) {}
+  Handle Add(std::shared_ptr<Object> object) {
+    next_ += 16;
+    objects_[next_] = std::move(object);
+    return reinterpret_cast<Handle>(next_);
+  }
+  std::shared_ptr<Object> Find(Handle handle) const {
+    const auto found = objects_.find(reinterpret_cast<uint64_t>(handle));
+    return found == objects_.end() ? nullptr : found->second;
+  }
+  bool Remove(Handle handle) { return objects_.erase(reinterpret_cast<uint64_t>(handle)) != 0; }
+  int64_t size() const { return static_cast<int64_t>(objects_.size()); }
+
+ private:
+  uint64_t next_;
+  std::unordered_map<uint64_t, std::shared_ptr<Object>> objects_;
+};
+
+struct BlasHandle {
+  int device;
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+};
+
+struct SolverHandle {
+  int device;
+  cudaStream_t stream = nullptr;
+};
+
+struct SolverParams {
+  bool is_jacobi;
+  bool sorted = true;
+};
+
+// A failure of a future call.
+struct PlannedCall {
+  std::string function;  // "": any function that can fail
+  std::string kernel;    // for launches: part of the name
+  int64_t calls_left;
+  bool skip;
+  int code;
+  std::thread::id thread = {};  // none: any thread
+};
+
+struct PlannedEigenFault {
+  int64_t runs_left;
+  int64_t matrix;
+  int how;
+  int info;
+};
+
+struct State {
+  State() : streams(kDevices) {}
+
+  static constexpr int kDevices = Memory::kMaxDevices;
+
+  int devices = 2;
+  int driver_version = CUDART_VERSION;
+  int runtime_version = CUDART_VERSION;
+  int64_t memory_limit = 0;
+  int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
+  int query_progress = 0;
+
+  Memory memory;
+  Streams streams;
+  Handles<cudaStream_t, Stream> stream_handles{1};
+  Handles<cudaEvent_t, Event> events{2};
+  Handles<cublasHandle_t, BlasHandle> blas{3};
+  Handles<cusolverDnHandle_t, SolverHandle> solvers{4};
+  Handles<void*, SolverParams> params{5};
+  Handles<cudaGraph_t, Nodes> graphs{6};
+  Handles<cudaGraphExec_t, Nodes> graph_execs{7};
+
+  std::map<std::string, int64_t> calls;    // by function, since the mark
+  std::map<std::string, int64_t> kernels;  // launches by name, since the mark
+  std::array<int64_t, FAKE_CUDA_KINDS> counts{};
+  std::vector<PlannedCall> planned;
+  std::vector<PlannedEigenFault> planned_eigen;
+  cudaError_t fault = cudaSuccess;  // all calls return it
+
+  // Reports an invalid access. The device is lost from then on.
+  void Fault(const std::string& what);
+  void Problem(const std::string& what) { memory.problems().push_back(what); }
+  // Returns whether work may access these bytes. If not, it is a fault.
+  bool Check(int device, const void* address, size_t bytes, const char* what);
+};
+
+State& TheState();
+void ResetState();
+std::recursive_mutex& TheMutex();
+uint64_t NextRandom();
+void SetSeed(uint64_t seed);
+int& CurrentDevice();  // of this thread
+std::string FunctionName(const char* name);
+
+// One call of a function of CUDA. Other threads wait until it ends.
+//
+//   Call call(__func__, Call::kUnsafe);
+//   if (call.over()) return call.Cuda();
+class Call {
+ public:
+  enum Flags : unsigned {
+    kNone = 0,
+    kUnsafe = 1,    // not allowed while a stream is captured
+    kNoDevice = 2,  // works without a device
+    kSynchronizes = 4,
+    kQuery = 8,
+    kReleases = 16,  // works after a device fault, and ignores failures that are planned for any call
+  };
+  Call(const char* function, unsigned flags, const char* kernel = nullptr);
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  bool over() const { return over_; }
+  // Return the error of a call that is over.
+  cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
+  cublasStatus_t Blas() const;
+  cusolverStatus_t Solver() const;
+  // Records the error as the thread's last error.
+  static cudaError_t Cuda(cudaError_t error);
+
+  // Returns the stream of a handle, including legacy and per-thread streams, or nullptr if it is not a stream.
+  static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+  bool over_ = false;
+  bool own_code_ = false;  // code_ is an error of the function's own library
+  int code_ = 0;
+};
+
+cudaError_t& LastError();  // of this thread
+
+}  // namespace shampoo::cuda_fake

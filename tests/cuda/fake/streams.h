@@ -1,0 +1,120 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+// Streams, events, and graphs that are captured from them.
+namespace shampoo::cuda_fake {
+
+using Work = std::function<void()>;
+
+struct Stream;
+struct Capture;
+
+// One record of an event.
+struct Record {
+  bool done = false;
+  std::shared_ptr<Stream> stream;
+  // In a capture: the nodes that precede it.
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> nodes;
+};
+
+struct Event {
+  int device;
+  unsigned flags;
+  std::shared_ptr<Record> record;  // the most recent one
+};
+
+struct Operation {
+  int64_t sequence;              // number of the call
+  Work work;                     // empty for events
+  std::shared_ptr<Record> wait;  // the record to wait for
+  std::shared_ptr<Record> record;
+};
+
+struct Stream {
+  int device = 0;
+  int64_t created = 0;
+  bool is_legacy = false;
+  bool blocking = true;  // it and the legacy stream wait for each other
+  bool alive = true;
+  std::deque<Operation> queue;
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> frontier;  // nodes that precede the next node
+};
+
+struct Node {
+  int device;
+  Work work;
+  std::vector<size_t> after;
+};
+using Nodes = std::shared_ptr<const std::vector<Node>>;
+
+struct Capture {
+  std::shared_ptr<Stream> origin;
+  std::vector<std::shared_ptr<Stream>> streams;  // including the origin
+  std::vector<Node> nodes;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool active = true;
+  bool invalid = false;
+};
+
+// All streams of a process, and the order in which their work runs.
+class Streams {
+ public:
+  explicit Streams(int devices);
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  std::shared_ptr<Stream> Legacy(int device) { return streams_[static_cast<size_t>(device)]; }
+  std::shared_ptr<Stream> Create(int device, bool blocking);
+
+  // Enqueues work in the order of the stream. The memory of the stream's device is accessible while it runs.
+  cudaError_t Enqueue(const std::shared_ptr<Stream>& stream, Work work);
+  cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
+  cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
+
+  // Run work until everything enqueued so far is done.
+  void Finish(const std::shared_ptr<Stream>& stream);
+  void Finish(const Record& record);
+  void FinishDevice(int device);
+  // Runs up to `operations` operations that are ready. Returns how many ran.
+  int64_t Progress(int64_t operations);
+  int64_t pending() const;
+
+  cudaError_t BeginCapture(const std::shared_ptr<Stream>& stream, cudaStreamCaptureMode mode);
+  cudaError_t EndCapture(const std::shared_ptr<Stream>& stream, Nodes* out);
+  // Handles a call that is not allowed during a capture: invalidates the capture. Returns whether there was one.
+  bool InvalidateForUnsafeCall();
+  // Returns the capture of a stream that waits for the legacy stream. Using the legacy stream invalidates it.
+  Capture* CaptureInTheWay(const Stream& stream) const;
+
+ private:
+  std::shared_ptr<Stream> Pick(std::shared_ptr<Stream> target);
+  // Returns the stream that the first operation of `stream` waits for, or nullptr if the operation can run.
+  std::shared_ptr<Stream> BlockerOf(const Stream& stream) const;
+  void RunFirst(Stream* stream);
+  void DropFinished();
+  cudaError_t CheckLegacy(const Stream& stream);
+
+  std::vector<std::shared_ptr<Stream>> streams_;  // includes streams with destroyed handles until their work is done
+  std::vector<std::shared_ptr<Capture>> captures_;
+  int64_t next_sequence_ = 1;
+  int64_t next_created_ = 1;
+};
+
+// Runs the nodes in an order that respects their dependencies.
+void RunNodes(const std::vector<Node>& nodes);
+
+}  // namespace shampoo::cuda_fake

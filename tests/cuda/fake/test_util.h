@@ -1,0 +1,47 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "tests/cuda/fake/control.h"
+#include "tests/cuda/fake/launcher.h"
+
+namespace shampoo::cuda {
+
+struct Scale {
+  float* data;
+  float by;
+  void operator()(const Cta& cta) const {
+    cta.ForEach(4, [&](int64_t i) { data[cta.index() * 4 + i] *= by; });
+  }
+};
+
+// A reset device with two streams and memory of 64 floats, all 1.
+struct FakeCudaFixture {
+  FakeCudaFixture() {
+    fake_cuda_reset();
+    fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
+    for (cudaStream_t& s : stream) REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+    REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data), sizeof ones) == cudaSuccess);
+    ones.fill(1);
+    REQUIRE(cudaMemcpy(data, ones.data(), sizeof ones, cudaMemcpyHostToDevice) == cudaSuccess);
+  }
+  ~FakeCudaFixture() { fake_cuda_reset(); }
+
+  float First() const {
+    float value = 0;
+    CHECK(cudaMemcpy(&value, data, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess);
+    return value;
+  }
+
+  cudaStream_t stream[2];
+  cudaEvent_t event;
+  float* data;
+  std::array<float, 64> ones;
+};
+
+}  // namespace shampoo::cuda
