@@ -2,8 +2,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in OUTPUT, is
-# not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference does not, a new name for a field included.
-# 77: no comparison is possible, for the reason printed.
+# not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference fails, also a new name of a field.
+# Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw an
 [ -z "$sanitizers" ] || skip "a build with -fsanitize=$sanitizers is not what callers link"
 [ "$processor" = x86_64 ] || skip "the baseline is of x86_64, this is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
-  skip "the library has no debug information, which tells the types: build with CMAKE_BUILD_TYPE RelWithDebInfo"
+  skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
 
 sh "$here/describe.sh" "$library" "$include_dir" "$output"
 status=0

@@ -24,7 +24,7 @@ static void check(void* library, const char* name, any_function in_table) {
   ++count;
   if (exported != NULL && memcmp(&exported, &in_table, sizeof exported) == 0) return;
   ++wrong;
-  printf("the table has another function in the place of %s\n", name);
+  printf("the table has another function in the slot of %s\n", name);
 }
 
 int main(int argc, char** argv) {

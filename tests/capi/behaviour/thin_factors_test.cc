@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The warning about first inverse roots that rest on few gradients.
+// The warning about rank-deficient factor matrices at their first inverse root.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
@@ -13,17 +13,17 @@ std::string Told(const Keys& keys,
   const Keys whole = {{"use_merge_dims", "false"}};
   Listener listener(1);  // warnings
   const Host host(std::vector<Keys>{whole + keys, whole + keys + second}, params);
-  std::string told;
+  std::string warning;
   for (const std::string& line : listener.Take()) {
     if (!Has(line, {"rest on few gradients"})) continue;
-    CHECK(told.empty());
-    told = line;
+    CHECK(warning.empty());
+    warning = line;
   }
-  return told;
+  return warning;
 }
 
-TEST_CASE("factor matrices that cannot be of full rank at their first root are counted, with the one that lacks most") {
-  // Four columns a step: 8 of 16 after two, where b has 2 of 9.
+TEST_CASE("the warning counts factor matrices without full rank at their first root and names the worst") {
+  // Each step adds a rank of at most four: after two steps 8 of 16, and 2 of 9 for b.
   const std::string second = Told({{"precondition_frequency", "2"}});
   CHECK_MESSAGE(
       Has(second, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of order 16 with a rank of at most 8 after 2 steps",
@@ -37,21 +37,21 @@ TEST_CASE("factor matrices that cannot be of full rank at their first root are c
                 relative);
 }
 
-TEST_CASE("the first root is that of the group and of the block's phase") {
+TEST_CASE("the first root depends on the group and on the phase of the block") {
   std::vector<shampoo_param_desc> params = {Param("a", {16}), Param("b", {30})};
   params[1].group = 1;
   const std::string slower = Told({{"precondition_frequency", "5"}}, params, {{"precondition_frequency", "20"}});
   CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of order 16 with a rank of at most 5 after 5 steps"}), slower);
   const std::string late = Told({{"precondition_frequency", "5"}, {"start_preconditioning_step", "12"}}, params);
   CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of order 30 with a rank of at most 12 after 12 steps"}), late);
-  // The second of two blocks has its first root a step or more later, and then all of its rank.
+  // The second of two blocks has its first root at least one step later, when its rank is full.
   const Keys spread = {{"precondition_frequency", "11"}, {"root_spread", "true"}, {"max_preconditioner_dim", "12"}};
   const std::string first = Told(spread, {Param("b", {24})});
   CHECK_MESSAGE(Has(first, {"of order 12 with a rank of at most 11 after 11 steps"}), first);
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("where the gradients suffice, or no such direction is used, there is no warning") {
+TEST_CASE("there is no warning if the rank is full or if rank-deficient directions are not used") {
   CHECK(Told({{"precondition_frequency", "9"}}) == "");
   CHECK(Told({{"precondition_frequency", "8"}}) != "");
   CHECK(Told({{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}}) == "");
