@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with the call on one rank is the same error on all, and nobody waits for ever.
+// A wrong argument on one rank is the same error on all ranks, and no rank waits forever.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace shampoo_test {
 namespace {
 
-// Three copies that share the work.
+// Three replicas that share the work.
 class Copies {
  public:
   Copies() : world(3), grid_(SmallModel(), 3, 1) {
@@ -41,7 +41,7 @@ class Copies {
   Grid grid_;
 };
 
-TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and the rank, and the next call is fine") {
+TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the rank, and the next call succeeds") {
   struct Wrong {
     const char* words;
     std::function<void(World::Call*)> set;
@@ -74,7 +74,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and th
         wrong.set(&world[odd]);
         saves ? world.Save() : world.Load();
         CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-        CHECK(Lacking(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
+        CHECK(MissingWord(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
       }
     }
   }
@@ -86,27 +86,27 @@ TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and th
   CHECK(Everything(&copies.grid()) == before);
 }
 
-TEST_CASE("one process tells what is wrong, too") {
+TEST_CASE("wrong arguments of a single process are errors") {
   Trainee one(SmallModel());
   shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
   for (const auto& function : {&shampoo_save, &shampoo_load}) {
     CHECK(function(nullptr, 1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"opts is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"opts is NULL"}) == "");
     CHECK(function(opts, 2, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"opts[1] is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"opts[1] is NULL"}) == "");
     CHECK(shampoo_optimizer_error(one.optimizer()) == std::string(shampoo_last_error()));
     CHECK(function(opts, -1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"count is -1"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"count is -1"}) == "");
     CHECK(function(opts, 1, nullptr, nullptr, nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"directory is NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"directory is NULL"}) == "");
     CHECK(function(opts, 1, nullptr, "", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"directory is empty"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"directory is empty"}) == "");
     CHECK(function(opts, 1, nullptr, "x", &one) == SHAMPOO_E_INVALID);
-    CHECK(Lacking(shampoo_last_error(), {"stream is not NULL"}) == "");
+    CHECK(MissingWord(shampoo_last_error(), {"stream is not NULL"}) == "");
   }
 }
 
-TEST_CASE("a job of several ranks needs a communicator of all of them, of host memory") {
+TEST_CASE("a job of several ranks needs a communicator of all ranks and of host memory") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Grid grid(SmallModel({{"shard_mode", "gather"}}), 2, 2);
@@ -115,11 +115,11 @@ TEST_CASE("a job of several ranks needs a communicator of all of them, of host m
   for (int rank = 0; rank < 4; ++rank) {
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
       CHECK(function(&grid[rank].optimizer, 1, nullptr, directory.c_str(), nullptr) == SHAMPOO_E_INVALID);
-      CHECK(Lacking(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
-                                           "give a communicator of all ranks of the job"}) == "");
+      CHECK(MissingWord(shampoo_last_error(), {"world is NULL, and an optimizer has 4 replicas and shards",
+                                               "give a communicator of all ranks of the job"}) == "");
     }
   }
-  World copy(2);  // as the replicas or the shards alone
+  World copy(2);  // as large as the replicas or the shards alone
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     copy[rank % 2].opts = {grid[rank].optimizer};
@@ -127,14 +127,14 @@ TEST_CASE("a job of several ranks needs a communicator of all of them, of host m
   }
   copy.Save(directory);
   CHECK_MESSAGE(copy.All(SHAMPOO_E_INVALID), copy.Errors());
-  CHECK(Lacking(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
+  CHECK(MissingWord(copy[0].error, {"world has 2 ranks, and an optimizer has 4 replicas and shards"}) == "");
   device.Save(directory);
   CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
-  CHECK(Lacking(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
+  CHECK(MissingWord(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
   CHECK(NamesIn(scratch.path()).empty());
 }
 
-TEST_CASE("a rank may have no optimizer, and a job no parameter") {
+TEST_CASE("a rank may have no optimizer, and a job may have no parameters") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 2);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must agree between a checkpoint and the optimizer that loads it: parameters, dtypes, hyper-parameters, blocks.
+// Rules for the parameters, dtypes, hyper-parameters and blocks of a checkpoint and the optimizer that loads it.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// What an optimizer of these keys has after three steps, on the disk.
+// Saves an optimizer with these keys after three steps.
 class Saved {
  public:
   explicit Saved(const RankSpec& spec) : saver(spec) {
@@ -27,7 +27,7 @@ class Saved {
   Trainee saver;
 };
 
-// Refused by a new optimizer, and by one that has stepped, which goes on as if nothing were.
+// Checks that the load is rejected by a new optimizer and by one that has made steps, which continues unchanged.
 void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<std::string>& words) {
   for (const int steps : {0, 2}) {
     CAPTURE(steps);
@@ -43,7 +43,7 @@ void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<st
   }
 }
 
-// Loaded; returns the warnings.
+// Loads the checkpoint and returns the warnings.
 std::vector<std::string> Load(const Saved& saved, Trainee* loader) {
   Log log;
   loader->rank.Load(saved.path());
@@ -51,14 +51,14 @@ std::vector<std::string> Load(const Saved& saved, Trainee* loader) {
   return log.Take();
 }
 
-TEST_CASE("parameters are known by name and shape, in any order") {
+TEST_CASE("parameters are matched by name and shape in any order") {
   const Saved saved(SmallModel());
   RankSpec renamed = SmallModel();
   renamed.params[0].name = "Weight";
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters: \"Weight\"", "of the same shape it has \"weight\"",
                 "give it the name that it had"});
-  renamed.params = {{"Weight", {9, 7}}};  // of another shape is "bias"
+  renamed.params = {{"Weight", {9, 7}}};  // the wrong shape is that of "bias"
   CheckRefusal(saved, renamed, {"of the same shape it has \"weight\", which are not here"});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -80,7 +80,7 @@ TEST_CASE("parameters are known by name and shape, in any order") {
   CHECK(StepsOf(loader.rank, 0) == 3);
 }
 
-TEST_CASE("each state has a dtype of its own, which must be the one that was saved") {
+TEST_CASE("each state must have the dtype with which it was saved") {
   const Saved saved(SmallModel());
   const std::pair<const char*, const char*> kStates[] = {{"factor_dtype", "weight/0/factor.0"},
                                                          {"inverse_dtype", "weight/0/inverse.0"},
@@ -96,7 +96,7 @@ TEST_CASE("each state has a dtype of its own, which must be the one that was sav
   }
 }
 
-TEST_CASE("a state that was not saved cannot be loaded, and one that is not asked for is left out") {
+TEST_CASE("a missing state is an error, and a saved state that is not needed is skipped") {
   struct Rule {
     Keys with, without;
     std::vector<std::string> words;
@@ -126,7 +126,7 @@ TEST_CASE("a state that was not saved cannot be loaded, and one that is not aske
     Trainee loader(SmallModel(rule.without));
     const auto warnings = Load(saved, &loader);
     REQUIRE(warnings.size() == 2);
-    CHECK(Lacking(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
+    CHECK(MissingWord(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
     CHECK(warnings[1] ==
           "1 the " + std::string(rule.state) + " of 10 blocks of the checkpoint is left out: it is not asked for");
     States expected = StatesOf(saved.saver.rank);
@@ -138,18 +138,18 @@ TEST_CASE("a state that was not saved cannot be loaded, and one that is not aske
   }
 }
 
-TEST_CASE("the second moments of two methods of grafting are not the same thing") {
+TEST_CASE("the grafting state of one method is not loaded into another method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel({{"grafting", "rmsprop"}}),
                {"group 0", "grafting is rmsprop here and was adam", "set grafting adam"});
 }
 
-TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a warning lists them") {
+TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists those that differ") {
   Saved saved(SmallModel());
   REQUIRE(shampoo_optimizer_set(saved.saver.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
   saved.saver.rank.Save(saved.path());
   REQUIRE_MESSAGE(saved.saver.rank.status == SHAMPOO_OK, saved.saver.rank.error);
-  // Threads and the like do not change what is computed: nothing is said of them.
+  // Keys such as threads do not change the results, so there is no warning about them.
   Trainee loader(SmallModel({{"lr", "0.125"}, {"root_method", "newton"}, {"threads", "2"}, {"balance", "cost"}}));
   REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
   const auto warnings = Load(saved, &loader);
@@ -166,9 +166,10 @@ TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a w
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are cut in another way: an error that names them, or a start from scratch that is counted") {
+TEST_CASE("blocks that are cut differently are an error that names them, or start anew and are counted") {
   const Saved saved(SmallModel());
-  // Of weight 3 x 2 blocks of 9 x 7 become 2 x 2, of bias 2 stay 2, and of table the only one is 3 x 5 and not 3 x 4.
+  // The 3 x 2 blocks of weight (9 x 7) become 2 x 2, bias keeps its 2, and the only block of table is 3 x 5 and not 3
+  // x 4.
   const Keys other = {{"max_preconditioner_dim", "5"}};
   CheckRefusal(
       saved, SmallModel(other),
@@ -179,15 +180,15 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
-  CHECK(Lacking(warnings[0],
-                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
+  CHECK(MissingWord(warnings[0],
+                    {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);
     const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
     CHECK((states.at(key) == bytes) == !elementwise);
   }
-  // One parameter alone: the others are as they were.
+  // Only one parameter differs; the others are unchanged.
   RankSpec longer = SmallModel({{"max_preconditioner_dim", "16"}});
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
   RankSpec merged = longer;
@@ -197,7 +198,7 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
                {"does not have 1 of 2 blocks as they are cut here: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
-TEST_CASE("vectors saved without factor matrices start with new ones, and saved ones are left out") {
+TEST_CASE("vectors saved without factor matrices start with new ones, and unneeded factor matrices are skipped") {
   const Keys with = {{"grafting", "adam"}, {"precondition_1d", "true"}};
   const Keys without = {{"grafting", "adam"}, {"precondition_1d", "false"}};
   const Saved saved(SmallModel(without));
@@ -223,7 +224,7 @@ TEST_CASE("vectors saved without factor matrices start with new ones, and saved 
   for (const auto& [key, bytes] : StatesOf(fewer.rank)) CHECK_MESSAGE(StatesOf(more.saver.rank).at(key) == bytes, key);
 }
 
-TEST_CASE("a shard of which nobody has saved the rest can be loaded into the same shard alone") {
+TEST_CASE("a shard whose other shards were not saved can only be loaded into the same shard") {
   RankSpec half = SmallModel();
   half.params = {{"weight", {9, 7}}};
   RankSpec whole = half;
@@ -236,7 +237,7 @@ TEST_CASE("a shard of which nobody has saved the rest can be loaded into the sam
   CHECK(StatesOf(loader.rank) == StatesOf(saved.saver.rank));
 }
 
-TEST_CASE("the dtype of a parameter may be another, as states are what counts") {
+TEST_CASE("the dtype of a parameter may change because only the dtypes of states matter") {
   const Saved saved(SmallModel());
   shampoo_config* config = nullptr;
   shampoo_plan* plan = nullptr;
@@ -266,7 +267,7 @@ TEST_CASE("the dtype of a parameter may be another, as states are what counts") 
     CHECK(shampoo_load(&optimizer, 1, nullptr, saved.path().c_str(), nullptr) == SHAMPOO_OK);
     const auto warnings = log.Take();
     REQUIRE(warnings.size() == 1);
-    CHECK(Lacking(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
+    CHECK(MissingWord(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
   }
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);

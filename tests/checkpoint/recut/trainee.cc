@@ -62,7 +62,7 @@ States StatesOf(const Rank& rank) {
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
     shampoo_state_describe(rank.optimizer, i, &entry);
-    if (std::string(entry.key).ends_with("/step")) continue;  // of a group
+    if (std::string(entry.key).ends_with("/step")) continue;  // an entry of a group
     int64_t elements = 1;
     for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
     std::vector<char>& bytes = states[entry.key];
@@ -77,11 +77,11 @@ void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, co
   const auto before = Everything(*rank);
   rank->Load(path);
   CHECK(rank->status == status);
-  CHECK(Lacking(rank->error, words) == "");
+  CHECK(MissingWord(rank->error, words) == "");
   CHECK(Everything(*rank) == before);
 }
 
-std::string Lacking(const std::string& text, const std::vector<std::string>& words) {
+std::string MissingWord(const std::string& text, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in: " + text;
   }
