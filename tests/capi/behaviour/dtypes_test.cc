@@ -93,7 +93,8 @@ TEST_CASE("a parameter without a gradient is copied to out and copy, rounded onc
         tensor.w.Fill(random);
         tensor.w.Set(1, 1e30);
         tensor.w.Set(2, -1e-7);
-        // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result here.
+        // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result
+        // here.
         tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
         tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
         tensor.has_grad = false;

@@ -39,7 +39,8 @@ inline shampoo_config* MakeConfig(const Keys& keys) {
   return config;
 }
 
-// An optimizer of parameters with any dtypes and groups, and the arrays of its host. Updates are in place where possible.
+// An optimizer of parameters with any dtypes and groups, and the arrays of its host. Updates are in place where
+// possible.
 class Host {
  public:
   struct Tensors {
@@ -56,7 +57,7 @@ class Host {
     for (const Keys& keys : groups) {
       shampoo_config* config = MakeConfig(keys);
       RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config, &place)
-                           : shampoo_plan_add_group(plan, config, nullptr));
+                                : shampoo_plan_add_group(plan, config, nullptr));
       shampoo_config_destroy(config);
     }
     for (const shampoo_param_desc& desc : params) Add(desc);
@@ -125,7 +126,7 @@ class Host {
   Array Read(const Entry& entry) const {
     Array values(entry.info.dtype, entry.elements);
     RequireOk(shampoo_state_read(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
-                            values.bytes().size(), SHAMPOO_CPU, nullptr));
+                                 values.bytes().size(), SHAMPOO_CPU, nullptr));
     return values;
   }
   Array Read(const std::string& key) const { return Read(Find(key)); }
@@ -133,7 +134,7 @@ class Host {
     const Entry entry = Find(key);
     REQUIRE(values.dtype() == entry.info.dtype);
     RequireOk(shampoo_state_write(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
-                             values.bytes().size(), SHAMPOO_CPU, nullptr));
+                                  values.bytes().size(), SHAMPOO_CPU, nullptr));
   }
   int64_t Steps(int group) const {
     int64_t steps = -1;

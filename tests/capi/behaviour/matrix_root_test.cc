@@ -112,7 +112,8 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
         double largest = 0;
         for (size_t i = 0; i < n * n; ++i)
           largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
-        // The condition number is at most about 30 n^2. The residual is at most its product with the precision and the root.
+        // The condition number is at most about 30 n^2. The residual is at most its product with the precision and the
+        // root.
         const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
         CHECK(largest < bound);
         CHECK(root.info.residual < bound);

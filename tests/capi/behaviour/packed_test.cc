@@ -88,9 +88,10 @@ TEST_CASE(
         // Writes two ranges; the border is within a row.
         const auto cut = static_cast<int64_t>(d * d / 2 + 1);
         RequireOk(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
-                                 nullptr));
+                                      nullptr));
         RequireOk(shampoo_state_write(second.optimizer, entry.index, cut, static_cast<int64_t>(d * d) - cut,
-                                 bytes.data() + static_cast<size_t>(cut) * size, bytes.size(), SHAMPOO_CPU, nullptr));
+                                      bytes.data() + static_cast<size_t>(cut) * size, bytes.size(), SHAMPOO_CPU,
+                                      nullptr));
       } else {
         second.Write(entry.info.key, values);
       }

@@ -191,8 +191,8 @@ TEST_CASE("steps from one arena into another give the bits of steps in place, al
     RequireOk(shampoo_optimizer_bind_state(host.optimizer, arenas[0].get(), arenas[0].get()));
     for (const Host::Entry& entry : in_place.Entries()) {
       const std::vector<char> initial = in_place.Read(entry).bytes();
-      RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), initial.data(),
-                               initial.size(), SHAMPOO_CPU, nullptr));
+      RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, static_cast<int64_t>(entry.elements),
+                                    initial.data(), initial.size(), SHAMPOO_CPU, nullptr));
     }
     for (uint64_t t = 1; t <= kLastStep; ++t) {
       in_place.tensors[1].has_grad = host.tensors[1].has_grad = history.has_gradient(t);

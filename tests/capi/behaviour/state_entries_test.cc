@@ -124,13 +124,14 @@ TEST_CASE("reading or writing a range of an entry affects that part of the whole
     for (size_t first = 0; first <= entry.elements; ++first) {
       for (size_t count = 0; first + count <= entry.elements; ++count) {
         std::vector<char> part(count * size + 8, 'x');
-        RequireOk(shampoo_state_read(host.optimizer, entry.index, static_cast<int64_t>(first), static_cast<int64_t>(count),
-                                part.data(), count * size, SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_read(host.optimizer, entry.index, static_cast<int64_t>(first),
+                                     static_cast<int64_t>(count), part.data(), count * size, SHAMPOO_CPU, nullptr));
         CHECK(std::memcmp(part.data(), whole.data() + first * size, count * size) == 0);
         CHECK(std::string(part.end() - 8, part.end()) == "xxxxxxxx");
 
-        RequireOk(shampoo_state_write(host.optimizer, entry.index, static_cast<int64_t>(first), static_cast<int64_t>(count),
-                                 fresh.data() + first * size, count * size, SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_write(host.optimizer, entry.index, static_cast<int64_t>(first),
+                                      static_cast<int64_t>(count), fresh.data() + first * size, count * size,
+                                      SHAMPOO_CPU, nullptr));
         const Array written = host.Read(entry);
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
@@ -164,7 +165,7 @@ TEST_CASE("a step continues from values that were written into the state") {
   Host counted(late, {Param("w", {1}, SHAMPOO_F64)});
   const int64_t steps = 99;
   RequireOk(shampoo_state_write(counted.optimizer, counted.Find("group.0/step").index, 0, 1, &steps, 8, SHAMPOO_CPU,
-                           nullptr));
+                                nullptr));
   counted.tensors[0].g.Set(0, std::sqrt(3.0));
   counted.Step();  // step 100: preconditioned by (3 + 1)^(-1/2)
   CHECK(counted.Steps(0) == 100);

@@ -108,7 +108,8 @@ TEST_CASE("a parameter of many blocks has the values of its blocks stepped alone
   std::vector<double> w = host.tensors[0].w.Values();
   for (int t = 1; t <= 14; ++t) {
     host.FillGradients(random);
-    host.tensors[0].has_grad = t % 3 != 0 && t != 8;  // missing at each refresh before step 15, and once at another step
+    host.tensors[0].has_grad =
+        t % 3 != 0 && t != 8;  // missing at each refresh before step 15, and once at another step
     if (t == 12) host.tensors[0].has_grad = true;
     const std::vector<double> g = host.tensors[0].g.Values();
     for (Piece& piece : pieces) {

@@ -16,8 +16,8 @@
 
 namespace shampoo_test {
 
-// Returns a message about the first of the words that is not in the last error, or "" if all are. The text of an earlier
-// failure cannot match because CHECK_ERROR replaces the last error before its call.
+// Returns a message about the first of the words that is not in the last error, or "" if all are. The text of an
+// earlier failure cannot match because CHECK_ERROR replaces the last error before its call.
 inline std::string MissingWord(std::initializer_list<std::string> words) {
   const std::string text = shampoo_last_error();
   for (const std::string& word : words) {
@@ -31,7 +31,7 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
   do {                                                            \
     REQUIRE(shampoo_set_log(nullptr, nullptr, 77) != SHAMPOO_OK); \
     CHECK((call) == (expected));                                  \
-    CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");            \
+    CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
 #define REQUIRE_OK(call) REQUIRE_MESSAGE((call) == SHAMPOO_OK, shampoo_last_error())

@@ -145,7 +145,8 @@ TEST_CASE("the overflow check of a factor matrix uses its largest row, not the s
   SmallModel model(Values{{"factor_dtype", "f16"}, {"use_merge_dims", "false"}});
   model.Bind();
   model.FillGradients(1);
-  for (size_t i = 0; i < 4; ++i) model.grad[0].Set(i * 7, 200);  // a diagonal: |G|^2 does not fit f16, but each row does
+  for (size_t i = 0; i < 4; ++i)
+    model.grad[0].Set(i * 7, 200);  // a diagonal: |G|^2 does not fit f16, but each row does
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 

@@ -11,8 +11,8 @@ namespace shampoo_test {
 
 inline size_t SizeOfDtype(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype == SHAMPOO_F32 ? 4 : 2; }
 
-// An array of any floating-point dtype. Values are NaN, infinity, or multiples of 1/16 below 64, which are exact in each
-// of the four dtypes. In float32 and float64 any value is allowed.
+// An array of any floating-point dtype. Values are NaN, infinity, or multiples of 1/16 below 64, which are exact in
+// each of the four dtypes. In float32 and float64 any value is allowed.
 class Array {
  public:
   Array() = default;

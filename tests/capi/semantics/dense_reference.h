@@ -9,8 +9,8 @@
 
 namespace shampoo_test {
 
-// Reference for the whole step of one matrix parameter in one block: plain loops in float64 and a Jacobi eigensolver. It
-// shares no code with the library.
+// Reference for the whole step of one matrix parameter in one block: plain loops in float64 and a Jacobi eigensolver.
+// It shares no code with the library.
 struct DenseReference {
   int m, n;
   double lr = 0.1, beta1 = 0.9, beta2 = 1, epsilon = 1e-6, momentum = 0, weight_decay = 0;

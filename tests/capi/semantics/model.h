@@ -96,7 +96,7 @@ class Model {
   std::vector<Element> Read(const std::string& key, int64_t count) const {
     std::vector<Element> values(static_cast<size_t>(count));
     RequireOk(shampoo_state_read(optimizer, Entry(key), 0, count, values.data(), values.size() * sizeof(Element),
-                            SHAMPOO_CPU, nullptr));
+                                 SHAMPOO_CPU, nullptr));
     return values;
   }
 

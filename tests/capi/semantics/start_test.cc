@@ -7,7 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("before the start step without grafting, initial_inverse identity moves by the gradient and zero does not move") {
+TEST_CASE(
+    "before the start step without grafting, initial_inverse identity moves by the gradient and zero does not move") {
   for (const bool identity : {true, false}) {
     Model<double> model({{"use_merge_dims", "false"},
                          {"lr", "0.5"},
@@ -84,7 +85,7 @@ TEST_CASE("negative eigenvalues are shifted in dense factor matrices and not in 
     const std::vector<double> factor = {-0.25, 0, 0, 1};
     const std::vector<int32_t> flags = {dense ? 0 : 1, 1};
     RequireOk(shampoo_state_write(model.optimizer, model.Entry("w/0/factor.0"), 0, 4, factor.data(), 32, SHAMPOO_CPU,
-                             nullptr));
+                                  nullptr));
     RequireOk(
         shampoo_state_write(model.optimizer, model.Entry("w/0/diagonal"), 0, 2, flags.data(), 8, SHAMPOO_CPU, nullptr));
     model.g[0] = {0, 0, 0, 0};

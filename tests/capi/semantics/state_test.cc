@@ -18,7 +18,8 @@ void CopyStates(Model<float>* from, Model<float>* to) {
     int64_t elements = 1;
     for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
     std::vector<uint64_t> bytes(static_cast<size_t>(elements));
-    RequireOk(shampoo_state_read(from->optimizer, i, 0, elements, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
+    RequireOk(
+        shampoo_state_read(from->optimizer, i, 0, elements, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
     // Writes two ranges, as a host with its own checkpoint format may do.
     const int64_t half = elements / 2;
     const size_t size = entry.dtype == SHAMPOO_I64                                  ? 8
@@ -27,7 +28,7 @@ void CopyStates(Model<float>* from, Model<float>* to) {
     const char* const second = reinterpret_cast<const char*>(bytes.data()) + static_cast<size_t>(half) * size;
     RequireOk(shampoo_state_write(to->optimizer, i, 0, half, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
     RequireOk(shampoo_state_write(to->optimizer, i, half, elements - half, second,
-                             static_cast<size_t>(elements - half) * size, SHAMPOO_CPU, nullptr));
+                                  static_cast<size_t>(elements - half) * size, SHAMPOO_CPU, nullptr));
   }
 }
 
