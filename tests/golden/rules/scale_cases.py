@@ -20,15 +20,15 @@ from make_cases import store, tensors_and_settings
 
 
 def cases(power: int) -> list[Case]:
-    """Return the cases, each with gradients that are scaled by 2^(power * its own exponent)."""
+    """Return the cases with gradients scaled by 2^(power * exponent of the case)."""
 
     def case(name: str, dtype: str, exponent: int, shapes: Shapes, steps: int, by: float = 1.0, **keys: Any) -> Case:
-        """by: the direction scales by this power of the scale of the gradients."""
+        """by: the direction scales with this power of the scale of the gradients."""
         scale = 2.0 ** (power * exponent)
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # Root 2 of a matrix: each of its two inverse roots scales as the inverse of the gradient.
+    # Root 2 of a matrix: each of its two inverse roots scales with the inverse of the gradient.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [
