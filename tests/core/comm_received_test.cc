@@ -17,7 +17,7 @@ TEST_CASE("a number that another rank sent must be in its range") {
   CHECK(!comm.get()->failed());
 }
 
-TEST_CASE("where no agreement follows, an impossible number ends the communicator") {
+TEST_CASE("if no agreement follows, an impossible number makes the communicator fail") {
   const MirrorComm comm;
   CheckOk(RequireReceived(comm.get(), {"count", 1, 0}, 0, 0));
   CHECK(!comm.get()->failed());
@@ -26,7 +26,7 @@ TEST_CASE("where no agreement follows, an impossible number ends the communicato
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
+TEST_CASE("received status codes and optimizer numbers must exist") {
   for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(RequireCode(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
     CheckCommError(RequireCode(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));

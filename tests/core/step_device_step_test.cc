@@ -70,7 +70,7 @@ struct OnDevice {
 
 using Numbers = std::vector<int64_t>;
 
-TEST_CASE("steps on a device are enqueued with their numbers and the tasks that are due") {
+TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
@@ -79,7 +79,7 @@ TEST_CASE("steps on a device are enqueued with their numbers and the tasks that 
     CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
     CHECK(step.buffers_changed == (number == 1));
   }
-  CHECK(one.history->counts().steps == 3);  // the last one is under way
+  CHECK(one.history->counts().steps == 3);  // the last one is pending
   CheckOk(one.state->FinishSteps(nullptr));
   CHECK(one.history->counts().steps == 4);
   one.step->OnBindBuffers();
@@ -130,7 +130,7 @@ TEST_CASE("a report returns the error of a rejected step with the number of its 
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("a state that is replaced discards the error of a rejected step") {
+TEST_CASE("replacing the state discards the error of a rejected step") {
   OnDevice one;
   one.RejectNextGradient();
   CheckOk(one.Step());
@@ -139,7 +139,7 @@ TEST_CASE("a state that is replaced discards the error of a rejected step") {
   CheckOk(one.Step());
 }
 
-TEST_CASE("a step that cannot be made is not enqueued") {
+TEST_CASE("an invalid step is not enqueued") {
   OnDevice one;
   CheckError(one.step->Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
   one.state->MarkLost("the load failed");
@@ -208,7 +208,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(log.messages().size() == 1);
 }
 
-TEST_CASE("memory of a device is copied, and not read while its stream is captured") {
+TEST_CASE("device memory is copied, and is not read while its stream is captured") {
   OnDevice one;
   std::vector<char> copy;
   char* mapped = nullptr;
@@ -252,7 +252,7 @@ TEST_CASE("a rank that cannot make a step on a device enqueues its failure for t
   CHECK(rank.one.device.steps[0].expected_step == Numbers{0});
 }
 
-TEST_CASE("what differs between ranks on devices is an error that names a rank") {
+TEST_CASE("a difference between ranks on devices is an error that names a rank") {
   struct Case {
     cuda::RankDifference difference;
     Code code;
