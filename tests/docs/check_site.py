@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_site.py DOXYGEN DOXYFILE SITE: builds the site, which must give no warning, and follows every link within it.
+"""check_site.py DOXYGEN DOXYFILE SITE: builds the site without warnings and checks every internal link.
 
-A function, a field, a constant or an argument without documentation is a warning, too.
+A function, a field, a constant or an argument without documentation is also a warning.
 """
 import html.parser
 import subprocess
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 
 class Page(html.parser.HTMLParser):
-    """What a page links to, and the names that it can be linked by."""
+    """Collects the links and the anchors of a page."""
 
     def __init__(self, path):
         super().__init__()
@@ -36,7 +36,7 @@ def broken(site):
             if not goal.exists():
                 yield f"{path.name}: {target}: there is no such file"
             elif anchor and goal in pages and unquote(anchor) not in pages[goal].names:
-                yield f"{path.name}: {target}: there is no such place"
+                yield f"{path.name}: {target}: there is no such anchor"
     if len(pages) < 30:
         yield f"{len(pages)} pages: expected all guides and the API"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: c_transformer with a BLAS that several threads cannot call.
+"""check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: runs c_transformer with a BLAS that is not thread-safe.
 
 FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0,
 and pkgconfig/openblas.pc. SOURCE is the example, PREFIX has the installed library, and CMAKE is the command.

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in OUTPUT, is
-# not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference fails, also a new name of a field.
-# Exits with 77 and prints the reason if no comparison is possible.
+# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in
+# OUTPUT, is not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
+# fails, also a new name of a field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)

@@ -74,7 +74,7 @@ TEST_CASE("shampoo_plan_add_shard rejects impossible shards of other ranks and c
   CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
 }
 
-// own, and what is told of ranks 0 and 2 where it is not null.
+// Describes this rank's shard, and those of ranks 0 and 2 unless null, and checks the result of shampoo_plan_finish.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
