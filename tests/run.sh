@@ -109,7 +109,8 @@ else
   leave_out "the tests rust, as cargo, rustc, rustfmt and clippy are not in /usr/bin"
 fi
 
-# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of one.
+# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of
+# one.
 cuda_option=()
 prepare_cuda() {
   local folder nvcc

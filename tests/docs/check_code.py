@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles every block of C in the documentation and runs the programs among them.
 
-A block that contains "int main" is built against the library and must exit with status 0. Other
-blocks are fragments: they are compiled inside a function after prologue.h, without code generation. Messages contain the
-file and the line of the block.
+A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments:
+they are compiled inside a function after prologue.h, without code generation. Messages contain the file and the line of
+the block.
 """
 import argparse
 import os

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_commands.py ROOT: checks the shell commands of the documentation and the figures.
 
-Bash must be able to parse each block; its presets, targets, scripts and CMake options that begin with SHAMPOO_ must exist.
-A page that shows a figure of docs/ or examples/ must name the command or program that creates it next to the figure.
+Bash must be able to parse each block; its presets, targets, scripts and CMake options that begin with SHAMPOO_ must
+exist. A page that shows a figure of docs/ or examples/ must name the command or program that creates it next to the
+figure.
 """
 import json
 import re

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_snippets.py ROOT: checks the names by which build files in the documentation use the library.
 
-A Rust or Java program in README.md must also be in its guide, where a test runs it. Each dependency with a path in a toml
-block must be a crate of this repository with the name in its Cargo.toml. Group, artifact and version in an xml block must be
-those of the jar's pom. run_shell.py builds the CMake blocks.
+A Rust or Java program in README.md must also be in its guide, where a test runs it. Each dependency with a path in a
+toml block must be a crate of this repository with the name in its Cargo.toml. Group, artifact and version in an xml
+block must be those of the jar's pom. run_shell.py builds the CMake blocks.
 """
 import sys
 import xml.etree.ElementTree as ElementTree

@@ -7,8 +7,8 @@
     run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
-A page of docs/ runs in the root of the clone, a page of an example in its folder. shell/page_rules.py lists the commands
-that are changed or skipped, with the reasons.
+A page of docs/ runs in the root of the clone, a page of an example in its folder. shell/page_rules.py lists the
+commands that are changed or skipped, with the reasons.
 """
 import argparse
 import re

@@ -26,7 +26,8 @@ LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
 SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
          "--set", "precondition_frequency=2"]
-# The direction of the first step overflows in all blocks. The library logs a warning and the next step returns the error.
+# The direction of the first step overflows in all blocks. The library logs a warning and the next step returns the
+# error.
 OVERFLOWS = ["--warmup", "1", "--loss-scale", "1024", "--set", "lr=3e38", "--set", "grafting=rmsprop"]
 CHECKPOINT = ["checkpoint-000001.json", "checkpoint-000001.rank-00000-of-00001.safetensors", "trainer.bin"]
 

@@ -36,7 +36,8 @@ parser.add_argument("command", nargs="+", help="the program and what starts its 
 arguments = parser.parse_args()
 
 
-# The printed loss of each epoch, and for each rank the state in KiB, the bytes sent in a step, and a hash of the parameters.
+# The printed loss of each epoch, and for each rank the state in KiB, the bytes sent in a step, and a hash of the
+# parameters.
 Run = collections.namedtuple("Run", "losses state sent bits")
 
 

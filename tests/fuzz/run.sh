@@ -2,7 +2,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, or run as a command:
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, or run as a
+# command:
 #
 #   bash tests/fuzz/run.sh
 #

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the programs of the documentation
-# build and run with them, and removing them leaves no files.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the programs of the
+# documentation build and run with them, and removing them leaves no files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4

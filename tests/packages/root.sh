@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sourced by the tests in this folder: creates a minimal Debian in a folder, without other packages. The tests are skipped
-# without debootstrap or without root.
+# Sourced by the tests in this folder: creates a minimal Debian in a folder, without other packages. The tests are
+# skipped without debootstrap or without root.
 
 skip() {
   echo "skipped: $1"

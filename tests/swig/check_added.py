@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_added.py REPOSITORY SWIG: checks that additions to the header appear in every binding automatically.
 
-Adds a function, a field and a constant to a copy of the header, generates the declarations of each binding from the copy
-and from the original, and searches them for the names.
+Adds a function, a field and a constant to a copy of the header, generates the declarations of each binding from the
+copy and from the original, and searches them for the names.
 """
 import subprocess
 import sys

@@ -5,8 +5,8 @@
 
     open_files.py MAKE_CHECKPOINT
 
-Names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are expanded to the full matrix.
-Exit status 77: the package is not there.
+Names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are expanded to the full
+matrix. Exit status 77: the package is not there.
 """
 import json
 import subprocess
