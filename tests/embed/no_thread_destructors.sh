@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# no_thread_destructors.sh NM LIBRARY...: fails if a library has a thread-local variable with a destructor. Registering one
-# allocates memory, and the C library ends the process if that fails.
+# no_thread_destructors.sh NM LIBRARY...: fails if a library has a thread-local variable with a destructor. Registering
+# one allocates memory, and the C library ends the process if that fails.
 set -eu
 nm=$1
 shift

@@ -28,8 +28,8 @@ REAL = {"f64": np.float64, "f32": np.float32}
 ROUNDED = 8  # runs that measure what rounding changes
 SHARP = 1e-3  # of the largest change of a parameter: the most that a tolerance may be
 SAME = 1e-12  # relative to the largest element of a tensor: what another BLAS may change in float64 at least
-# Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that rounding
-# cannot decide when the iteration stops.
+# Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
+# rounding cannot decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
 
 

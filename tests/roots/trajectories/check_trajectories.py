@@ -484,7 +484,8 @@ def trajectories() -> List[Trajectory]:
         higher_order_case("nesterov", [(4, 9)], scale=0.1, epsilon=1e-4, root_tolerance=0.02, root_order=2,
                           momentum=0.9, use_nesterov=True, weight_decay=0.02, initial_inverse="zero",
                           start_preconditioning_step=3, precondition_frequency=2, inverse_root_override="2"),
-        # At step 2 the factor matrices are still 0, so the gradient of step 3 is multiplied by the inverse roots of 1e-16.
+        # At step 2 the factor matrices are still 0, so the gradient of step 3 is multiplied by the inverse roots of
+        # 1e-16.
         higher_order_case("silence", [(5,)], silent_steps=2, lr=1e-4, epsilon=1e-3, root_tolerance=0.05, beta2=0.8,
                           max_preconditioner_dim=4, precondition_frequency=2, inverse_root_override="4",
                           use_bias_correction=False),
