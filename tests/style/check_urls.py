@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_urls.py ROOT BUILD: checks that files with the project's URL or issue tracker have those of cmake/urls.cmake.
 
-Prints each file with a different one. BUILD: the build folder, for files that CMake generates. Other old URLs can be found
-with `git grep`; this script searches for the placeholders of the first version.
+Prints each file with a different one. BUILD: the build folder, for files that CMake generates. Other old URLs can be
+found with `git grep`; this script searches for the placeholders of the first version.
 """
 import re
 import subprocess
