@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading, writing and naming the files of a checkpoint.
+// Files of a checkpoint: reading and writing them, and their names.
 #include <sys/stat.h>
 
 #include <algorithm>

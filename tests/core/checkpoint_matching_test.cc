@@ -135,7 +135,7 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
   }
 }
 
-TEST_CASE("with on_block_mismatch reset other blocks are assembled from the saved blocks with their elements") {
+TEST_CASE("with on_block_mismatch reset other blocks are recut from the saved ones that have their elements") {
   Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);

@@ -140,7 +140,7 @@ TEST_CASE("a window is assembled from the blocks that have its elements") {
   for (size_t i = 0; i < window.size(); ++i) CHECK(window[i] == static_cast<float>(i + 3));
 }
 
-TEST_CASE("elementwise states are assembled for other blocks") {
+TEST_CASE("elementwise states are recut for other blocks") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const SavedStates saved(&from);
@@ -155,7 +155,7 @@ TEST_CASE("elementwise states are assembled for other blocks") {
     return matching.reset_blocks();
   };
   CHECK(recut(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
-  // Loading into the original blocks restores every elementwise state.
+  // And back: every elementwise state has its value again.
   const SavedStates again(&to);
   StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
   recut(again, &back);

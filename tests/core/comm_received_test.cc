@@ -26,7 +26,7 @@ TEST_CASE("if no agreement follows, an impossible number makes the communicator 
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("received status codes and optimizer numbers must exist") {
+TEST_CASE("status codes must exist, and numbers of optimizers must have been taken") {
   for (const int64_t code : {int64_t{0}, int64_t{9}}) CheckOk(RequireCode(MirrorComm().get(), 1, code));
   for (const int64_t code : {int64_t{-1}, int64_t{10}}) {
     CheckCommError(RequireCode(MirrorComm().get(), 1, code), Cat("an impossible status code from rank 1: ", code));

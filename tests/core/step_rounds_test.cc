@@ -188,7 +188,7 @@ TEST_CASE("a root that fails too often on another replica is reported by the nex
     replica.exchange->DeferOverdueRoots();
     bool is_forwarded = false;
     const Status status = replica.fixture.history().RaiseOverdueRoots(&is_forwarded);
-    CHECK(status.ok() == (from_rank == 0));  // this rank has its own text
+    CHECK(status.ok() == (from_rank == 0));  // this rank has a text of its own
     CHECK(is_forwarded == (from_rank == 1));
     if (!status.ok()) CheckError(status, Code::kNumeric, "p0/0/factor.1");
   }

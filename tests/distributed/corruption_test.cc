@@ -284,7 +284,7 @@ class GarbledJob {
       ++failures_;
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
-      // SHAMPOO_E_NOMEM only if it is the changed code of another rank.
+      // Out of memory only if the garbled code of another rank says so.
       const bool own_memory = !Has(grid_[rank].error, "has failed, and sent no text");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());

@@ -50,7 +50,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
       .ok();
 }
 
-// The format of a save.
+// As a save writes it.
 std::string TextOf(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);
@@ -87,7 +87,7 @@ void ReadAsIndex(std::string_view text) {
     if (before != nullptr) Require(SamePlace(block.place, before->place) == SamePlace(before->place, block.place));
     before = &block;
   }
-  // Writing and reading it gives the same result.
+  // What is written of it reads as the same.
   const std::string written = TextOf(index);
   CheckpointIndex again;
   Require(ReadAll(written, &again) && TextOf(again) == written);
@@ -111,7 +111,7 @@ void ReadAsStates(std::string_view bytes) {
   for (const TensorSpec& tensor : tensors) {
     Require(0 <= tensor.begin && tensor.begin <= tensor.end && tensor.end <= data);
   }
-  // Writing and reading it gives the same result.
+  // What is written of it reads as the same.
   const std::string written = SafetensorsStart(tensors, "fuzz");
   std::vector<TensorSpec> again;
   Require(ReadSafetensorsLength(written.data(), static_cast<int64_t>(written.size()), &header).ok());

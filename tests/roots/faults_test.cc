@@ -188,7 +188,7 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
     Host host(keys, {Param("only", {9, 12})});
     Listener listener(1);
     step(&host);
-    // Only one call fails: the solver without eigenvectors. There is no eigendecomposition in float32 after it.
+    // One call: the solver without eigenvectors, and no eigendecomposition in float32 behind it.
     CHECK(Faults().Calls(1, Rung::kAsked) == 1);
     CHECK(host.Stat("root_retried") == 1);
     CHECK(host.Stat("root_retried_float64") == 1);
@@ -205,7 +205,7 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
 
 TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one failed call affects one refresh") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
-  // The third call is the refresh of step 3.
+  // The third call: the refresh of step 3.
   for (const Rung rung : {Rung::kAsked, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
     Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kAsked ? 2 : 0);
   }

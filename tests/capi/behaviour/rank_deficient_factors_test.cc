@@ -15,7 +15,7 @@ std::string WarningOf(const Keys& keys,
   const Host host(std::vector<Keys>{whole + keys, whole + keys + second}, params);
   std::string warning;
   for (const std::string& line : listener.Take()) {
-    if (!Has(line, {"rest on few gradients"})) continue;
+    if (!Has(line, {"few gradients"})) continue;
     CHECK(warning.empty());
     warning = line;
   }

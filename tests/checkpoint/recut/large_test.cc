@@ -136,7 +136,7 @@ TEST_CASE("blocks that differ only after thousands of elements are not matched")
       loader[0].error);
 }
 
-TEST_CASE("a rank with more entries than fit one file writes several files") {
+TEST_CASE("more entries than fit one file are written to several") {
   const Scratch scratch;
   RankSpec spec = Matrix(1, 1, "1");
   spec.params = {{"vector", {5000}}};

@@ -86,7 +86,7 @@ TEST_CASE("a name that is not valid UTF-8 is rejected") {
     spec.params[1].name = name;
     const Rank rank(spec);
     CHECK(rank.status == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(rank.error, {"name is no UTF-8", "expected UTF-8"}) == "");
+    CHECK(Lacking(rank.error, {"name is no UTF-8", "expected UTF-8"}) == "");
   }
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
     CAPTURE(path);
     saves ? saver.rank.Save(path) : saver.rank.Load(path);
     CHECK(saver.rank.status == SHAMPOO_E_IO);
-    CHECK(MissingWord(saver.rank.error, words) == "");
+    CHECK(Lacking(saver.rank.error, words) == "");
   };
   const std::string missing = scratch / "missing";
   fails(true, missing + "/checkpoints", {missing + "/checkpoints", "No such file or directory", "check the path"});

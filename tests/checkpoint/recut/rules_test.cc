@@ -58,7 +58,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters: \"Weight\"", "of the same shape it has \"weight\"",
                 "give it the name that it had"});
-  renamed.params = {{"Weight", {9, 7}}};  // the wrong shape is that of "bias"
+  renamed.params = {{"Weight", {9, 7}}};  // of another shape is "bias"
   CheckRefusal(saved, renamed, {"of the same shape it has \"weight\", which are not here"});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -126,7 +126,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
     Trainee loader(SmallModel(rule.without));
     const auto warnings = Load(saved, &loader);
     REQUIRE(warnings.size() == 2);
-    CHECK(MissingWord(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
+    CHECK(Lacking(warnings[0], {"1 group 0 goes on with its own hyper-parameters", rule.warning}) == "");
     CHECK(warnings[1] ==
           "1 the " + std::string(rule.state) + " of 10 blocks of the checkpoint is left out: it is not asked for");
     States expected = StatesOf(saved.saver.rank);
@@ -180,8 +180,8 @@ TEST_CASE("blocks that are cut differently are an error that names them, or star
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
-  CHECK(MissingWord(warnings[0],
-                    {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
+  CHECK(Lacking(warnings[0],
+                {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank start anew"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);
@@ -267,7 +267,7 @@ TEST_CASE("the dtype of a parameter may change because only the dtypes of states
     CHECK(shampoo_load(&optimizer, 1, nullptr, saved.path().c_str(), nullptr) == SHAMPOO_OK);
     const auto warnings = log.Take();
     REQUIRE(warnings.size() == 1);
-    CHECK(MissingWord(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
+    CHECK(Lacking(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
   }
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);
