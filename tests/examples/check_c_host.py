@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
-It trains, although gradients overflow now and then; a refused step leaves parameters and state as they were; too many
-in a row, or one that was refused for something else, end it with the library's message. A run that a signal ended, or
-that was killed at a call of every STRIDE that a save makes, goes on to the parameters of the run that never was. Old
-checkpoints are removed, and nothing else. What is wrong on the command line is said.
-SIGNAL_AT is the library that sends signals, and writes down calls.
+The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
+many consecutive rejections, or a rejection for another reason, end the host with the library's message. A run that a
+signal ended, or that was killed at every STRIDE-th call of a save, resumes with the parameters of an uninterrupted run.
+Only old checkpoints are removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals
+and records calls.
 """
 import json
 import math

@@ -4,8 +4,8 @@
 """check_plot.py EXAMPLES: checks what examples/plot.py draws and rejects.
 
 A curve has a pixel for each of its points, up to the first value that is not finite. The title, the notes and the last
-values are in the picture. A file that is not one of an example is refused, with its name and the reason. The picture of
-c_transformer is what the command of its README draws.
+values are in the picture. A file that is not from an example is rejected with its name and the reason. The picture of
+c_transformer equals the output of the command in its README.
 """
 import re
 import shlex

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts {ranks} of them. On four, data parallel and fully sharded: three epochs bring the loss down, and
-parameters are the same bits on all ranks. Data parallel, each rank keeps at most 30 % of the state of all; several
-exchanges a step change nothing; what is sent in bfloat16 is half, and the replicas agree even so. On two and three,
-fully sharded with gather: losses and parameters are those of the data-parallel run. A run that was ended goes on, as
-itself, with other shards and with other ranks. Parameters are on the disk, under their name, before the state is; CALLS
-is the library that writes down what is done with files.
+COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and all
+ranks have the same bits of the parameters. With data parallelism each rank stores at most 30 % of the state of all
+ranks, several exchanges in a step change nothing, and with bfloat16 half of the bytes are sent and the replicas still
+agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run. A
+run that was ended can be resumed with the same shards, with other shards and with other ranks. Parameters are on the
+disk under their final name before the state is. CALLS is the library that records file operations.
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ import tempfile
 RANKS = 4
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # 0.05 was seen with both, before any step the loss is 2.36
-LARGEST_SHARE = 1 / 3  # one rank of four has the last layer beside its quarter of the others
+LARGEST_SHARE = 1 / 3  # one of four ranks has the last layer in addition to its quarter of the others
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+) %$", re.MULTILINE)
 # The algorithm of each parameter.
 ALGORITHM = re.compile(r"^shampoo +(.*)$", re.MULTILINE)

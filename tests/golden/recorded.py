@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded cases as they lie in files, and the keys of the library that their groups stand for."""
+"""Reads recorded cases from their files and maps their groups to keys of the library."""
 from __future__ import annotations
 
 import json

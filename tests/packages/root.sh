@@ -11,7 +11,7 @@ skip() {
 
 # make_root FOLDER: creates a Debian of this machine's release, once.
 make_root() {
-  [ "$(id -u)" -eq 0 ] || skip "a root of its own needs root"
+  [ "$(id -u)" -eq 0 ] || skip "creating a Debian needs root"
   command -v debootstrap >/dev/null || skip "debootstrap is not installed"
   [ ! -d "$1" ] || return 0
   local codename mirror

@@ -24,7 +24,7 @@ abidiff --harmless --no-added-syms --no-show-locs "$baseline" "$output" || statu
 cat <<END
 
 The interface of $library is not that of $baseline
-(abidiff's status is $status: 1 and 2 are errors of its own, 4 a change, 8 one that breaks callers).
+(abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
 A released struct may only grow, at its end, and a released function may neither change nor go. If the change above is meant
 and allowed, make a new baseline from a RelWithDebInfo build, look at its difference, and commit it with the change:
 

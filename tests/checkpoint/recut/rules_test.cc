@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are cut differently are an error that names them, or start anew and are counted") {
+TEST_CASE("blocks that are cut differently are an error that names them, or are reset and counted") {
   const Saved saved(SmallModel());
   // The 3 x 2 blocks of weight (9 x 7) become 2 x 2, bias keeps its 2, and the only block of table is 3 x 5 and not 3
   // x 4.

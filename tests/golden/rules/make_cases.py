@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the cases of data/rules: trajectories of the model, with tolerances.
 
-    make_cases.py FOLDER           write all cases
-    make_cases.py --check FOLDER   compute them anew, and compare what is there
+    make_cases.py FOLDER           writes all cases
+    make_cases.py --check FOLDER   computes them again and compares them with the files
 
-A tolerance is four times the largest change that the model itself shows in eight runs in the dtype of the parameters,
-with inputs that are moved by up to 2 ulp and factor matrices that are moved, before their roots, by up to the bound on
-the backward error of an eigensolver; at least 1e-12 (f64) or 1e-6 (f32) of the largest change of a parameter.
+A tolerance is four times the largest change of the model in eight runs in the dtype of the parameters, with inputs
+perturbed by up to 2 ulp and factor matrices perturbed before their roots by up to the bound on the backward error of an
+eigensolver. It is at least 1e-12 (f64) or 1e-6 (f32) of the largest change of a parameter.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a step in plain NumPy, for the cases of data/rules. It shares nothing with the library.
+"""The rules of a step in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
-A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for what is
-recorded, float32 to measure what rounding does to it.
+A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for the
+recorded results, float32 to measure the effect of rounding.
 """
 from __future__ import annotations
 

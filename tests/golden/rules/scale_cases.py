@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes cases whose gradients differ by powers of two, and whose learning rates make up for it.
+"""Writes cases with gradients scaled by powers of two and learning rates that compensate for the scale.
 
     scale_cases.py FOLDER
 
-With a relative epsilon the direction then differs by a power of two, too, and so does the learning rate: a replay of
-FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. A root r scales by a power of two where a factor
-matrix scales by 2^r; it scales by the square of the gradient.
+With a relative epsilon the direction also scales by a power of two, and the learning rate by the inverse: replays of
+FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. The scale of a root r is a power of two if the factor
+matrix scales by a power of 2^r; a factor matrix scales with the square of the gradient.
 """
 from __future__ import annotations
 

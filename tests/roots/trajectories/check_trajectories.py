@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_trajectories.py LIBSHAMPOO_SO: the iteration that root_method names is what runs inside a step.
+"""check_trajectories.py LIBSHAMPOO_SO: checks that a step runs the iteration that root_method names.
 
-Whole trajectories in float64 are compared, after every step, with the plain implementation below, which shares nothing
-with the library. Most of them have a loose root_tolerance: the iteration then ends about a percent away from the root,
-so that only the same iteration, stopped at the same point, gives the same parameters. Afterwards each constant of the
-iterations below is changed a little, and at least one trajectory must then disagree: the test can fail.
+Compares whole trajectories in float64 after every step with the plain implementation below, which shares no code with
+the library. Most of them have a loose root_tolerance. The iteration then ends about a percent away from the root, so
+only the same iteration, stopped at the same point, gives the same parameters. Finally each constant of the iterations
+below is changed slightly, and at least one trajectory must then differ, which shows that the test can fail.
 """
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 
     open_files.py MAKE_CHECKPOINT
 
-Names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are expanded to the full
-matrix. Exit status 77: the package is not there.
+The files must have the names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are
+expanded to the full matrix. Exits with 77 if the package is not installed.
 """
 import json
 import subprocess
