@@ -5,11 +5,11 @@
 
 readonly stages=(dev asan tsan system-blas clang-tidy arm64 fuzz mutations)
 
-# run_stage NAME: one stage; its results go to `table`.
+# run_stage NAME: runs one stage and appends its results to `table`.
 run_stage() {
   case $1 in
     dev) build_and_test dev ;; # the short and the long tests
-    # Long tests spend their time in BLAS, which is not instrumented.
+    # Long tests are excluded: they spend their time in BLAS, which is not instrumented.
     asan | tsan) build_and_test "$1" --label-exclude long ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|long' ;;
     clang-tidy) run_clang_tidy ;;
@@ -24,7 +24,7 @@ run_clang_tidy() {
   printf '== clang-tidy\n'
   cmake --preset dev "${python_option[@]}" "${cuda_option[@]}" "${java_option[@]}" "${rust_option[@]}" >/dev/null
   mkdir -p build/tidy
-  sed 's/ -fno-gnu-unique//' build/dev/compile_commands.json >build/tidy/compile_commands.json # g++ alone has it
+  sed 's/ -fno-gnu-unique//' build/dev/compile_commands.json >build/tidy/compile_commands.json # only g++ has this option
   while read -r source; do
     if clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-pragmas "$source" 2>/dev/null; then # "ivdep" is g++'s
       tidy_passed=$((tidy_passed + 1))
@@ -48,7 +48,7 @@ run_mutations() {
   fi
 }
 
-# record_stage NAME: replaces the rows of the stage in the table that ends docs/verification.md.
+# record_stage NAME: replaces the rows of the stage in the table at the end of docs/verification.md.
 record_stage() {
   local page=docs/verification.md where
   where=$(date -u +%F)" | $(git rev-parse --short HEAD)"
@@ -63,7 +63,7 @@ record_stage() {
   mv "$page.new" "$page"
 }
 
-# check_stages [STAGE...]: ends the program if one of them does not exist.
+# check_stages [STAGE...]: exits if a stage does not exist.
 check_stages() {
   local stage
   for stage in "$@"; do
@@ -74,7 +74,7 @@ check_stages() {
   done
 }
 
-# run_stages [STAGE...]: these, or all.
+# run_stages [STAGE...]: runs these stages, or all.
 run_stages() {
   local stage
   [ $# -gt 0 ] || set -- "${stages[@]}"

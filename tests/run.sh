@@ -2,11 +2,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the library and runs its tests, on a plain Debian 12: what is missing is installed.
+# Builds the library and runs its tests on Debian 12. Installs missing packages.
 #
 #   bash tests/run.sh                     the short tier: at most 14 minutes on two cores
-#   bash tests/run.sh --full [STAGE...]   the long tier, some hours: all of its stages (tests/full.sh lists them), or only
-#                                         those named; the results go to the table in docs/verification.md
+#   bash tests/run.sh --full [STAGE...]   the long tier, which takes hours: all stages (see tests/full.sh) or those named;
+#                                         writes the results to the table in docs/verification.md
 #
 # The last line is "N passed, N failed"; the exit status is 0 only if nothing failed.
 set -euo pipefail
@@ -33,7 +33,7 @@ if $full; then
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 
-# What is not in Debian comes from PyPI, into an environment of its own; one test opens files with it.
+# Packages that are not in Debian are installed from PyPI into a virtual environment; one test opens files with it.
 safetensors=safetensors==0.8.0
 python=$PWD/build/venv/bin/python
 python_option=()
@@ -42,7 +42,7 @@ leave_out() {
   not_run+=("NOT RUN: $1")
   printf '%s\n' "${not_run[-1]}"
 }
-# PyTorch brings its packages of CUDA, even for a machine without a GPU: it is installed for the long tier alone.
+# PyTorch requires packages of CUDA even on a machine without a GPU, so it is installed for the long tier only.
 prepare_torch() {
   local torch=torch==2.15.0
   if $full && ! "$python" -c "import torch" 2>/dev/null; then
@@ -78,7 +78,7 @@ prepare_python() {
     leave_out "tools.safetensors and the tests python, as pip could not install $safetensors"
     return
   fi
-  # What the tests of the Python package need; auditwheel looks at its wheel.
+  # Packages for the tests of the Python package; auditwheel checks its wheel.
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax, optax, tinygrad"
   local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2 optax==0.2.8
     tinygrad==0.14.0)
@@ -132,7 +132,8 @@ else
   leave_out "the tests rust, as cargo, rustc, rustfmt and clippy are not in /usr/bin"
 fi
 
-# The CUDA backend is compiled where there is a toolkit. Its tests need no GPU and no toolkit, but the headers of one.
+# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of
+# one.
 cuda_option=()
 prepare_cuda() {
   local folder nvcc
@@ -159,21 +160,21 @@ else
   leave_out "the tests java, as there is no javac of Java 17 or later, or no JUnit 5 in /usr/share/java"
 fi
 
-# A user's choice of BLAS kernels is not what is tested.
+# The tests do not use the user's choice of BLAS kernels.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 passed=0
 failed=0
 table="" # rows of the current stage
 
-# tally NAME PASSED FAILED: adds the counts of a part of a stage.
+# tally NAME PASSED FAILED: adds the counts of part of a stage.
 tally() {
   passed=$((passed + $2))
   failed=$((failed + $3))
   table+="| $1 | $2 | $3 |"$'\n'
 }
 
-# build_and_test PRESET [ctest arguments]: one stage, whose tests are counted from ctest's own report.
+# build_and_test PRESET [ctest arguments]: runs one stage and counts its tests from ctest's report.
 build_and_test() {
   local preset=$1 report
   shift

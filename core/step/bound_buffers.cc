@@ -25,7 +25,8 @@ Status CheckBuffers(const Param& param, const Buffers& buffers) {
                    "gradient needs the memory to read (param) and to write (out, which may be param)");
   }
   if ((buffers.out != nullptr || buffers.copy != nullptr) && buffers.param == nullptr) {
-    return Invalid("param is NULL although ", buffers.out != nullptr ? "out" : "copy", " is not");
+    return Invalid("param is NULL although ", buffers.out != nullptr ? "out" : "copy",
+                   " is not: pass the memory of the parameter");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckAlignment("param", buffers.param, desc.param_dtype));
   SHAMPOO_RETURN_IF_ERROR(CheckAlignment("grad", buffers.grad, desc.grad_dtype));

@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The recorded cases on 64-bit ARM: built by Debian's cross compiler, run by qemu-user; sourced by tests/full.sh.
+# Replays the recorded cases on 64-bit ARM, built with Debian's cross compiler and run with qemu-user. Sourced by
+# tests/full.sh.
 
 arm64_root=$PWD/build/arm64_root
 
@@ -11,7 +12,7 @@ arm64_build() {
     cmake --build build/arm64
 }
 
-# arm64_replay FOLDER OPTIONS...: the cases of the suite into the folder.
+# arm64_replay FOLDER OPTIONS...: replays the cases of the suite into the folder.
 arm64_replay() {
   local out=build/arm64/out/$1
   shift
@@ -19,7 +20,7 @@ arm64_replay() {
   qemu-aarch64-static -L /usr/aarch64-linux-gnu build/arm64/shampoo_replay --out "$out" "$@" >>build/arm64.log 2>&1
 }
 
-# arm64_count NAME COMMAND...: one more that passed, or failed.
+# arm64_count NAME COMMAND...: runs the command and counts it as passed or failed.
 arm64_count() {
   if "${@:2}" >>build/arm64.log 2>&1; then
     arm64_passed=$((arm64_passed + 1))
@@ -37,7 +38,7 @@ if bash cmake/arm64_packages.sh "$arm64_root" >build/arm64.log 2>&1 && arm64_bui
     arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
     arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"
   done
-  # The same bits for every number of threads and of ranks, there as elsewhere.
+  # Every number of threads and of ranks gives the same bits.
   arm64_replay threads --threads 5 tests/golden/data/trajectory/*.safetensors || true
   arm64_count threads diff -r build/arm64/out/trajectory build/arm64/out/threads
   arm64_replay ranks --threads 1 --ranks 3 tests/golden/data/trajectory/*.safetensors || true

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint in format1/ was written by the first version that had checkpoints, and every later one reads it.
-//   shampoo_checkpoint_format1 check DIR    loads it, and compares all states with DIR/expected.txt
-//   shampoo_checkpoint_format1 write DIR    how it was made
-// It has what the format knows: two ranks, parameters whole, as flat shards and as rectangles that are no stretch, two
-// groups, every dtype of a state, matrices that are kept as squares and as triangles.
+// The checkpoint in format1/ was written by the first version with checkpoints. Every later version must read it.
+//   shampoo_checkpoint_format1 check DIR    loads it and compares all states with DIR/expected.txt
+//   shampoo_checkpoint_format1 write DIR    creates it
+// It covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two groups, every
+// dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -41,7 +41,7 @@ Grid MakeGrid() {
   return Grid(spec, 1, shards);
 }
 
-// FNV-1a, of every entry of a rank: "rank key elements-in-dims hash" in each line.
+// Returns a line "rank key elements-in-dims hash" with the FNV-1a hash for each entry of each rank.
 std::string Describe(Grid* grid) {
   std::ostringstream text;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -64,7 +64,7 @@ std::string Describe(Grid* grid) {
   return text.str();
 }
 
-// On all ranks at once; returns the first failure.
+// Calls on all ranks at once and returns the first failure.
 template <typename Call>
 std::string Together(Grid* grid, Call&& call) {
   ThreadComm world(kRanks);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# archive_exports.sh ARCHIVE NAMES: what a host sees of libshampoo.a is the functions of the header, and nothing else.
+# archive_exports.sh ARCHIVE NAMES: fails unless libshampoo.a exports exactly the functions of the header.
 set -euo pipefail
 defined=$(nm -g --defined-only "$1" | sed -n 's/^[0-9a-f]* //p')
 diff <(sed 's/^/T /' "$2") <(sort <<<"$defined")

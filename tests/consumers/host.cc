@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A host in C++ that is not optimized, so that it has functions of templates that the archive has, too: each keeps its
-// own.
+// A C++ host without optimization, so it contains instances of templates that are also in the archive. Each must use
+// its own.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>

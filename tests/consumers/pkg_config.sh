@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# pkg_config.sh KIND LIBRARY_DIR SOURCE PROGRAM VERSION: compiles and runs a program with what shampoo.pc says.
+# pkg_config.sh KIND LIBRARY_DIR SOURCE PROGRAM VERSION: compiles and runs a program with the flags of shampoo.pc.
 #
 #   shared    linked with libshampoo.so
-#   archive   linked with libshampoo.a, and with the shared libraries of the system
-#   cxx       the same, and a program in C++ that is not optimized
-#   static    linked with nothing but archives
-#   loads     linked with nothing of it: the program loads it
+#   archive   linked with libshampoo.a and the shared libraries of the system
+#   cxx       the same with a C++ program that is not optimized
+#   static    linked with archives only
+#   loads     not linked: the program loads the library
 set -euo pipefail
 command -v pkg-config >/dev/null || { echo "skipped: pkg-config is not installed"; exit 77; }
 kind=$1 libraries=$2 source=$3 program=$4 version=$5
@@ -32,7 +32,7 @@ case $kind in
 esac
 [ "$("$program" "${arguments[@]}")" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
 
-# What the program was linked with is what it needs.
+# The program must need exactly the libraries that it was linked with.
 needed=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 case $kind in
   shared) grep -q libshampoo.so <<<"$needed" ;;

@@ -1,13 +1,13 @@
 /* Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
- * The least that a user of the installed library does, built in every way that there is to find it. With PROGRAM_LOADS
- * it knows the header alone, and takes the path of the library as its argument. */
+ * A minimal user of the installed library, built in every way to find it. With PROGRAM_LOADS it uses only the header
+ * and takes the path of the library as its argument. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A host's own, of names that the library has inside itself: neither is called by the other. */
+/* Functions of the host with names that the library also uses internally. Neither side may call those of the other. */
 void cblas_dgemm(void) { abort(); }
 void dsyevd_(void) { abort(); }
 void dsteqr_(void) { abort(); }

@@ -19,7 +19,7 @@ struct HostMatrix : StepFixture {
   int64_t OffsetOf(const char* key) const { return EntryOf(key).arena_offset; }
 };
 
-TEST_CASE("an arena is allocated unless the caller gives one") {
+TEST_CASE("an arena is allocated unless the caller passes one") {
   const HostMatrix matrix;
   const auto own = matrix.Create(nullptr);
   CHECK(own->allocated_arena());
@@ -60,7 +60,7 @@ TEST_CASE("Initialize sets counters and moments to zero, and inverse roots to id
   CHECK(element("p0/0/inverse.0", 1) == 0);
 }
 
-TEST_CASE("InitializeFactors sets inverse roots as it is asked, and leaves moments alone") {
+TEST_CASE("InitializeFactors sets inverse roots as requested and does not change moments") {
   HostMatrix matrix;
   const auto memory = matrix.Create(matrix.state().out());
   float* const inverse = matrix.StateOf("p0/0/inverse.0");
@@ -74,7 +74,7 @@ TEST_CASE("InitializeFactors sets inverse roots as it is asked, and leaves momen
   CHECK(matrix.StateOf("p0/0/filtered_grad")[0] == 5);
 }
 
-TEST_CASE("bytes are copied, and mapped where they lie") {
+TEST_CASE("bytes are copied, and host memory is mapped in place") {
   const HostMatrix matrix;
   const auto memory = matrix.Create(nullptr);
   const char from[] = "bytes";

@@ -33,8 +33,8 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
   blas::Scratch scratch;
   REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   blas::ScratchUse use(&scratch);
-  // Many slices and few, with few elements behind the dim and with many; vectors, and tensors that are vectors but for
-  // dims of 1.
+  // Many and few slices, with few and with many elements behind the dim; vectors, and tensors that are vectors except
+  // for dims of 1.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
                            Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
                            Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};
@@ -59,7 +59,7 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       }
       std::vector<double> out(static_cast<size_t>(shape.Product()));
       ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, true}, out.data(), spare.data(), nullptr);
-      // With the upper triangle alone.
+      // With only the upper triangle.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       std::vector<double> by_upper(out.size());

@@ -34,13 +34,13 @@ TEST_CASE("the largest magnitude, infinities and NaN are found in every dtype at
 }
 
 // A block of 3 x 4 at element 7 of a matrix with 10 columns; everything around it is NaN.
-struct Doubtful {
+struct Inspected {
   Param param;
   Block block;
   StepProgram program;
   std::vector<float> grad = std::vector<float>(100, std::numeric_limits<float>::quiet_NaN());
   std::vector<float> weight = std::vector<float>(100, std::numeric_limits<float>::quiet_NaN());
-  Doubtful() {
+  Inspected() {
     block.shape = Shape::Of({int64_t{3}, int64_t{4}});
     block.stride = {10, 1};
     block.offset = 7;
@@ -58,26 +58,26 @@ struct Doubtful {
 };
 
 TEST_CASE("an inspection finds the largest element and the largest slices of a block, scaled and decayed") {
-  Doubtful doubtful;
-  doubtful.program.gradient_scale = -2;
-  doubtful.program.coupled_decay = 3;  // G = 3 - 2 i
-  const GradientInspection seen = doubtful.Inspect();
+  Inspected inspected;
+  inspected.program.gradient_scale = -2;
+  inspected.program.coupled_decay = 3;  // G = 3 - 2 i
+  const GradientInspection seen = inspected.Inspect();
   CHECK(seen.element == 30);
   CHECK(seen.value == -19);
   CHECK(seen.slice_square[0] == 13 * 13 + 15 * 15 + 17 * 17 + 19 * 19);
   CHECK(seen.slice_square[1] == 3 * 3 + 11 * 11 + 19 * 19);
 }
 
-TEST_CASE("an inspection finds what is not finite, and tells a gradient from a parameter") {
-  Doubtful doubtful;
-  doubtful.grad[18] = -std::numeric_limits<float>::infinity();
-  GradientInspection seen = doubtful.Inspect();
+TEST_CASE("an inspection finds elements that are not finite and distinguishes gradients from parameters") {
+  Inspected inspected;
+  inspected.grad[18] = -std::numeric_limits<float>::infinity();
+  GradientInspection seen = inspected.Inspect();
   CHECK(seen.element == 18);
   CHECK(std::isinf(seen.value));
   CHECK_FALSE(seen.param_at_fault);
-  doubtful.program.coupled_decay = 1;
-  doubtful.weight[9] = std::nanf("");
-  seen = doubtful.Inspect();
+  inspected.program.coupled_decay = 1;
+  inspected.weight[9] = std::nanf("");
+  seen = inspected.Inspect();
   CHECK(seen.element == 9);
   CHECK(std::isnan(seen.value));
   CHECK(seen.param_at_fault);

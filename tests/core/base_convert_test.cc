@@ -52,7 +52,7 @@ std::vector<double> Samples(const std::vector<double>& table) {
   return samples;
 }
 
-TEST_CASE("every half and bfloat16 pattern survives the way through float and double") {
+TEST_CASE("every half and bfloat16 pattern survives a conversion to float or double and back") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto pattern = static_cast<uint16_t>(bits);
     const float half = HalfToFloat(pattern);
@@ -75,7 +75,7 @@ TEST_CASE("every half and bfloat16 pattern survives the way through float and do
   CHECK(std::isinf(HalfToFloat(0x7c00)));
 }
 
-TEST_CASE("narrowing rounds once, to nearest even, from float and from double") {
+TEST_CASE("narrowing from float and from double rounds once, to nearest even") {
   const std::vector<double> halves = Magnitudes(HalfToFloat, 0x7c00);
   const std::vector<double> brains = Magnitudes(Bf16ToFloat, 0x7f80);
   for (const std::vector<double>* table : {&halves, &brains}) {
@@ -93,7 +93,7 @@ TEST_CASE("narrowing rounds once, to nearest even, from float and from double") 
   }
 }
 
-TEST_CASE("Widen and Narrow treat every dtype and element") {
+TEST_CASE("Widen and Narrow convert every element of every dtype") {
   const std::vector<double> values = {1.5, -2.0, 0.0, 65504.0, -0.25};
   const auto n = static_cast<int64_t>(values.size());
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16}) {

@@ -27,33 +27,33 @@ bool SameBits(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
 }
 
-// What the formulas say, one element at a time.
+// The formulas, one element at a time.
 template <typename Real>
 struct Expected {
   std::vector<Real> v, e, h, d, m, update, value;
 };
 
 template <typename Real>
-struct Given {
+struct KernelInputs {
   FilterScalars<Real> filter;
   ApplyScalars<Real> apply;
   std::vector<Real> g, v, e, w, m, p;
 };
 
 template <typename Real>
-Given<Real> DrawGiven(std::mt19937_64& random, int64_t n, int variant) {
-  Given<Real> given;
+KernelInputs<Real> DrawInputs(std::mt19937_64& random, int64_t n, int variant) {
+  KernelInputs<Real> inputs;
   const auto flag = [variant](int bit) { return (variant >> bit & 1) != 0; };
-  given.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
-  given.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1)};
-  for (auto* values : {&given.g, &given.e, &given.w, &given.m, &given.p}) *values = Draw<Real>(random, n);
-  given.v = Draw<Real>(random, n);
-  for (Real& value : given.v) value = value * value;
-  return given;
+  inputs.filter = {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)};
+  inputs.apply = {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.1), flag(1)};
+  for (auto* values : {&inputs.g, &inputs.e, &inputs.w, &inputs.m, &inputs.p}) *values = Draw<Real>(random, n);
+  inputs.v = Draw<Real>(random, n);
+  for (Real& value : inputs.v) value = value * value;
+  return inputs;
 }
 
 template <typename Real>
-Expected<Real> Expect(const Given<Real>& in, bool moment, bool filtered, bool momentum) {
+Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, bool momentum) {
   Expected<Real> out{in.v, in.e, in.g, in.g, in.m, in.p, in.p};
   for (size_t i = 0; i < in.g.size(); ++i) {
     if (filtered) {
@@ -85,13 +85,13 @@ void CheckPasses(const Kernels& kernels) {
       const bool moment = (variant & 4) != 0;
       const bool filtered = (variant & 8) != 0;
       const bool momentum = (variant & 16) != 0;
-      Given<Real> in = DrawGiven<Real>(random, n, variant);
+      KernelInputs<Real> in = DrawInputs<Real>(random, n, variant);
       const Expected<Real> want = Expect(in, moment, filtered, momentum);
       std::vector<Real> h = in.g;
       std::vector<Real> d = in.g;
       of.filter(in.filter, in.g.data(), moment ? in.v.data() : nullptr, filtered ? in.e.data() : nullptr, h.data(),
                 d.data(), n);
-      // In place, as a parameter is.
+      // In place, like a parameter.
       std::vector<Real> update(in.p.size());
       of.apply(in.apply, in.p.data(), in.w.data(), momentum ? in.m.data() : nullptr, update.data(), in.w.data(), n);
       CHECK(SameBits(in.v, want.v));
@@ -122,7 +122,7 @@ void CheckPasses(const Kernels& kernels) {
   }
 }
 
-TEST_CASE("the elementwise loops of every instruction set are the formulas, bit for bit") {
+TEST_CASE("the elementwise loops of every instruction set give the bits of the formulas") {
   int count = 0;
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels, ++count) {
     CAPTURE((*kernels)->name);
@@ -133,13 +133,13 @@ TEST_CASE("the elementwise loops of every instruction set are the formulas, bit 
   CHECK(&BestKernels() == UsableKernels()[count - 1]);
 }
 
-TEST_CASE("conversions of every instruction set agree with those of one element, on every half and many floats") {
+TEST_CASE("conversions of every instruction set agree with those of single elements on every half and many floats") {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Around every half: itself, the middle to the next, and their neighbours.
+    // Near every half: its value, the midpoint to the next half, and their neighbours.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));
@@ -170,7 +170,7 @@ TEST_CASE("conversions of every instruction set agree with those of one element,
   }
 }
 
-TEST_CASE("the largest pattern of every instruction set") {
+TEST_CASE("every instruction set finds the largest pattern") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     for (const int64_t n : {1, 3, 8, 33, 100}) {

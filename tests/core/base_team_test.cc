@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// A host that runs the slots one after another on the calling thread, from the last to the first.
-HostExecutor OneAfterAnother(int threads) {
+// Returns an executor that runs the slots one after another on the calling thread, from the last to the first.
+HostExecutor SerialExecutor(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);
   };
@@ -23,7 +23,7 @@ HostExecutor OneAfterAnother(int threads) {
 
 struct Record {
   std::vector<std::atomic<int>> tiles;
-  std::array<std::atomic<int>, 64> in_slot{};  // root-like tiles running in a slot
+  std::array<std::atomic<int>, 64> in_slot{};  // number of root-like tiles running in a slot
   std::atomic<bool> shared_slot{false};
   std::atomic<int> entered{0};
   int64_t items = 0;
@@ -31,7 +31,7 @@ struct Record {
   static constexpr int64_t kTiles = 7;
 };
 
-// Each item divides itself, and each such part once more.
+// Each item divides itself into tiles, and each tile divides itself again.
 void WorkOn(void* argument, Team::Worker& worker, int64_t item) {
   auto* const record = static_cast<Record*>(argument);
   struct Part {
@@ -71,7 +71,7 @@ void CheckOnce(const HostExecutor& host, int threads, int64_t items) {
   CHECK(record.entered == threads);
 }
 
-TEST_CASE("every tile of every item is done once, and a slot is at one tile of its own kind at a time") {
+TEST_CASE("every tile of every item runs once, and a slot runs one tile of its kind at a time") {
   for (const int threads : {1, 2, 5, 16}) {
     for (const int64_t items : {1, 2, 3, 40}) {
       for (int round = 0; round < 30; ++round) CheckOnce(HostExecutor{}, threads, items);
@@ -80,10 +80,10 @@ TEST_CASE("every tile of every item is done once, and a slot is at one tile of i
 }
 
 TEST_CASE("a host may run the slots one after another") {
-  for (const int64_t items : {1, 2, 3, 40}) CheckOnce(OneAfterAnother(4), 4, items);
+  for (const int64_t items : {1, 2, 3, 40}) CheckOnce(SerialExecutor(4), 4, items);
 }
 
-TEST_CASE("an idle thread takes tiles of the one item there is") {
+TEST_CASE("an idle thread runs tiles of the only item") {
   std::unique_ptr<Executor> executor;
   REQUIRE(Executor::Create(2, HostExecutor{}, &executor).ok());
   std::atomic<int> meeting{0};

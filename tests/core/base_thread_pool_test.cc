@@ -19,7 +19,7 @@ std::unique_ptr<Executor> Pool(int threads) {
   return executor;
 }
 
-TEST_CASE("every item runs once, and no slot is in two places at a time") {
+TEST_CASE("every item runs once, and no slot is used by two threads at a time") {
   for (int threads : {1, 2, 8, 33}) {
     auto executor = Pool(threads);
     for (int64_t count : {0, 1, 2, 7, 1000}) {
@@ -46,14 +46,14 @@ TEST_CASE("work runs in the caller's floating-point mode on every thread") {
     executor->ForEach(4, [&](int, int64_t) {
       if (std::fegetround() != mode) ++other;
       ++inside;
-      while (inside < 2) std::this_thread::yield();  // one worker at least takes part
+      while (inside < 2) std::this_thread::yield();  // at least one worker takes part
     });
     std::fesetround(FE_TONEAREST);
     CHECK(other == 0);
   }
 }
 
-TEST_CASE("two optimizers' worth of work runs at once from two threads") {
+TEST_CASE("parallel calls from two threads run at the same time") {
   auto first = Pool(4);
   auto second = Pool(3);
   std::atomic<int64_t> total{0};
@@ -68,10 +68,10 @@ TEST_CASE("two optimizers' worth of work runs at once from two threads") {
   CHECK(total == 2 * 500 * 190);
 }
 
-TEST_CASE("workers help: more than one thread is inside a parallel call") {
+TEST_CASE("several threads take part in a parallel call") {
   auto executor = Pool(2);
   std::atomic<int> arrived{0};
-  // Each of the two items waits for the other: one thread alone would never return.
+  // Each of the two items waits for the other, so a single thread would never return.
   executor->ForEach(2, [&arrived](int, int64_t) {
     arrived.fetch_add(1);
     while (arrived.load() < 2) std::this_thread::yield();

@@ -12,7 +12,7 @@
 namespace shampoo::blas {
 namespace {
 
-class Backwards : public Tiles {
+class ReverseTiles : public Tiles {
  public:
   void Run(int64_t count, Tile tile, void* argument) override {
     for (int64_t i = count; i-- > 0;) tile(argument, i);
@@ -45,7 +45,7 @@ void Check(const Case& c, double beta, Run&& run) {
   };
   double worst = 0;
   bool touched_above = false;
-  // Every element near the diagonal and at the edges of squares, and some of the others.
+  // Every element near the diagonal and at the edges of squares, and some other elements.
   for (int64_t i = 0; i < c.n; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const auto here = static_cast<size_t>(i * ldc + j);
@@ -63,7 +63,7 @@ void Check(const Case& c, double beta, Run&& run) {
   CHECK_FALSE(touched_above);
 }
 
-TEST_CASE("rank updates by every way are the definition, and touch the lower triangle alone") {
+TEST_CASE("every kind of rank update agrees with the definition and writes only the lower triangle") {
   Scratch scratch;
   REQUIRE(Scratch::Create({}, &scratch).ok());
   ScratchUse use(&scratch);
@@ -79,26 +79,26 @@ TEST_CASE("rank updates by every way are the definition, and touch the lower tri
   }
 }
 
-TEST_CASE("a large rank update is divided, with the same bits whoever takes the squares") {
+TEST_CASE("a large rank update is divided into squares and has the same bits in any order") {
   Scratch scratch;
   REQUIRE(Scratch::Create({}, &scratch).ok());
   ScratchUse use(&scratch);
   for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
-    Backwards backwards;
-    Check(c, 0.5, [&](const auto& update) { Update(update, &backwards); });
-    CHECK(backwards.divided >= 3);
+    ReverseTiles reverse;
+    Check(c, 0.5, [&](const auto& update) { Update(update, &reverse); });
+    CHECK(reverse.divided >= 3);
     std::vector<double> results[2];
     for (std::vector<double>& result : results) {
       Check(c, 0.5, [&](const auto& update) {
-        Update(update, &result == results ? static_cast<Tiles*>(&backwards) : nullptr);
+        Update(update, &result == results ? static_cast<Tiles*>(&reverse) : nullptr);
         result.assign(update.c, update.c + c.n * (c.n + 1));
       });
     }
     CHECK(results[0] == results[1]);
   }
-  Backwards backwards;
-  Check({1024, 10, false}, 0.5, [&](const auto& update) { Update(update, &backwards); });
-  CHECK(backwards.divided == 0);
+  ReverseTiles reverse;
+  Check({1024, 10, false}, 0.5, [&](const auto& update) { Update(update, &reverse); });
+  CHECK(reverse.divided == 0);
 }
 
 }  // namespace

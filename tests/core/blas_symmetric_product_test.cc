@@ -14,9 +14,8 @@
 
 namespace shampoo {
 
-TEST_CASE_TEMPLATE(
-    "the lower triangle of a symmetric product is that of the product, and the upper is the same in large ones", Real,
-    float, double) {
+TEST_CASE_TEMPLATE("a symmetric product has the lower triangle of the product and, if it is large, the same upper one",
+                   Real, float, double) {
   blas::Scratch scratch;
   REQUIRE(blas::Scratch::Create({}, &scratch).ok());
   const blas::ScratchUse use(&scratch);

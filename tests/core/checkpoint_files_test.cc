@@ -46,7 +46,7 @@ TEST_CASE("a read beyond the end of a file is an error that says where it ends")
   CheckError(file.ReadAt(4, text, 8), Code::kIo, "ends at byte 10: expected 12 bytes or more; it was truncated");
 }
 
-TEST_CASE("what is not a regular file is not opened, and its kind is in the error") {
+TEST_CASE("a path that is not a regular file is not opened, and the error names its kind") {
   const TemporaryDirectory directory;
   File file;
   CheckError(File::Open(directory / "nothing", &file), Code::kIo, "check the path");
@@ -73,7 +73,7 @@ TEST_CASE("KindOf distinguishes files, directories and paths without either") {
   CHECK(PathIn("a/", "b") == "a/b");
 }
 
-TEST_CASE("a directory is made unless it is there, or something else is") {
+TEST_CASE("a directory is created unless it exists, and another file at the path is an error") {
   const TemporaryDirectory directory;
   CheckOk(MakeDirectory(directory / "new"));
   CHECK(directory.Has("new"));
@@ -86,7 +86,7 @@ TEST_CASE("a directory is made unless it is there, or something else is") {
   CheckError(ListDirectory(directory / "no", &names), Code::kIo, "cannot list the directory");
 }
 
-TEST_CASE("files are renamed and removed, and one that is not there need not be removed") {
+TEST_CASE("files are renamed and removed, and removing a missing file succeeds") {
   const TemporaryDirectory directory;
   directory.Write("old", "");
   CheckOk(Rename(directory / "old", directory / "new"));
@@ -97,7 +97,7 @@ TEST_CASE("files are renamed and removed, and one that is not there need not be 
   CheckOk(Remove(directory / "new"));
 }
 
-TEST_CASE("the names of a checkpoint's files have its number, and those of strangers none") {
+TEST_CASE("a number is parsed from the file names of a checkpoint and from no other names") {
   CHECK(IndexName(7) == "checkpoint-000007.json");
   CHECK(StatesName(7, 2, 8, 1) == "checkpoint-000007.rank-00002-of-00008.safetensors");
   CHECK(StatesName(7, 2, 8, 3) == "checkpoint-000007.rank-00002-of-00008.part-3.safetensors");
@@ -122,7 +122,7 @@ TEST_CASE("the names of a checkpoint's files have its number, and those of stran
   }
 }
 
-TEST_CASE("checkpoints are found by falling number, and one without an index is not complete") {
+TEST_CASE("checkpoints are listed by decreasing number, and one without an index is not complete") {
   const TemporaryDirectory directory;
   for (const std::string& name :
        {IndexName(2), StatesName(2, 0, 1, 1), IndexName(10), StatesName(11, 0, 1, 1), std::string("notes.txt")}) {

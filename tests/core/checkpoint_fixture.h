@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// The states of one optimizer in a directory, with their index in memory.
+// The states of an optimizer in a directory, with their index in memory.
 class SavedStates {
  public:
   explicit SavedStates(StepFixture* saved, const StatesWriter::Limits& limits = {}) {
@@ -47,7 +47,7 @@ class SavedStates {
   std::unique_ptr<StatesWriter> writer;
 };
 
-// Gives every element of every float32 state another value.
+// Sets every element of every float32 state to a different value.
 inline void FillStates(StepFixture* fixture, float first) {
   for (const StateEntry& entry : fixture->state().entries()) {
     if (entry.dtype != Dtype::kF32 || entry.symmetric()) continue;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts within an index that no save writes: names of files that lead elsewhere, and characters that end a text early.
+// Texts in an index that no save writes: file names that lead elsewhere, and characters that end a text early.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 using Document = nlohmann::ordered_json;
 
-// An index of one parameter, in one block.
+// Returns an index of one parameter with one block.
 Document MakeIndex() {
   const std::string sum(16, '0');
   Document index;
@@ -44,7 +44,7 @@ Status Parse(const Document& checkpoint) {
       &index_text, [](const CheckpointIndex&, const StoredBlock&) { return true; }, &index);
 }
 
-// That it fails, and that the whole text of the error can be read in C.
+// Checks that it fails and that the whole text of the error is a C string.
 void CheckRefused(const Document& checkpoint, const std::string& says) {
   const Status status = Parse(checkpoint);
   CHECK(status.code() == Code::kIo);
@@ -54,7 +54,7 @@ void CheckRefused(const Document& checkpoint, const std::string& says) {
   for (const char c : text) CHECK(static_cast<unsigned char>(c) >= 0x20);
 }
 
-TEST_CASE("a file name that is a path, a directory, or empty is refused with a text of its own") {
+TEST_CASE("a file name that is a path, a directory or empty is rejected with a specific error") {
   REQUIRE_MESSAGE(Parse(MakeIndex()).ok(), Parse(MakeIndex()).message());
   struct Case {
     std::string name, says;
@@ -75,7 +75,7 @@ TEST_CASE("a file name that is a path, a directory, or empty is refused with a t
   }
 }
 
-TEST_CASE("a file name with a control character is refused, and shown without it") {
+TEST_CASE("a file name with a control character is rejected and printed without it") {
   for (int c = 0; c < 256; ++c) {
     if (c >= 0x20 && c != 0x7f) continue;
     CAPTURE(c);
@@ -89,7 +89,7 @@ TEST_CASE("a file name with a control character is refused, and shown without it
   }
 }
 
-TEST_CASE("a zero byte anywhere in an index is refused") {
+TEST_CASE("a zero byte anywhere in an index is rejected") {
   const std::string zero = std::string("a\0b", 3);
   const std::vector<std::string> texts = {
       "/library_version", "/parameters/0/name",  "/parameters/0/dtype", "/groups/0/config/lr",
@@ -118,7 +118,7 @@ TEST_CASE("names of parameters may have other control characters") {
   CHECK_MESSAGE(Parse(index).ok(), Parse(index).message());
 }
 
-TEST_CASE("a zero byte in the name of a tensor is refused") {
+TEST_CASE("a zero byte in the name of a tensor is rejected") {
   const std::string name = std::string("a\0b", 3);
   for (const Document& tensor : {Document{{"dtype", "no such dtype"}}, Document(3)}) {
     std::vector<TensorSpec> tensors;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a checkpoint describes optimizers, and how an optimizer that loads finds its states in it.
+// The description of optimizers in a checkpoint, and how a loading optimizer finds its states there.
 #include <functional>
 
 #include "core/checkpoint/checkpoint_call.h"
@@ -35,7 +35,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved as they are here are matched, in the order of their files") {
+TEST_CASE("blocks that were saved with the same layout are matched in the order of their files") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);
@@ -53,7 +53,7 @@ TEST_CASE("blocks that were saved as they are here are matched, in the order of 
   CHECK(!matched.matching.HasParam("p2"));
 }
 
-TEST_CASE("the blocks of parameters that this rank keeps are wanted") {
+TEST_CASE("only the blocks of this rank's parameters are loaded") {
   const Matched matched({}, StepFixture::Describe({{4, 6}}));
   for (const StoredBlock& block : matched.index.blocks) {
     CHECK(matched.matching.Needs(matched.index, block) ==
@@ -61,7 +61,7 @@ TEST_CASE("the blocks of parameters that this rank keeps are wanted") {
   }
 }
 
-TEST_CASE("a checkpoint that is not of this optimizer is an error with the rule that it breaks") {
+TEST_CASE("a checkpoint that does not match the optimizer is an error that names the violated rule") {
   struct Case {
     StepFixture::Keys keys;
     std::function<void(CheckpointIndex*)> change;
@@ -160,13 +160,13 @@ TEST_CASE("an optimizer is described by its groups, with their steps, and its pa
   REQUIRE(descriptions.groups().size() == 1);
   CHECK(descriptions.groups()[0].step == 7);
   CHECK(*descriptions.groups()[0].Value("lr") == "0.25");
-  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // says how the optimizer works, not what it computes
+  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // does not affect the results
   REQUIRE(descriptions.params().size() == 1);
   CHECK(descriptions.params()[0].name == "p0");
   CHECK(descriptions.params()[0].shape == Shape::Of({2, 3}));
 }
 
-TEST_CASE("descriptions of several ranks become one, unless a parameter differs") {
+TEST_CASE("descriptions of several ranks are merged unless a parameter differs") {
   StepFixture fixture({}, {{2, 3}});
   std::vector<std::string> texts;
   CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
@@ -188,7 +188,7 @@ TEST_CASE("descriptions of several ranks become one, unless a parameter differs"
              "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
 }
 
-TEST_CASE("a rank without elements of a parameter says nothing of its steps") {
+TEST_CASE("a rank without elements of a parameter does not contribute its step") {
   const auto describe = [](int64_t count, int64_t steps, std::vector<std::string>* texts) {
     StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {}, .placement = {}};
     setup.params[0].form = ShardForm::kFlat;
@@ -212,7 +212,7 @@ TEST_CASE("a rank without elements of a parameter says nothing of its steps") {
   }
 }
 
-TEST_CASE("a call needs a stream that an optimizer takes, unique names, and a communicator of all ranks") {
+TEST_CASE("a call needs a valid stream, unique names, and a communicator of all ranks") {
   StepFixture first({}, {{2, 3}});
   StepFixture second({}, {{2, 3}});
   OptimizerState* const one[] = {&first.state()};
@@ -245,7 +245,7 @@ TEST_CASE("a call needs a stream that an optimizer takes, unique names, and a co
   CheckOk(CheckCall(among_ranks));
 }
 
-TEST_CASE("a world that has failed, or takes memory of a device that no optimizer is on, is rejected") {
+TEST_CASE("a world that has failed, or uses memory of a device without an optimizer, is rejected") {
   StepFixture fixture({}, {{2, 3}});
   OptimizerState* const one[] = {&fixture.state()};
   CheckpointCall call;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AllGatherInts that no rank sends, where ranks collect texts and look for what they have in common.
+// Impossible numbers in the exchanges that collect texts and find common items.
 #include <random>
 
 #include "core/checkpoint/description.h"
@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-constexpr size_t kNumberBytes = 64;  // a segment of one number, as ranks agree on a status with
+constexpr size_t kNumberBytes = 64;  // size of a segment of one number, as in the agreement on a status
 constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
 
 struct Collected {
@@ -29,10 +29,10 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   return collected;
 }
 
-// The segments of a round of texts: their header, then texts, each after its length.
+// The segments of a round of texts: a header, then texts, each after its length.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
-TEST_CASE("texts are collected from ranks that send what they must") {
+TEST_CASE("texts are collected from all ranks") {
   const MirrorComm comm(3);
   const Collected collected = Collect(comm);
   CHECK(collected.status.ok());
@@ -41,7 +41,7 @@ TEST_CASE("texts are collected from ranks that send what they must") {
   CHECK(collected.texts[8] == "text xx");
 }
 
-TEST_CASE("an impossible length of the longest text is refused before memory is asked for") {
+TEST_CASE("an impossible length of the longest text is rejected before memory is allocated") {
   for (const int64_t length : kImpossible) {
     CAPTURE(length);
     MirrorComm comm;
@@ -50,12 +50,12 @@ TEST_CASE("an impossible length of the longest text is refused before memory is 
     };
     const Collected collected = Collect(comm);
     CheckCommError(collected.status, Cat("received an impossible length of a text from rank 1: ", length));
-    // All ranks learn of it, so that none has to be made to fail.
+    // All ranks learn of it, so abort is not called.
     CHECK(comm.aborts == 0);
   }
 }
 
-TEST_CASE("impossible numbers in a round of texts are this rank's failure, and it goes on") {
+TEST_CASE("impossible numbers in a round of texts are a failure of this rank, which continues") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
     for (const size_t at : {0, 16}) {  // bytes of all texts, length of the first
       CAPTURE(number);
@@ -69,12 +69,12 @@ TEST_CASE("impossible numbers in a round of texts are this rank's failure, and i
       CheckCommError(collected.own,
                      Cat("received an impossible ", at == 0 ? "number of bytes of texts" : "length of a text",
                          " from rank 1: ", number));
-      CHECK(collected.texts.size() == 3);  // this rank's
+      CHECK(collected.texts.size() == 3);  // those of this rank
     }
   }
 }
 
-TEST_CASE("an impossible number of texts that are left ends the collecting") {
+TEST_CASE("an impossible number of remaining texts ends the exchange") {
   for (const int64_t left : kImpossible) {
     CAPTURE(left);
     MirrorComm comm;
@@ -87,7 +87,7 @@ TEST_CASE("an impossible number of texts that are left ends the collecting") {
   }
 }
 
-TEST_CASE("a number of texts that does not fall ends the collecting") {
+TEST_CASE("a number of remaining texts that does not decrease ends the exchange") {
   MirrorComm comm;
   int rounds = 0;
   comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
@@ -102,7 +102,7 @@ TEST_CASE("a number of texts that does not fall ends the collecting") {
 
 const std::vector<Item> kItems = {{11, 1}, {22, 2}, {33, 3}};
 
-TEST_CASE("an impossible number of items is refused on all ranks") {
+TEST_CASE("an impossible number of items is rejected on all ranks") {
   for (const int64_t count : kImpossible) {
     CAPTURE(count);
     MirrorComm comm(3, 2);
@@ -116,7 +116,7 @@ TEST_CASE("an impossible number of items is refused on all ranks") {
   }
 }
 
-TEST_CASE("another number of items than this rank's, and its own made smaller, stay within their memory") {
+TEST_CASE("a wrong number of items of this or another rank causes no access out of bounds") {
   for (const int64_t count : {0, 1, 2, 5, 100000}) {
     for (const int from : {0, 1, 2}) {
       CAPTURE(count);
@@ -132,7 +132,7 @@ TEST_CASE("another number of items than this rank's, and its own made smaller, s
   }
 }
 
-TEST_CASE("whatever bytes come, collecting and looking end, within their memory") {
+TEST_CASE("with any received bytes, collecting and searching texts end and stay in their memory") {
   std::mt19937_64 random(5);
   int failures = 0;
   for (int i = 0; i < 1500; ++i) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of an optimizer on their way into files and back, block by block or cut in another way.
+// States of an optimizer that are written to files and read back, in the same or in other blocks.
 #include <fstream>
 
 #include "core/checkpoint/checkpoint_files.h"
@@ -22,7 +22,7 @@ StepFixture::Keys BlocksOf(const char* dim) {
 }
 const std::vector<std::vector<int64_t>> kSavedShapes = {{4, 6}, {5}};
 
-// Loads the blocks that were saved as they are here.
+// Loads the blocks that were saved with the same layout.
 Status LoadDirect(const SavedStates& saved, StepFixture* to) {
   OptimizerState* const states[] = {&to->state()};
   Matching matching(states);
@@ -47,7 +47,7 @@ void Spoil(const std::string& path, int from_end) {
   file.put(char{0x5a});
 }
 
-TEST_CASE("states that were written are read back, out of one file or of one for each block") {
+TEST_CASE("states that were written are read back from one file or from one file per block") {
   for (const size_t entries : {size_t{1} << 14, size_t{1}}) {
     StepFixture from(BlocksOf("4"), kSavedShapes);
     FillStates(&from, 1);
@@ -64,14 +64,14 @@ TEST_CASE("states that were written are read back, out of one file or of one for
   }
 }
 
-TEST_CASE("a writer takes back what it has written") {
+TEST_CASE("a writer removes the files that it has written") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   const SavedStates saved(&from);
   saved.writer->Undo();
   CHECK(!saved.directory.Has(StatesName(1, 0, 1, 1)));
 }
 
-TEST_CASE("a file that was changed, cut off or exchanged is an error with its name") {
+TEST_CASE("a file that was changed, truncated or exchanged is an error with its name") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const std::string name = StatesName(1, 0, 1, 1);
@@ -99,7 +99,7 @@ TEST_CASE("a file that was changed, cut off or exchanged is an error with its na
   CheckError(StatesReader(missing.index).CheckFile(0), Code::kIo, name);
 }
 
-TEST_CASE("an entry that the index describes otherwise than its file is an error with its name") {
+TEST_CASE("an entry that differs between index and file is an error with its name") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   const SavedStates saved(&from);
   StatesReader reader(saved.index);
@@ -120,7 +120,7 @@ TEST_CASE("an entry that the index describes otherwise than its file is an error
   CheckError(reader.ReadRange(block, momentum, last, 2, elements), Code::kIo, "its size does not match its block");
 }
 
-TEST_CASE("a window is put together from the blocks that have its elements") {
+TEST_CASE("a window is assembled from the blocks that have its elements") {
   StepFixture from(BlocksOf("4"), {{4, 6}});
   // Blocks of columns 0 to 3, and 4 and 5: their momentum is the position in the parameter.
   for (const StateEntry& entry : from.state().entries()) {
@@ -165,7 +165,7 @@ TEST_CASE("elementwise states are resharded for other blocks") {
   }
 }
 
-TEST_CASE("a save and a load of one rank bring everything back") {
+TEST_CASE("a save and a load of one rank restore everything") {
   const TemporaryDirectory directory;
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
@@ -187,7 +187,7 @@ TEST_CASE("a save and a load of one rank bring everything back") {
   CHECK(to.observer.calls.back() == "replace");
 }
 
-TEST_CASE("a load that fails leaves the state as it was") {
+TEST_CASE("a load that fails leaves the state unchanged") {
   const TemporaryDirectory directory;
   StepFixture from(BlocksOf("4"), kSavedShapes);
   OptimizerState* const saved[] = {&from.state()};

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AllGatherInts that no rank sends, where ranks agree on a status and compare their plans.
+// Impossible numbers in the exchanges that agree on a status and compare plans.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -12,9 +12,9 @@ namespace {
 
 const std::vector<std::string> kLines = {"one", "two", "three"};
 
-TEST_CASE("a status code that there is not is a failed communicator, and the other ranks are made to fail") {
+TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other ranks fail") {
   for (const int64_t code : {int64_t{-1}, int64_t{10}, int64_t{255}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
-    for (const int64_t call : {1, 2}) {  // the second says whether there is memory for a text
+    for (const int64_t call : {1, 2}) {  // the second reports whether there is memory for a text
       CAPTURE(code);
       CAPTURE(call);
       MirrorComm comm(3, 1);
@@ -30,7 +30,7 @@ TEST_CASE("a status code that there is not is a failed communicator, and the oth
   }
 }
 
-TEST_CASE("a communicator that returns another number in this rank's place has failed") {
+TEST_CASE("a communicator that returns a wrong number for this rank has failed") {
   MirrorComm comm(3, 1);
   comm.change = [](int64_t, int from, char* segment, size_t) {
     if (from == 1) Put(segment, 0, int64_t{7});
@@ -39,7 +39,7 @@ TEST_CASE("a communicator that returns another number in this rank's place has f
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("an impossible number of plan lines is a failed communicator") {
+TEST_CASE("an impossible number of plan lines is SHAMPOO_E_COMM") {
   for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, (int64_t{1} << 40) + 1}) {
     CAPTURE(count);
     MirrorComm comm;
@@ -52,13 +52,13 @@ TEST_CASE("an impossible number of plan lines is a failed communicator") {
   }
 }
 
-TEST_CASE("a number of plan lines beyond this rank's own reads none beyond its own") {
+TEST_CASE("a number of plan lines that exceeds this rank's causes no access out of bounds") {
   for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1000}, int64_t{1} << 40}) {
     for (const bool differs : {false, true}) {
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The lines are the same, whatever the hash of all says; or every hash is another.
+      // The lines are equal although the hash of all differs, or every hash differs.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);
@@ -76,7 +76,7 @@ TEST_CASE("a number of plan lines beyond this rank's own reads none beyond its o
   }
 }
 
-TEST_CASE("whatever numbers come, plans are compared to an end") {
+TEST_CASE("with any received numbers, the comparison of plans ends") {
   std::mt19937_64 random(3);
   int compared = 0;
   int lost = 0;
@@ -101,7 +101,7 @@ TEST_CASE("whatever numbers come, plans are compared to an end") {
   CHECK(lost > 100);
 }
 
-TEST_CASE("a text that is too long for the others is cut between two characters") {
+TEST_CASE("a text that is too long to send is truncated between two characters") {
   MirrorComm comm;
   std::vector<std::string> texts;
   std::string own = "x";

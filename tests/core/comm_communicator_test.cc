@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// A caller's functions for rank 1 of 2, which count their calls and fail on request.
+// Callbacks for rank 1 of 2 that count their calls and fail on request.
 struct CallerFunctions {
   explicit CallerFunctions(bool with_abort = true) {
     ops.user = this;
@@ -66,7 +66,7 @@ TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
   CHECK(comm == nullptr);
 }
 
-TEST_CASE("the caller's release is called when the last user lets go") {
+TEST_CASE("the caller's release is called when the last reference is dropped") {
   const CallerFunctions functions;
   auto comm = functions.Create();
   auto second = comm;
@@ -76,7 +76,7 @@ TEST_CASE("the caller's release is called when the last user lets go") {
   CHECK(functions.releases == 1);
 }
 
-TEST_CASE("optimizers are numbered in the order in which they are made") {
+TEST_CASE("optimizers are numbered in the order of their creation") {
   const CallerFunctions functions;
   const auto comm = functions.Create();
   CHECK(comm->TakeOptimizerId() == 0);
@@ -84,7 +84,7 @@ TEST_CASE("optimizers are numbered in the order in which they are made") {
   CHECK(comm->optimizer_ids_taken() == 2);
 }
 
-TEST_CASE("a gather brings the segments of all ranks, and the numbers of all") {
+TEST_CASE("a gather returns the segments and the numbers of all ranks") {
   const CallerFunctions functions;
   const auto comm = functions.Create();
   int32_t segments[2] = {0, 7};
@@ -96,7 +96,7 @@ TEST_CASE("a gather brings the segments of all ranks, and the numbers of all") {
   CHECK(!comm->failed());
 }
 
-TEST_CASE("a collective that failed makes the others fail once, and is remembered") {
+TEST_CASE("a failed collective calls abort once, and later collectives fail") {
   CallerFunctions functions;
   const auto comm = functions.Create();
   comm->SetRankName("shard rank");
@@ -112,7 +112,7 @@ TEST_CASE("a collective that failed makes the others fail once, and is remembere
   CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective failed before");
 }
 
-TEST_CASE("without an abort a failure is to be reported to the other ranks, once") {
+TEST_CASE("without an abort a failure must be reported to the other ranks once") {
   CallerFunctions functions(false);
   const auto comm = functions.Create();
   CHECK(!comm->TakeFailureToReport());
@@ -125,7 +125,7 @@ TEST_CASE("without an abort a failure is to be reported to the other ranks, once
   CHECK(!comm->TakeFailureToReport());
 }
 
-TEST_CASE("a failure that all ranks know is not reported") {
+TEST_CASE("a failure that all ranks know is not reported again") {
   const CallerFunctions functions;
   const auto comm = functions.Create();
   CheckError(comm->FailTogether(CommFailed("all of us")), Code::kComm, "all of us");
@@ -135,7 +135,7 @@ TEST_CASE("a failure that all ranks know is not reported") {
   CHECK(functions.aborts == 0);
 }
 
-TEST_CASE("an error that async_error reports ends the next collective before it begins") {
+TEST_CASE("an error from async_error fails the next collective before it starts") {
   CallerFunctions functions;
   const auto comm = functions.Create();
   functions.async_error = 9;
@@ -145,7 +145,7 @@ TEST_CASE("an error that async_error reports ends the next collective before it 
   CHECK(comm->failed());
 }
 
-TEST_CASE("an all-to-all that failed is an error with its bytes") {
+TEST_CASE("a failed all-to-all is an error with its numbers of bytes") {
   CallerFunctions functions;
   const auto comm = functions.Create();
   CHECK(comm->has_all_to_all());
@@ -162,7 +162,7 @@ TEST_CASE("an all-to-all that failed is an error with its bytes") {
   CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
 }
 
-// A device's memory, whose calls fail from the fails_at-th on.
+// Memory of a device. All calls from number fails_at on fail.
 class FakeStaging final : public Staging {
  public:
   Status Memory(int64_t bytes, char** memory) override {
@@ -186,7 +186,7 @@ class FakeStaging final : public Staging {
   std::vector<char> memory_;
 };
 
-TEST_CASE("while a StagingScope lives, buffers go through memory of the device") {
+TEST_CASE("in a StagingScope, buffers are copied through device memory") {
   const CallerFunctions functions;
   const auto comm = functions.Create();
   FakeStaging staging;
@@ -202,7 +202,7 @@ TEST_CASE("while a StagingScope lives, buffers go through memory of the device")
   CHECK(staging.calls == 3);
 }
 
-TEST_CASE("a failure of the device is a failure of the communicator, because the others would wait") {
+TEST_CASE("a failure of the device is a failure of the communicator because the other ranks would wait") {
   for (const int fails_at : {1, 2, 3}) {
     CallerFunctions functions;
     const auto comm = functions.Create();

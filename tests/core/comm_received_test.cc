@@ -17,7 +17,7 @@ TEST_CASE("a number that another rank sent must be in its range") {
   CHECK(!comm.get()->failed());
 }
 
-TEST_CASE("where no agreement follows, an impossible number ends the communicator") {
+TEST_CASE("if no agreement follows, an impossible number makes the communicator fail") {
   const MirrorComm comm;
   CheckOk(CheckReceivedOrAbort(comm.get(), {"count", 1, 0}, 0, 0));
   CHECK(!comm.get()->failed());

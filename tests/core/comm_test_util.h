@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// One rank of a communicator. The others send what it sends, as ranks that are alike do, until `change` says otherwise.
+// One rank of a communicator. The other ranks send the same as this rank unless `change` modifies it.
 class MirrorComm {
  public:
   explicit MirrorComm(int world = 2, int rank = 0) : world_(world), rank_(rank) {
@@ -33,7 +33,7 @@ class MirrorComm {
   Communicator* get() const { return comm_.get(); }
   std::shared_ptr<Communicator> shared() const { return comm_; }
 
-  // What arrives in a call, counted from 1, from a rank; this rank's own segment, too.
+  // Changes the segment that a rank, possibly this one, sends in a call. Calls are counted from 1.
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
   int64_t calls = 0;
   int aborts = 0;

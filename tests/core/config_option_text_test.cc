@@ -31,7 +31,7 @@ TEST_CASE("a text without pairs changes nothing") {
   }
 }
 
-TEST_CASE("a wrong text is refused with what is wrong and its line, and changes nothing") {
+TEST_CASE("a wrong text is rejected with the reason and the line, and changes nothing") {
   struct Case {
     const char* text;
     const char* says;

@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("every row of the key table is whole, and its default passes its own check") {
+TEST_CASE("every row of the key table is complete, and its default passes its check") {
   std::set<std::string> names;
   for (const Key& key : Keys()) {
     CAPTURE(key.name);
@@ -40,7 +40,7 @@ Settings Resolved(const std::vector<std::pair<const char*, const char*>>& keys) 
   return settings;
 }
 
-TEST_CASE("defaults resolve to what the key table promises") {
+TEST_CASE("defaults resolve to the values in the key table") {
   const Settings settings = Resolved({});
   CHECK(settings.lr == 0.001);
   CHECK(settings.beta2 == 0.95);
@@ -96,7 +96,7 @@ TEST_CASE("every default of a preset is a key of the table with a value that pas
   CHECK(Presets().size() == FindKey("preset")->choices.size());
 }
 
-TEST_CASE("keys that are set win over a preset, in any order, and a second preset is refused") {
+TEST_CASE("keys that are set take precedence over a preset in any order, and a second preset is rejected") {
   for (const bool preset_first : {true, false}) {
     Config config;
     if (preset_first) REQUIRE(config.SetText("preset", "shampoo_2024").ok());
@@ -113,7 +113,7 @@ TEST_CASE("keys that are set win over a preset, in any order, and a second prese
   }
 }
 
-TEST_CASE("of the two epsilons the one that is set holds, and both are an error") {
+TEST_CASE("either epsilon can be set, and setting both is an error") {
   CHECK(Resolved({{"epsilon", "1e-6"}}).root_relative_epsilon == 0);
   CHECK(Resolved({{"epsilon", "1e-6"}}).epsilon == 1e-6);
   CHECK(Resolved({{"root_relative_epsilon", "1e-3"}}).root_relative_epsilon == 1e-3);
@@ -139,7 +139,7 @@ TEST_CASE("with growth preconditioning starts at step 1, or at any step that is 
         1);
 }
 
-TEST_CASE("a second moment in 16 bits that could never decrease is refused") {
+TEST_CASE("a second moment in 16 bits that could never decrease is rejected") {
   struct Moments {
     const char* dtype_key;
     const char* decay_key;
@@ -191,7 +191,7 @@ TEST_CASE("automatic defaults follow the grafting method") {
   }
 }
 
-TEST_CASE("the start step is resolved from the frequency and may not lie before it") {
+TEST_CASE("the start step defaults to the frequency and must not be before it") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());
@@ -210,8 +210,8 @@ TEST_CASE("the start step is resolved from the frequency and may not lie before 
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// Where the reference takes a 0 in a list literally (and then fails), 0 is the default here; no block has order 0.
-TEST_CASE("golden: the root of each order") {
+// The reference uses a 0 in a list literally (and then fails). Here 0 selects the default; no block has order 0.
+TEST_CASE("the root of each order agrees with the recorded cases") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {
     Settings settings;
@@ -219,7 +219,8 @@ TEST_CASE("golden: the root of each order") {
       settings.inverse_root_override = {entry.at("inv_root_override").get<int64_t>()};
     } else {
       settings.inverse_root_override = entry.at("inv_root_override").get<std::vector<int64_t>>();
-      if (settings.inverse_root_override.size() < 2) settings.inverse_root_override = {0};  // entry 0 alone: no effect
+      if (settings.inverse_root_override.size() < 2)
+        settings.inverse_root_override = {0};  // a single entry 0 has no effect
     }
     for (size_t i = 0; i < entry.at("orders").size(); ++i) {
       const int order = entry.at("orders")[i].get<int>();
@@ -232,7 +233,7 @@ TEST_CASE("golden: the root of each order") {
   CHECK(checked == 22);
 }
 
-TEST_CASE("lists are parsed, and written in one form") {
+TEST_CASE("lists are parsed and written in a canonical form") {
   const Key& key = *FindKey("inverse_root_override");
   std::vector<int64_t> elements;
   REQUIRE(ParseList(key, "0, 2,4", &elements).ok());

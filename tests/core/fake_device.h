@@ -17,8 +17,7 @@
 
 namespace shampoo {
 
-// A device that makes no steps: it records the calls, and reports what a test puts into `report`. Its memory is memory
-// of the host.
+// A device that makes no steps: it records the calls and returns the `report` of a test. Its memory is host memory.
 class FakeDevice {
  public:
   struct Step {
@@ -30,7 +29,7 @@ class FakeDevice {
     int64_t place = 0;
   };
 
-  // Returns the device of the process, without what earlier tests have left in it.
+  // Returns the device of the process, reset to its initial state.
   static FakeDevice& Reset() {
     static FakeDevice* const device = Load();
     *device = FakeDevice();

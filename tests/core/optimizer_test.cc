@@ -38,7 +38,7 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CheckOk(optimizer->ReportSteps(true, &failed_call));
 }
 
-TEST_CASE("statistics are found by their names, and the step of a group by its number") {
+TEST_CASE("statistics are found by name, and the step of a group by its number") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   CheckOk(optimizer->state().WriteSteps(0, 5));
   double value = -1;
@@ -58,7 +58,7 @@ TEST_CASE("statistics are found by their names, and the step of a group by its n
   CheckError(optimizer->Stat("step.0", &value), Code::kState, "the load failed");
 }
 
-TEST_CASE("create rejects what does not fit the plan") {
+TEST_CASE("create rejects arguments that do not match the plan") {
   const Placement first_of_two = ReplicaPlacement(0, 2);
   Placement first_shard;
   first_shard.shard_world = 2;
@@ -129,7 +129,7 @@ TEST_CASE("shard_mode gather needs a communicator of the shards") {
              "desc.shard_comm is NULL, shard_mode is gather");
 }
 
-TEST_CASE("the mistake of a caller is the error of all ranks, even without a plan") {
+TEST_CASE("a wrong argument on one rank is an error on all ranks, even without a plan") {
   const MirrorComm comm;
   OptimizerDesc desc;
   desc.replica_comm = comm.shared();
@@ -141,7 +141,7 @@ TEST_CASE("the mistake of a caller is the error of all ranks, even without a pla
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm, "a collective failed before");
 }
 
-TEST_CASE("replicas with other plans cannot make an optimizer") {
+TEST_CASE("replicas with different plans cannot create an optimizer") {
   const Placement first = ReplicaPlacement(0, 2);
   MirrorComm comm;
   comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
@@ -158,7 +158,7 @@ TEST_CASE("replicas with other plans cannot make an optimizer") {
   CHECK(optimizer != nullptr);
 }
 
-TEST_CASE("the state is in memory of the caller if the caller gives it") {
+TEST_CASE("the state is in the caller's memory if the caller passes it") {
   const auto plan = PlanOf(kPlainDescent);
   CallerArena arena(plan->state_bytes());
   OptimizerDesc desc;

@@ -13,7 +13,7 @@ namespace {
 using plan_test::Draw;
 using plan_test::GoldenEntries;
 
-TEST_CASE("owners: golden") {
+TEST_CASE("owners agree with the recorded cases") {
   int checked = 0;
   for (const auto& entry : GoldenEntries("ddp_assignment")) {
     CAPTURE(entry.dump());
@@ -35,7 +35,7 @@ TEST_CASE("owners: golden") {
   CHECK(checked == 35);
 }
 
-TEST_CASE("owners: no blocks, and fewer blocks than ranks") {
+TEST_CASE("owners: there may be no blocks or fewer blocks than ranks") {
   const Ownership none = AssignOwners({}, 3);
   CHECK(none.owner.empty());
   CHECK(none.bytes_per_rank == std::vector<int64_t>{0, 0, 0});
@@ -48,13 +48,13 @@ TEST_CASE("owners: no blocks, and fewer blocks than ranks") {
   CHECK(few.segment_bytes == 128);
 }
 
-TEST_CASE("owners: sizes that only the rounding makes equal keep plan order") {
-  // All are 128 rounded. Were the bare sizes compared, block 2 would go first.
+TEST_CASE("owners: blocks whose rounded sizes are equal keep plan order") {
+  // All sizes round to 128. Without rounding, block 2 would be first.
   const std::vector<int64_t> bytes = {65, 66, 128};
   CHECK(AssignOwners(bytes, 3).owner == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("owners: random blocks go, largest first, to the least loaded rank") {
+TEST_CASE("owners: random blocks are assigned largest first to the least loaded rank") {
   std::mt19937_64 random(31);
   int checked = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("owners: random blocks go, largest first, to the least loaded rank") {
     REQUIRE(result.offset_in_segment.size() == bytes.size());
     REQUIRE(result.bytes_per_rank.size() == static_cast<size_t>(world));
 
-    // The greedy rule, replayed: blocks by (size descending, plan order), each compared with every rank's load.
+    // Repeats the greedy rule: blocks by (size descending, plan order), each compared with the load of every rank.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t block = 0; block < bytes.size(); ++block) {
       CHECK(result.aligned_bytes[block] % 64 == 0);
@@ -80,7 +80,7 @@ TEST_CASE("owners: random blocks go, largest first, to the least loaded rank") {
     std::sort(order.begin(), order.end());
     std::vector<int64_t> load(static_cast<size_t>(world), 0);
     for (const auto& [negative_size, block] : order) {
-      const auto least = std::min_element(load.begin(), load.end());  // the first of equal ones
+      const auto least = std::min_element(load.begin(), load.end());  // the first of equal loads
       REQUIRE(result.owner[block] == static_cast<int>(least - load.begin()));
       *least -= negative_size;
     }
@@ -96,7 +96,7 @@ TEST_CASE("owners: random blocks go, largest first, to the least loaded rank") {
     }
     CHECK(filled == load);
 
-    // What the rule is for: no two ranks differ by more than one block.
+    // Purpose of the rule: no two ranks differ by more than one block.
     if (!bytes.empty()) {
       const auto [least, largest] = std::minmax_element(load.begin(), load.end());
       CHECK(*largest - *least <= *std::max_element(result.aligned_bytes.begin(), result.aligned_bytes.end()));

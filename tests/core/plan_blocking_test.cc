@@ -35,7 +35,7 @@ TEST_CASE("stack: the leading dims enumerate tensors of the others") {
   }
 }
 
-TEST_CASE("stack: empty ranges, wherever they lie, touch nothing") {
+TEST_CASE("stack: empty ranges contain no tensor at any position") {
   for (const int64_t at : {0, 1, 4, 5, 8}) {
     CHECK(SplitStack(Shape::Of({2, 4}), 1, at, at).empty());
     CHECK(CountStack(Shape::Of({2, 4}), 1, at, at) == 0);
@@ -49,7 +49,7 @@ TEST_CASE("stack: tensors are counted without being listed") {
   CHECK(CountStack(shape, 2, 0, int64_t{1} << 62) == int64_t{1} << 62);
 }
 
-TEST_CASE("stack: random ranges are cut at the borders of tensors and nowhere else") {
+TEST_CASE("stack: random ranges are divided only at the borders of tensors") {
   std::mt19937_64 random(23);
   int checked = 0;
   int64_t parts = 0;
@@ -96,7 +96,7 @@ TEST_CASE("stack: random ranges are cut at the borders of tensors and nowhere el
   CHECK(parts > 15000);
 }
 
-TEST_CASE("pieces of a flat shard: golden") {
+TEST_CASE("pieces of a flat shard agree with the recorded cases") {
   int checked = 0;
   for (const auto& entry : GoldenEntries("split_tensor_block_recovery")) {
     CAPTURE(entry.dump());
@@ -112,7 +112,7 @@ TEST_CASE("pieces of a flat shard: golden") {
   CHECK(checked == 69);
 }
 
-// Extents of the smallest box around the elements [start, end), given the coordinates of all elements.
+// Returns the extents of the smallest box around the elements [start, end) from the coordinates of all elements.
 Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, int64_t start, int64_t end) {
   Shape box;
   for (int dim = 0; dim < ndim; ++dim) {
@@ -128,7 +128,7 @@ Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, 
   return box;
 }
 
-// Checks all that blocking.h promises of the pieces of a shard, from coordinates alone.
+// Checks the guarantees of blocking.h for the pieces of a shard, using only coordinates.
 void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vector<ShardPiece>& pieces) {
   const auto coordinates = AllCoordinates(shape);
   CHECK(pieces.size() <= static_cast<size_t>(2 * shape.ndim - 1));
@@ -152,7 +152,7 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     // Whole slices of the dims it keeps; a dim is dropped only where the piece is a proper part of one slice.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
-    // Nothing is cut that could have stayed together.
+    // No adjacent pieces could be merged.
     if (i + 1 < pieces.size()) {
       const int64_t both_end = next + pieces[i + 1].shape.Product();
       REQUIRE(both_end <= end);
@@ -187,7 +187,7 @@ TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by 
   CHECK(most_pieces >= 8);  // of at most 9: deep recursion on both sides was among the cases
 }
 
-TEST_CASE("pieces of a flat shard: every shard of small tensors, dims of 1 included") {
+TEST_CASE("pieces of a flat shard: every shard of small tensors, including dims of 1") {
   int checked = 0;
   for (const Shape& shape : {Shape::Of({3, 2, 3}), Shape::Of({3, 1, 4}), Shape::Of({1, 4}), Shape::Of({4, 1}),
                              Shape::Of({1, 1, 1}), Shape::Of({1, 3, 1, 2})}) {
@@ -204,7 +204,7 @@ TEST_CASE("pieces of a flat shard: every shard of small tensors, dims of 1 inclu
   CHECK(checked == 190 + 91 + 15 + 15 + 3 + 28);
 }
 
-TEST_CASE("pieces of a flat shard: all but the first and the last element of an order 5 tensor") {
+TEST_CASE("pieces of a flat shard: an order 5 tensor without its first and last element") {
   const Shape shape = Shape::Of({3, 3, 3, 3, 3});
   const auto pieces = FlatShardPieces(shape, 1, 242);
   CheckPieces(shape, 1, 242, pieces);
@@ -227,7 +227,7 @@ TEST_CASE("pieces of a flat shard: offsets near the end of int64") {
   CHECK(pieces[2].shape == Shape::Of({(int64_t{1} << 32) - 1}));
 }
 
-TEST_CASE("merge: golden") {
+TEST_CASE("merged dims agree with the recorded cases") {
   int checked = 0;
   int empty = 0;
   for (const auto& entry : GoldenEntries("merge_small_dims")) {
@@ -244,7 +244,7 @@ TEST_CASE("merge: golden") {
   CHECK(empty == 3);
 }
 
-TEST_CASE("merge: left to right, as in the documented example") {
+TEST_CASE("merge: dims are merged from left to right, as in the documented example") {
   CHECK(MergeDims(Shape::Of({32, 3, 64, 64}), 8192, 0) == Shape::Of({6144, 64}));
 }
 
@@ -259,7 +259,7 @@ TEST_CASE("merge: products up to 2^62 do not overflow") {
   CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024, 0) == Shape::Of({2 * kHalf, 2 * kHalf}));
 }
 
-TEST_CASE("merge: random shapes keep their elements, and each run of dims is as long as the bound allows") {
+TEST_CASE("merge: random shapes keep their elements, and each merged dim is as large as the bound allows") {
   std::mt19937_64 random(7);
   int checked = 0;
   int joined = 0;
@@ -276,7 +276,7 @@ TEST_CASE("merge: random shapes keep their elements, and each run of dims is as 
     const Shape merged = MergeDims(shape, max_dim, 0);
     CHECK(merged.Product() == shape.Product());
 
-    // Each merged dim must be the product of the next dims, dims of 1 left out.
+    // Each merged dim must be the product of the next dims, ignoring dims of 1.
     std::vector<int64_t> dims;
     for (const int64_t dim : shape.View()) {
       if (dim != 1) dims.push_back(dim);
@@ -306,7 +306,7 @@ TEST_CASE("merge: random shapes keep their elements, and each run of dims is as 
   CHECK(joined > 1000);
 }
 
-TEST_CASE("with a least dim, small dims join their neighbors from the right, and a matrix stays a matrix") {
+TEST_CASE("with merge_min_dim, small dims are merged from the right, and a matrix stays a matrix") {
   struct Expected {
     std::vector<int64_t> shape;
     std::vector<int64_t> merged;
@@ -347,7 +347,7 @@ void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expe
   }
 }
 
-TEST_CASE("split: golden") {
+TEST_CASE("split blocks agree with the recorded cases") {
   int checked = 0;
   int empty = 0;
   int scalar = 0;
@@ -368,7 +368,7 @@ TEST_CASE("split: golden") {
   CHECK(scalar == 1);
 }
 
-TEST_CASE("merge and split: golden") {
+TEST_CASE("merged and split blocks agree with the recorded cases") {
   int checked = 0;
   int empty = 0;
   int scalar = 0;
@@ -404,7 +404,7 @@ TEST_CASE("split: a scalar is one block of shape (1)") {
   CHECK(count == 1);
 }
 
-TEST_CASE("split: blocks are counted without being made") {
+TEST_CASE("split: blocks are counted without being listed") {
   int64_t count = -1;
   CHECK(CountBlocks(Shape::Of({int64_t{1} << 31, int64_t{1} << 31}), 1, &count));
   CHECK(count == int64_t{1} << 62);
@@ -417,13 +417,13 @@ TEST_CASE("split: blocks are counted without being made") {
   CHECK(count == -1);
 }
 
-TEST_CASE("split: large offsets") {
+TEST_CASE("split: offsets of large tensors do not overflow") {
   const auto blocks = SplitBlocks(Shape::Of({int64_t{1} << 31, int64_t{1} << 31}), int64_t{1} << 30);
   REQUIRE(blocks.size() == 4);
   CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
 }
 
-TEST_CASE("split: random tensors are covered once, by the block that the chunk indices name") {
+TEST_CASE("split: each element of random tensors is in the block of its chunk indices") {
   std::mt19937_64 random(11);
   int checked = 0;
   int64_t elements = 0;

@@ -17,7 +17,7 @@ Block BlockOf(std::initializer_list<int64_t> dims) {
   return block;
 }
 
-TEST_CASE("a step that is not worth two threads runs on the caller's alone") {
+TEST_CASE("a step that is too small for two threads runs on the caller's thread") {
   for (const int most : {1, 2, 8, 4096}) {
     CAPTURE(most);
     CHECK(UsefulThreads(0, most) == 1);
@@ -27,7 +27,7 @@ TEST_CASE("a step that is not worth two threads runs on the caller's alone") {
   }
 }
 
-TEST_CASE("every thread of a step has enough work, and there are at most so many") {
+TEST_CASE("every thread of a step has enough work, and their number is limited") {
   CHECK(UsefulThreads(2 * kCostOfThread, 8) == 2);
   CHECK(UsefulThreads(3.9 * kCostOfThread, 8) == 3);
   CHECK(UsefulThreads(8 * kCostOfThread, 8) == 8);
@@ -35,7 +35,7 @@ TEST_CASE("every thread of a step has enough work, and there are at most so many
   CHECK(UsefulThreads(1e30, 1) == 1);
 }
 
-TEST_CASE("ordinary steps of a small network are worth one thread, and its roots two") {
+TEST_CASE("ordinary steps of a small network use one thread, and its roots two") {
   int64_t ordinary = 0;
   int64_t roots = 0;
   for (const Block& block :
@@ -47,7 +47,7 @@ TEST_CASE("ordinary steps of a small network are worth one thread, and its roots
   CHECK(UsefulThreads(static_cast<double>(ordinary + roots), 2) == 2);
 }
 
-TEST_CASE("one large block, many blocks, and very many tiny ones are worth threads") {
+TEST_CASE("one large block, many blocks, and very many tiny blocks use several threads") {
   CHECK(UsefulThreads(static_cast<double>(CostOfOrdinaryStep(BlockOf({512, 512}))), 4) == 4);
   CHECK(UsefulThreads(static_cast<double>(64 * CostOfOrdinaryStep(BlockOf({128, 128}))), 4) == 4);
   CHECK(UsefulThreads(static_cast<double>(100000 * CostOfOrdinaryStep(BlockOf({4}))), 4) == 4);

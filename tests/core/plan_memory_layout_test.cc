@@ -32,7 +32,7 @@ std::unique_ptr<Plan> PlanOf(const Config& config, int world) {
   return plan;
 }
 
-TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it as predicted") {
+TEST_CASE("the states of a rank are consecutive and aligned in its arena and fill the predicted size") {
   Config config;
   REQUIRE(config.SetText("preset", "shampoo_2024").ok());
   REQUIRE(config.SetText("grafting", "adam").ok());
@@ -70,7 +70,7 @@ TEST_CASE("states of a rank lie side by side in its arena, aligned, and fill it 
   }
 }
 
-TEST_CASE("what is a vector is decided before dims are merged") {
+TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   Config config;
   REQUIRE(config.SetInteger("merge_min_dim", 0).ok());
   const auto plan = PlanOf(config, 1);
@@ -82,7 +82,7 @@ TEST_CASE("what is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE("a vector that is not preconditioned may be longer than what the eigensolver takes") {
+TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigensolver") {
   for (const bool is_preconditioned : {false, true}) {
     Config config;
     REQUIRE(config.SetText("precondition_1d", is_preconditioned ? "true" : "false").ok());

@@ -11,7 +11,7 @@ TEST_SUITE_BEGIN("plan/shape");
 namespace shampoo {
 namespace {
 
-TEST_CASE("a shape compares by its dims alone") {
+TEST_CASE("shapes are equal if their dims are equal") {
   CHECK(Shape::Of({2, 3}) == Shape::Of(std::vector<int64_t>{2, 3}));
   CHECK_FALSE(Shape::Of({2, 3}) == Shape::Of({3, 2}));
   CHECK_FALSE(Shape::Of({2}) == Shape::Of({2, 1}));
@@ -27,7 +27,7 @@ TEST_CASE("strides are row-major") {
   CHECK(RowMajorStrides(Shape::Of({})) == std::array<int64_t, kMaxDims>{});
 }
 
-TEST_CASE("the product is checked against int64") {
+TEST_CASE("the product of dims is checked for overflow of int64") {
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
   constexpr int64_t kUntouched = -1;
   const auto product = [](const Shape& shape) {
@@ -52,7 +52,7 @@ TEST_CASE("the product is checked against int64") {
   CHECK(product(Shape::Of({kLargest, kLargest, 0})) == 0);
 }
 
-TEST_CASE("runs visit each element of each block once, in row-major order, in runs of the greatest possible length") {
+TEST_CASE("runs visit each element of each block once, in row-major order and with maximal length") {
   std::mt19937_64 random(3);
   for (int round = 0; round < 500; ++round) {
     const Shape shape = plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 5)), 6);

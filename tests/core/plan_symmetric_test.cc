@@ -14,7 +14,7 @@ namespace {
 constexpr SymmetricForm kForms[] = {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                     SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper};
 
-TEST_CASE("each form keeps each element of a symmetric matrix in a place of its own, within its span") {
+TEST_CASE("each form stores each element of a symmetric matrix at a distinct position in its span") {
   for (const SymmetricForm form : kForms) {
     for (const int64_t d : {1, 2, 3, 10}) {
       CAPTURE(static_cast<int>(form));
@@ -27,7 +27,7 @@ TEST_CASE("each form keeps each element of a symmetric matrix in a place of its 
           CHECK(at >= 0);
           CHECK(at < SpanElements(form, d));
           places.insert(at);
-          // A row names the elements that are kept in it.
+          // Each row lists the elements that are stored in it.
           if (j >= row.column && j < row.column + row.count && form != SymmetricForm::kSquare) {
             CHECK(at == row.first + j - row.column);
           }
@@ -38,7 +38,7 @@ TEST_CASE("each form keeps each element of a symmetric matrix in a place of its 
   }
 }
 
-TEST_CASE("a factor and its inverse root share an array without meeting in it") {
+TEST_CASE("a factor matrix and its inverse root share an array without overlap") {
   for (const int64_t d : {1, 2, 5}) {
     std::set<int64_t> places;
     for (int64_t i = 0; i < d; ++i) {
@@ -51,7 +51,7 @@ TEST_CASE("a factor and its inverse root share an array without meeting in it") 
   }
 }
 
-TEST_CASE("large symmetric states take one triangle each, whatever their dtypes") {
+TEST_CASE("large symmetric states store one triangle for every dtype") {
   for (const int64_t d : {kPackedFrom - 1, kPackedFrom, int64_t{500}}) {
     for (const Dtype inverse : {Dtype::kF32, Dtype::kBf16}) {
       Settings settings;

@@ -18,7 +18,7 @@ namespace shampoo {
 
 inline std::string Print(const Shape& shape) { return nlohmann::json(shape.View()).dump(); }
 
-// How doctest prints a shape in a failed comparison.
+// Lets doctest print a shape in a failed comparison.
 inline doctest::String toString(const Shape& shape) { return Print(shape).c_str(); }
 
 }  // namespace shampoo
@@ -35,11 +35,11 @@ inline nlohmann::json GoldenEntries(const std::string& name) {
 
 inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<std::vector<int64_t>>()); }
 
-// Golden entries with an empty dim record what the reference happens to do; the library ignores such parameters.
+// Golden entries with an empty dim record the behaviour of the reference; the library ignores such parameters.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 
-// The mapping of the standard distributions differs between standard libraries; this one does not, so that a seed means
-// the same cases everywhere.
+// Unlike the standard distributions, this mapping is the same with every standard library, so a seed gives the same
+// cases everywhere.
 inline int64_t Draw(std::mt19937_64& random, int64_t least, int64_t largest) {
   return least + static_cast<int64_t>(random() % static_cast<uint64_t>(largest - least + 1));
 }
@@ -50,7 +50,7 @@ inline Shape DrawShape(std::mt19937_64& random, int ndim, int64_t largest_dim) {
   return shape;
 }
 
-// Coordinates of every element of a row-major tensor, in memory order, made by counting rather than by strides.
+// Returns the coordinates of every element of a row-major tensor in memory order, by counting instead of strides.
 inline std::vector<std::vector<int64_t>> AllCoordinates(const Shape& shape) {
   std::vector<std::vector<int64_t>> all;
   std::vector<int64_t> at(static_cast<size_t>(shape.ndim), 0);

@@ -23,7 +23,7 @@ namespace {
 using Matrix = std::vector<double>;
 size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
-// G G^T / n of an n x 2n matrix G of normal random numbers.
+// Returns G G^T / n of an n x 2n matrix G of normal random numbers.
 Matrix Wishart(int64_t n) {
   std::mt19937_64 random(Size(n));
   std::normal_distribution<double> normal;
@@ -40,7 +40,7 @@ struct Solution {
   std::vector<Root> q, l;
 };
 
-// What lies above the diagonal of `a` and behind the workspaces must not matter.
+// Elements above the diagonal of `a` and memory behind the workspaces must not matter.
 template <typename Root>
 Solution<Root> Solve(int64_t n, const Matrix& a, Tiles* tiles = nullptr) {
   const Root nan = std::numeric_limits<Root>::quiet_NaN();
@@ -64,13 +64,12 @@ double Norm(const Matrix& a) {
   return std::sqrt(sum);
 }
 
-// A Q = Q L, Q^T Q = I, and the eigenvalues are those of dsyevd. The errors that were seen are at most half of the
-// bounds.
+// Checks A Q = Q L, Q^T Q = I, and the eigenvalues of dsyevd. The observed errors are at most half of the bounds.
 template <typename Root>
-void CheckSolution(int64_t n, const Matrix& given) {
+void CheckSolution(int64_t n, const Matrix& matrix) {
   CAPTURE(n);
-  Matrix a(given.size());
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(static_cast<Root>(given[i]));
+  Matrix a(matrix.size());
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(static_cast<Root>(matrix[i]));
   const Solution<Root> s = Solve<Root>(n, a);
   REQUIRE(s.info == 0);
   const Matrix q(s.q.begin(), s.q.end());
@@ -142,7 +141,7 @@ class TwoThreads : public Tiles {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("an eigensolver of parts solves random matrices of every order around its borders", Root, float,
+TEST_CASE_TEMPLATE("the divided eigensolver solves random matrices of every order near its limits", Root, float,
                    double) {
   const Inside inside;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 34, 63, 64, 65, 97, 100, 129, 300, 383, 384, 385, 511, 512, 513, 641}) {
@@ -150,7 +149,7 @@ TEST_CASE_TEMPLATE("an eigensolver of parts solves random matrices of every orde
   }
 }
 
-TEST_CASE_TEMPLATE("an eigensolver of parts solves matrices of difficult spectra", Root, float, double) {
+TEST_CASE_TEMPLATE("the divided eigensolver solves matrices with difficult spectra", Root, float, double) {
   const Inside inside;
   for (const int64_t n : {2, 33, 64, 100, 300, 520}) {
     const Matrix zero(Size(n * n));
@@ -165,12 +164,12 @@ TEST_CASE_TEMPLATE("an eigensolver of parts solves matrices of difficult spectra
     const double rate = -12.0 / static_cast<double>(n);
     CheckSolution<Root>(n,
                         WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, rate * static_cast<double>(i)); }));
-    // Rows and columns that fall from 1 to 1e-12.
+    // Rows and columns that decrease from 1 to 1e-12.
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) graded[Size(i * n + j)] *= std::pow(10, rate / 2 * static_cast<double>(i + j));
     }
     CheckSolution<Root>(n, graded);
-    // At the ends of the range of float.
+    // At the limits of the range of float.
     if (std::is_same_v<Root, float>) {
       for (const double scale : {1e37, 1e-38}) {
         Matrix scaled = Wishart(n);
@@ -181,7 +180,7 @@ TEST_CASE_TEMPLATE("an eigensolver of parts solves matrices of difficult spectra
   }
 }
 
-TEST_CASE_TEMPLATE("an eigensolver of parts gives the same bits however its tiles run", Root, float, double) {
+TEST_CASE_TEMPLATE("the divided eigensolver gives the same bits for any order of its tiles", Root, float, double) {
   const Inside inside;
   for (const int64_t n : {100, 512, 700}) {
     CAPTURE(n);

@@ -44,7 +44,7 @@ struct OwnedTridiagonal {
   }
 };
 
-// Positive definite; about one of `gap` elements beside the diagonal is 0.
+// Positive definite; about one of `gap` elements next to the diagonal is 0.
 OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
   std::mt19937_64 random(At(n));
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -69,7 +69,7 @@ EigenPairs SolveDense(int64_t n, const Doubles& a) {
   return pairs;
 }
 
-// f(A) of a symmetric matrix.
+// Returns f(A) of a symmetric matrix.
 Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& f) {
   const EigenPairs pairs = SolveDense(n, a);
   Doubles result(At(n * n));
@@ -88,7 +88,7 @@ double LargestOf(const Doubles& a) {
   return largest;
 }
 
-// Puts together what the blocks of a sum add, as a root does.
+// Adds the blocks of a sum, like the computation of a root.
 Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
   Doubles y(At(n * n)), generators(At(n * sum->poles()));
   const int64_t poles = sum->poles();
@@ -159,7 +159,7 @@ struct ComputedRoot {
   Doubles x;
 };
 
-// The matrix stays in float64, so that a power of two does not bring elements of float32 out of its range.
+// The matrix stays in float64, so that scaling by a power of two does not exceed the range of float32.
 ComputedRoot Compute(const RootSpec& spec, int64_t n, const Doubles& a, Dtype dtype) {
   std::vector<float> narrow(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)) + 8, -77.0f);
   Doubles wide(At(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
@@ -185,11 +185,11 @@ bool TakesResolvents(const RootSpec& spec, int64_t n, const Doubles& a) {
   return UsesResolvents(spec, Rung::kRequested, n) && RunResolvents(n, std::ldexp(epsilon, -scale), workspace).suitable;
 }
 
-// `condition`: of A + epsilon I.
-void CheckRoot(const RootSpec& spec, const Doubles& given, double condition) {
-  const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(given.size()))));
+// `condition` is the condition number of A + epsilon I.
+void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
+  const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);
-  Doubles a = given;
+  Doubles a = matrix;
   for (double& element : a) element = static_cast<double>(static_cast<float>(element));
   CHECK(TakesResolvents(spec, n, a));
   const ComputedRoot root = Compute(spec, n, a, Dtype::kF32);
@@ -233,12 +233,12 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
       largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
     }
     CHECK(largest <= ZolotarevSum::kError);
-    // One pole less would not do: the sums are not longer than they need to be.
+    // One pole less would not suffice, so the sums are as short as possible.
     CHECK(largest >= ZolotarevSum::kError / 40);
   }
 }
 
-TEST_CASE("bounds on eigenvalues hold, and are sharp where the least is negative") {
+TEST_CASE("bounds on eigenvalues hold and are sharp if the least is negative") {
   const BlasMemory inside;
   for (const int64_t n : {1, 2, 3, 16, 33, 100}) {
     for (const double shift : {0.0, 1e-7, 1e-3, 0.5, 5.0, -0.3, -20.0}) {
@@ -259,7 +259,7 @@ TEST_CASE("bounds on eigenvalues hold, and are sharp where the least is negative
   }
 }
 
-TEST_CASE("a sum of tridiagonal inverses is the inverse square root, however its columns are divided") {
+TEST_CASE("a sum of tridiagonal inverses is the inverse square root for any division of its columns") {
   const BlasMemory inside;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 64, 100}) {
     for (const int64_t width : {1, 7, 32}) {
@@ -270,7 +270,7 @@ TEST_CASE("a sum of tridiagonal inverses is the inverse square root, however its
   }
 }
 
-TEST_CASE("the one-pass reduction leaves the eigenvalues and gives back the matrix") {
+TEST_CASE("the one-pass reduction keeps the eigenvalues and can be reversed") {
   const BlasMemory inside;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no faster reduction: nothing is compared");
@@ -317,7 +317,7 @@ TEST_CASE("the one-pass reduction leaves the eigenvalues and gives back the matr
   }
 }
 
-TEST_CASE("inverse square roots in float32 without eigenvectors are those of float64") {
+TEST_CASE("inverse square roots in float32 without eigenvectors agree with float64") {
   const BlasMemory inside;
   const RootSpec spec = SquareRoot(1e-5);
   for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
@@ -327,15 +327,15 @@ TEST_CASE("inverse square roots in float32 without eigenvectors are those of flo
     CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
     CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / order); }),
               2e4);
-    // Rank 3, a relative epsilon of 1e-3: the condition is 1000 n / 3, and a little more.
+    // With rank 3 and a relative epsilon of 1e-3 the condition number is slightly above 1000 n / 3.
     CheckRoot(SquareRoot(1e-3), WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * order);
   }
 }
 
-TEST_CASE("inverse square roots of matrices of many blocks, and of negative eigenvalues") {
+TEST_CASE("inverse square roots of matrices with many blocks and with negative eigenvalues are accurate") {
   const BlasMemory inside;
   for (const int64_t n : {8, 33, 96, 160}) {
-    // Two blocks, and rows that have nothing off the diagonal.
+    // Two blocks, and rows without elements off the diagonal.
     Doubles blocks = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) {
@@ -347,7 +347,7 @@ TEST_CASE("inverse square roots of matrices of many blocks, and of negative eige
     Doubles diagonal(At(n * n));  // not known to be diagonal
     for (int64_t i = 0; i < n; ++i) diagonal[At(i * n + i)] = 1 + static_cast<double>(i % 7);
     CheckRoot(SquareRoot(1e-5), diagonal, 7);
-    // The least is raised to 0, and epsilon is added.
+    // All eigenvalues are shifted until the least is 0, then epsilon is added.
     RootSpec absolute = SquareRoot(0);
     absolute.epsilon = 0.01;
     CheckRoot(absolute, WithEigenvaluesBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }),
@@ -382,7 +382,7 @@ TEST_CASE("inverse square roots by LAPACK's reduction and by the faster one agre
   }
 }
 
-TEST_CASE("matrices that differ by a power of four have inverse square roots of the same digits") {
+TEST_CASE("matrices that differ by a power of four have inverse square roots with the same digits") {
   const BlasMemory inside;
   for (const int64_t n : {8, 40, 130}) {
     Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); });
@@ -399,7 +399,7 @@ TEST_CASE("matrices that differ by a power of four have inverse square roots of 
   }
 }
 
-TEST_CASE("a condition beyond float32 and other roots take eigenvectors") {
+TEST_CASE("a condition number beyond float32, and other roots, use eigenvectors") {
   const BlasMemory inside;
   const int64_t n = 20;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });

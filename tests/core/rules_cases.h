@@ -11,8 +11,8 @@
 #include "core/rules/growth.h"
 #include "core/rules/update.h"
 
-// Cases of the rules in core/rules, with what they must give. tests/core runs them on the host, and tests/cuda in a
-// kernel. Each type of case has Run(), which calls the rule.
+// Cases of the rules in core/rules with the expected results. tests/core runs them on the host and tests/cuda in a
+// kernel. Run() of each type calls the rule.
 namespace shampoo {
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -20,7 +20,7 @@ inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kMostOfF32 = LargestFinite(Dtype::kF32);
 inline constexpr double kMostOfF64 = LargestFinite(Dtype::kF64);
 
-// A scalar of a step. The expected numbers are worked out by hand.
+// A scalar of a step. The expected numbers were computed by hand.
 struct ScalarCase {
   double GroupSettings::*key;
   double value;
@@ -55,7 +55,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::beta2, 1, 2, &StepScalars::factor_correction, 1},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_weight, 0.5},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875},
-    // The moment is corrected without use_bias_correction, too.
+    // The moment is also corrected without use_bias_correction.
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875, WeightDecayType::kDecoupled,
      false},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
@@ -167,7 +167,7 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // by rounding alone
 };
 
-// The update of one element. AllGatherInts are exact in both dtypes.
+// The update of one element. Values are exact in both dtypes.
 struct ElementCase {
   enum class Part { kMoved, kUpdate, kValue };
   Part part;
@@ -272,10 +272,10 @@ inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF64, 0, 0, kMostOfF32, 0, 0, 1},
     {Dtype::kF64, 0, 0, kMostOfF64 * 0x1p-55, 0, 0, 0},
     {Dtype::kF32, 0, 0, kNotANumber, 0, 0, 0},
-    {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay W does not count
+    {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay W is ignored
     {Dtype::kF32, 0.5, 0, 1, kInfinite, 0, 0},
     {Dtype::kF32, 0, 0.5, 1, 0, kInfinite, 0},
-    {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum M does not count
+    {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum M is ignored
     {Dtype::kF32, 0.5, 0.5, 1, kMostOfF32 * 0x1p-25, 1, 0},
 };
 
@@ -312,7 +312,7 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kRoot, RootMethod::kEigen, 0, 12, false, 0, 1, 4, 0.25},
     {kRoot, RootMethod::kEigen, 0, 4, false, 2, 1, 3, 0.25},  // 4 (3 + 4 / 4) = 16
     {kRoot, RootMethod::kEigen, 1, 4, false, 2, 1, 3, 0.5},   // of the scaled matrix
-    {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // the clamp raises all by 3
+    {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // all are shifted by 3
     {kRoot, RootMethod::kEigen, 0, 0, false, 0, 0, 0, kNotANumber},
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // at the cutoff of 0.25 * 4
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 4, 0.5},
@@ -321,13 +321,13 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 7, 3},
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 0, 0},
     {kScale, RootMethod::kEigen, 0, 1, false, 0, 0, 1e-300, -899},
-    {kScale, RootMethod::kEigen, 1, 0, false, 0, 0, 7, 2},  // whole roots of the scale
+    {kScale, RootMethod::kEigen, 1, 0, false, 0, 0, 7, 2},  // the scale has an integer root
     {kScale, RootMethod::kNewton, 0, 16, false, 0, 0, 1, 5},
     {kScale, RootMethod::kHigherOrder, 0, 16, false, 0, 0, 1, 1},
     {kScale, RootMethod::kHigherOrder, 1, 16, false, 0, 0, 1, 4},
 };
 
-// How a coupled iteration goes on.
+// The next state of a coupled iteration.
 struct CoupledCase {
   RootMethod method;
   int64_t iterations;

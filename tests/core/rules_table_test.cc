@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the rules give the numbers of the table on the host") {
+TEST_CASE("the rules give the expected numbers of the tables on the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     for (size_t i = 0; i < count; ++i) {
@@ -36,7 +36,7 @@ TEST_CASE("the sign of an element is that of the sequence") {
   CHECK(positive < 2700);
 }
 
-// AllGatherInts at which formulas that are equal on paper differ.
+// Numbers for which mathematically equal formulas differ.
 template <typename Real>
 std::vector<Real> HardNumbers() {
   using Limits = std::numeric_limits<Real>;
@@ -63,7 +63,7 @@ bool SameNumber(Real a, Real b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-// The first position where the two differ; their size if nowhere.
+// Returns the first position where the two differ, or their size.
 template <typename Real>
 size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   for (size_t i = 0; i < a.size(); ++i) {
@@ -72,7 +72,7 @@ size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size();
 }
 
-// Every combination of hard numbers as P or G, W or E, and M or V.
+// Every combination of difficult numbers as P or G, W or E, and M or V.
 template <typename Real>
 struct Combinations {
   std::vector<Real> a, b, c;
@@ -93,16 +93,16 @@ struct Combinations {
 
 template <typename Real>
 void CheckApply(const KernelsOf<Real>& kernels, const ApplyScalars<Real>& scalars, bool has_momentum) {
-  const Combinations<Real> given;
-  const size_t count = given.a.size();
-  std::vector<Real> m = given.c, update(count), value(count), moved = given.c, expected_update(count),
+  const Combinations<Real> numbers;
+  const size_t count = numbers.a.size();
+  std::vector<Real> m = numbers.c, update(count), value(count), moved = numbers.c, expected_update(count),
                     expected_value(count);
-  kernels.apply(scalars, given.a.data(), given.b.data(), has_momentum ? m.data() : nullptr, update.data(), value.data(),
-                static_cast<int64_t>(count));
+  kernels.apply(scalars, numbers.a.data(), numbers.b.data(), has_momentum ? m.data() : nullptr, update.data(),
+                value.data(), static_cast<int64_t>(count));
   for (size_t i = 0; i < count; ++i) {
     const AppliedElement<Real> applied = has_momentum
-                                             ? ApplyElement<true>(scalars, given.a[i], given.b[i], given.c[i])
-                                             : ApplyElement<false>(scalars, given.a[i], given.b[i], given.c[i]);
+                                             ? ApplyElement<true>(scalars, numbers.a[i], numbers.b[i], numbers.c[i])
+                                             : ApplyElement<false>(scalars, numbers.a[i], numbers.b[i], numbers.c[i]);
     if (has_momentum) moved[i] = applied.moved;
     expected_update[i] = applied.update;
     expected_value[i] = applied.value;
@@ -114,15 +114,15 @@ void CheckApply(const KernelsOf<Real>& kernels, const ApplyScalars<Real>& scalar
 
 template <typename Real>
 void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scalars) {
-  const Combinations<Real> given;
-  const size_t count = given.a.size();
-  std::vector<Real> v = given.c, e = given.b, h(count), d(count), next_v(count), next_e(count), next_h(count),
+  const Combinations<Real> numbers;
+  const size_t count = numbers.a.size();
+  std::vector<Real> v = numbers.c, e = numbers.b, h(count), d(count), next_v(count), next_e(count), next_h(count),
                     next_d(count);
-  kernels.filter(scalars, given.a.data(), v.data(), e.data(), h.data(), d.data(), static_cast<int64_t>(count));
+  kernels.filter(scalars, numbers.a.data(), v.data(), e.data(), h.data(), d.data(), static_cast<int64_t>(count));
   for (size_t i = 0; i < count; ++i) {
-    next_e[i] = NextFiltered(scalars, given.b[i], given.a[i]);
+    next_e[i] = NextFiltered(scalars, numbers.b[i], numbers.a[i]);
     next_h[i] = FilteredGradient(scalars, next_e[i]);
-    next_v[i] = NextMoment(scalars, given.c[i], given.a[i]);
+    next_v[i] = NextMoment(scalars, numbers.c[i], numbers.a[i]);
     next_d[i] = GraftedDirection(scalars, next_h[i], next_v[i]);
   }
   CHECK(FirstDifference(v, next_v) == count);
@@ -143,7 +143,7 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
   CheckFilter<Real>(kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.36), Real(0.19), Real(1e-3)});
 }
 
-TEST_CASE("the loops of every instruction set give the bits of the rules, at infinities and NaN, too") {
+TEST_CASE("the loops of every instruction set give the bits of the rules, also for infinities and NaN") {
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     CAPTURE(std::string((*kernels)->name));
     CheckKernels<float>((*kernels)->f32);

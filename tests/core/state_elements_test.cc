@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries of a state by their numbers: the elements that callers read and write, and the dense rows of files.
+// Entries of a state by index: the elements that callers read and write, and the dense rows in files.
 #include <numeric>
 
 #include "core/state/elements.h"
@@ -33,7 +33,7 @@ Status WriteFloats(OptimizerState* state, const std::string& key, int64_t first,
                        memory);
 }
 
-TEST_CASE("the entries of a state are its step counters, and then the states of each block") {
+TEST_CASE("the entries of a state are its step counters followed by the states of each block") {
   const MatrixWithMomentum matrix;
   std::vector<std::string> keys;
   for (const StateEntry& entry : ListEntries(matrix.plan())) keys.push_back(entry.key);
@@ -52,7 +52,7 @@ TEST_CASE("the entries of a state are its step counters, and then the states of 
   CHECK(matrix.EntryOf("group.0/step").block == -1);
 }
 
-TEST_CASE("a rank lists the entries of its own blocks, with its number") {
+TEST_CASE("a rank lists the entries of its own blocks with its rank number") {
   const StepFixture rank({}, {{2, 3}, {2, 3}}, ReplicaPlacement(1, 2));
   for (const StateEntry& entry : ListEntries(rank.plan())) {
     CHECK(entry.owner == 1);
@@ -60,7 +60,7 @@ TEST_CASE("a rank lists the entries of its own blocks, with its number") {
   }
 }
 
-TEST_CASE("elements that were written are read back, and others stay") {
+TEST_CASE("elements that were written are read back, and others are unchanged") {
   for (const bool on_device : {false, true}) {
     MatrixWithMomentum matrix;
     RemoteState remote(matrix.plan());
@@ -113,7 +113,7 @@ TEST_CASE("an index, a range or a buffer that does not fit is an error, and noth
   CHECK(matrix.observer.calls.empty());
 }
 
-TEST_CASE("elements are read and written after the steps under way, whose error ends the call") {
+TEST_CASE("elements are read and written after pending steps, whose error fails the call") {
   MatrixWithMomentum matrix;
   std::vector<float> element(1, 4.0F);
   CheckOk(ReadFloats(&matrix.state(), "p0/0/momentum", 0, &element));
@@ -160,7 +160,7 @@ TEST_CASE("rows are packed out of every form of a symmetric matrix, and unpacked
   }
 }
 
-TEST_CASE("the rows of other entries are their elements") {
+TEST_CASE("the rows of entries that are not matrices are their elements") {
   StateEntry entry;
   entry.shape = Shape::Of({2, 3});
   entry.dtype = Dtype::kF64;

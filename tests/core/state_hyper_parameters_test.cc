@@ -36,7 +36,7 @@ struct TwoGroups {
   bool roots_depend_on_it = false;
 };
 
-TEST_CASE("a hyper-parameter that was set is returned, and other groups keep theirs") {
+TEST_CASE("a hyper-parameter that was set is returned, and other groups are unchanged") {
   TwoGroups groups({{"lr", "0.5"}}, {{"lr", "0.25"}});
   CheckOk(groups.Set("lr", 2, 1));
   CHECK(groups.Get("lr", 0) == 0.5);
@@ -45,7 +45,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups keep the
   CHECK(groups.values.InForce(1).lr == 2);
 }
 
-TEST_CASE("roots depend on an epsilon and on beta2, and only if the value is new") {
+TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value does not") {
   TwoGroups groups(KeyValues{{"beta2", "0.5"}, {"root_relative_epsilon", "0.5"}});
   struct Case {
     const char* key;
@@ -128,7 +128,7 @@ TEST_CASE("Get returns numbers, integers and flags, and says which keys are not 
   CheckError(groups.values.Get(0, "root_rank_rtol", &value), Code::kInvalid, "key root_rank_rtol is auto");
 }
 
-TEST_CASE("a bound scalar is the current value until the binding ends") {
+TEST_CASE("a bound scalar is the current value until it is unbound") {
   TwoGroups groups(KeyValues{{"lr", "0.5"}, {"gradient_scale", "2"}});
   float lr = 3;
   double scale = 4;
@@ -174,7 +174,7 @@ TEST_CASE("a bound scalar with an impossible value is an error that names its gr
   CheckError(groups.values.RejectScalar(0, "lr", 1), Code::kInternal, "the scalar bound to group 0");
 }
 
-TEST_CASE("StoreBoundScalars keeps the values of a step after the binding ends") {
+TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unbound") {
   TwoGroups groups;
   float lr = 3;
   float scale = 4;
@@ -187,7 +187,7 @@ TEST_CASE("StoreBoundScalars keeps the values of a step after the binding ends")
   CHECK(groups.Get("gradient_scale") == 4);
 }
 
-TEST_CASE("the hash depends on every value that can change, and on bound scalars if they are read") {
+TEST_CASE("the hash depends on every changeable value, and on bound scalars if they are read") {
   TwoGroups groups(KeyValues{{"momentum", "0.5"}});
   const uint64_t start = groups.values.Hash(true);
   CHECK(groups.values.Hash(false) == start);

@@ -16,7 +16,7 @@ struct OwnedMatrix : StepFixture {
   int64_t bytes() const { return plan().state_bytes(); }
 };
 
-TEST_CASE("two arenas are bound, and NULL for both goes back to the arena of create") {
+TEST_CASE("two arenas are bound, and NULL for both selects the arena from creation") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   char* const own = state.out();
@@ -48,7 +48,7 @@ TEST_CASE("Bind rejects one NULL, addresses that are not aligned and arenas that
   CheckOk(state.Bind(a, a));
 }
 
-TEST_CASE("a state is initial until something may have written it") {
+TEST_CASE("a state is initial until it may have been written") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   const StateEntry& entry = matrix.EntryOf("p0/0/filtered_grad");
@@ -75,7 +75,7 @@ TEST_CASE("a state is initial until something may have written it") {
   }
 }
 
-TEST_CASE("an arena of the caller is never known to be initial") {
+TEST_CASE("an arena of the caller is never considered initial") {
   OwnedMatrix matrix;
   CallerArena caller(matrix.bytes());
   std::unique_ptr<StateMemory> memory;
@@ -114,7 +114,7 @@ TEST_CASE("each group has a step counter of its own") {
   CHECK(fixture.observer.calls == CallNames{"write counters"});
 }
 
-TEST_CASE("an entry in memory of the host is viewed and changed in its place") {
+TEST_CASE("an entry in host memory is viewed and changed in place") {
   OwnedMatrix matrix;
   const StateEntry& entry = matrix.EntryOf("p1/0/filtered_grad");
   std::vector<char> copy;
@@ -165,7 +165,7 @@ TEST_CASE("a change that fails stores nothing and returns its error") {
   CHECK(!edited);
 }
 
-TEST_CASE("InitializeFactors starts the factor matrices of one block anew") {
+TEST_CASE("InitializeFactors resets the factor matrices of one block") {
   OwnedMatrix matrix;
   for (const char* const key : {"p0/0/factor.0", "p0/0/inverse.0", "p1/0/factor.0", "p0/0/filtered_grad"}) {
     matrix.StateOf(key)[0] = 5;
@@ -186,7 +186,7 @@ TEST_CASE("a lost state cannot be used until it is replaced, or a step writes al
   state.MarkUnusable("the load failed");
   CheckError(state.CheckUsable(lost), Code::kState, "the load failed");
   CheckOk(state.CheckUsable(other.data()));
-  state.MarkStepped(lost, lost);  // a step in place reads what is lost
+  state.MarkStepped(lost, lost);  // a step in place reads the lost state
   CHECK(!state.CheckUsable(lost).ok());
   state.MarkStepped(lost, other.data());
   CHECK(!state.CheckUsable(lost).ok());
@@ -199,7 +199,7 @@ TEST_CASE("a lost state cannot be used until it is replaced, or a step writes al
   CHECK(matrix.observer.calls == CallNames{"replace"});
 }
 
-TEST_CASE("FinishSteps passes the stream on and returns the error of the steps") {
+TEST_CASE("FinishSteps passes the stream and returns the error of the steps") {
   OwnedMatrix matrix;
   RemoteState remote(matrix.plan());
   int stream = 0;

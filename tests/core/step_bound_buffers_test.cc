@@ -45,7 +45,7 @@ TEST_CASE("a step needs buffers of every parameter with elements") {
   CheckOk(three.bound.CheckAllBound());
 }
 
-TEST_CASE("a range that is not of the plan's parameters is rejected") {
+TEST_CASE("a range outside the plan's parameters is rejected") {
   const ThreeParams three;
   for (const auto& [first, count] : {std::pair{-1, 1}, {0, 4}, {3, 1}, {4, 0}, {0, -1}, {INT32_MAX, INT32_MAX}}) {
     CheckError(three.bound.CheckRange(first, count), Code::kInvalid,
@@ -54,7 +54,7 @@ TEST_CASE("a range that is not of the plan's parameters is rejected") {
   CheckOk(three.bound.CheckRange(3, 0));
 }
 
-TEST_CASE("buffers that do not go together are rejected, with the names of the buffer and the parameter") {
+TEST_CASE("incompatible buffers are rejected with the names of the buffer and the parameter") {
   ThreeParams three;
   float* const p = three.param;
   float* const o = three.out;
@@ -82,7 +82,7 @@ TEST_CASE("buffers that do not go together are rejected, with the names of the b
   }
 }
 
-TEST_CASE("Bind takes all buffers of a call, or none") {
+TEST_CASE("Bind accepts all buffers of a call or none") {
   ThreeParams three;
   const Buffers good{three.param, three.grad, three.param, nullptr};
   const Buffers bad{nullptr, three.grad, three.param, nullptr};

@@ -13,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Parameters of plain gradient descent, with the context of their steps.
+// Parameters of plain gradient descent and the context of their steps.
 struct Descent : StepFixture {
   explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const Keys& keys = {}, Placement placement = {})
       : StepFixture(kPlainDescent + keys, shapes, placement),
@@ -57,7 +57,7 @@ TEST_CASE("the parameters with a gradient take part, and their groups are active
   CHECK(descent.context.group(1).program.t == 5);
 }
 
-TEST_CASE("large blocks come first, and small ones in the order of the plan") {
+TEST_CASE("large blocks are stepped first, and small ones in the order of the plan") {
   Descent descent({{2, 2}, {100, 90}, {3, 3}, {200, 190}});
   REQUIRE(StepCost(descent.plan().blocks[1]) > kCostOfSmallBlock);
   CheckOk(descent.List());
@@ -75,7 +75,7 @@ TEST_CASE("an impossible step counter is an error") {
   }
 }
 
-TEST_CASE("a step moves the parameters and counts itself") {
+TEST_CASE("a step updates the parameters and is counted") {
   Descent descent({{2, 2}});
   descent.Step();
   CHECK(descent.params[0] == Floats(4, 0.5F));
@@ -87,7 +87,7 @@ TEST_CASE("a step moves the parameters and counts itself") {
   CHECK(descent.steps() == 2);
 }
 
-TEST_CASE("a step uses the scalars that are bound, and keeps their values in force") {
+TEST_CASE("a step uses the bound scalars and stores their values") {
   Descent descent({{2, 2}});
   float lr = 0.25F;
   float scale = 2;
@@ -99,7 +99,7 @@ TEST_CASE("a step uses the scalars that are bound, and keeps their values in for
   CHECK(hyper_parameters.settings(0).lr == 0.25);
 }
 
-TEST_CASE("a parameter that takes no part is passed through, and its group keeps its counter") {
+TEST_CASE("a parameter without a gradient is passed through, and its group keeps its counter") {
   StepFixture::Setup setup{.keys = kPlainDescent,
                            .params = StepFixture::Describe({{2, 2}, {2, 2}}),
                            .more_groups = {kPlainDescent},
@@ -116,7 +116,7 @@ TEST_CASE("a parameter that takes no part is passed through, and its group keeps
   CHECK(descent.steps(1) == 6);
 }
 
-TEST_CASE("an excluded block is passed through and counted, and its state stays") {
+TEST_CASE("an excluded block is passed through and counted, and its state is unchanged") {
   Descent descent({{2, 2}, {2, 2}}, {{"momentum", "0.5"}});
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
@@ -174,7 +174,7 @@ TEST_CASE("a skipped step copies the state, passes all parameters through, and c
   CHECK(descent.history().counts().nonfinite_blocks == 1);
 }
 
-TEST_CASE("a block whose update does not fit its parameter stays, and the next step returns an error") {
+TEST_CASE("a block whose update does not fit its parameter is unchanged, and the next step returns an error") {
   for (const char* const choice : {"error", "skip_block"}) {
     Descent descent({{2, 2}, {2, 2}}, {{"lr", "1e30"}, {"on_nonfinite", choice}});
     descent.gradients[0][0] = 1e10F;
@@ -191,7 +191,7 @@ TEST_CASE("a block whose update does not fit its parameter stays, and the next s
   }
 }
 
-TEST_CASE("the items of a bucket are those of its blocks, all or this rank's alone") {
+TEST_CASE("the items of a bucket are those of all its blocks or only of this rank's") {
   Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());

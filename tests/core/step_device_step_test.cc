@@ -68,18 +68,18 @@ struct OnDevice {
   float param[6] = {}, gradient[6] = {};
 };
 
-using AllGatherInts = std::vector<int64_t>;
+using Ints = std::vector<int64_t>;
 
-TEST_CASE("steps on a device are enqueued with their numbers and the tasks that are due") {
+TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
     const FakeDevice::Step& step = one.device.steps.back();
-    CHECK(step.expected_step == AllGatherInts{number});
+    CHECK(step.expected_step == Ints{number});
     CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
     CHECK(step.buffers_changed == (number == 1));
   }
-  CHECK(one.history->counts().steps == 3);  // the last one is under way
+  CHECK(one.history->counts().steps == 3);  // the last one is pending
   CheckOk(one.state->FinishSteps(nullptr));
   CHECK(one.history->counts().steps == 4);
   one.step->OnBindBuffers();
@@ -93,12 +93,12 @@ TEST_CASE("counters that were written outside of steps are read before the next 
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 41));
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == AllGatherInts{42});
+  CHECK(one.device.steps.back().expected_step == Ints{42});
   CallerArena other(one.plan->state_bytes());
   reinterpret_cast<int64_t*>(other.data())[0] = 6;
   CheckOk(one.state->Bind(other.data(), other.data()));
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == AllGatherInts{7});
+  CHECK(one.device.steps.back().expected_step == Ints{7});
 }
 
 TEST_CASE("the error of a rejected step is returned by the next call, or with status_lag 0 by its own") {
@@ -114,7 +114,7 @@ TEST_CASE("the error of a rejected step is returned by the next call, or with st
     }
     CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has an infinity");
     CheckOk(one.Step());
-    CHECK(one.device.steps.back().expected_step == AllGatherInts{1});  // the rejected one was not made
+    CHECK(one.device.steps.back().expected_step == Ints{1});  // the rejected one was not made
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a report returns the error of a rejected step with the number of its 
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("a state that is replaced discards the error of a rejected step") {
+TEST_CASE("replacing the state discards the error of a rejected step") {
   OnDevice one;
   one.RejectNextGradient();
   CheckOk(one.Step());
@@ -139,7 +139,7 @@ TEST_CASE("a state that is replaced discards the error of a rejected step") {
   CheckOk(one.Step());
 }
 
-TEST_CASE("a step that cannot be made is not enqueued") {
+TEST_CASE("an invalid step is not enqueued") {
   OnDevice one;
   CheckError(one.step->Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
   one.state->MarkUnusable("the load failed");
@@ -153,7 +153,7 @@ TEST_CASE("a step that cannot be made is not enqueued") {
   CheckError(one.Step(), Code::kDevice, "no memory on the device");
   one.device.fails.clear();
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == AllGatherInts{4});
+  CHECK(one.device.steps.back().expected_step == Ints{4});
 }
 
 TEST_CASE("a step is captured unless roots are due, or its number is not known") {
@@ -162,11 +162,11 @@ TEST_CASE("a step is captured unless roots are due, or its number is not known")
   one.device.captures = true;
   CheckOk(one.Step());
   CHECK(one.device.steps.back().captured);
-  CHECK(one.device.steps.back().expected_step == AllGatherInts{2});
+  CHECK(one.device.steps.back().expected_step == Ints{2});
   one.device.captures = false;
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == AllGatherInts{8});
+  CHECK(one.device.steps.back().expected_step == Ints{8});
   one.device.captures = true;
   CheckError(one.Step(), Code::kState, "at step 9 of group 0 inverse roots are due");
   CheckOk(one.state->FinishSteps(nullptr));
@@ -208,7 +208,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(log.messages().size() == 1);
 }
 
-TEST_CASE("memory of a device is copied, and not read while its stream is captured") {
+TEST_CASE("device memory is copied, and is not read while its stream is captured") {
   OnDevice one;
   std::vector<char> copy;
   char* mapped = nullptr;
@@ -249,10 +249,10 @@ TEST_CASE("a rank that cannot make a step on a device enqueues its failure for t
   CheckOk(rank.one.step->Step(Invalid("a caller's mistake"), nullptr));
   REQUIRE(rank.one.device.steps.size() == 1);
   CHECK(rank.one.device.steps[0].failure == Code::kInvalid);
-  CHECK(rank.one.device.steps[0].expected_step == AllGatherInts{0});
+  CHECK(rank.one.device.steps[0].expected_step == Ints{0});
 }
 
-TEST_CASE("what differs between ranks on devices is an error that names a rank") {
+TEST_CASE("a difference between ranks on devices is an error that names a rank") {
   struct Case {
     cuda::RankDifference difference;
     Code code;

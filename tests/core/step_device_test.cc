@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host records about steps on a device: counters, roots under way, and the errors of rejected steps.
+// The host's records of steps on a device: counters, pending roots, and the errors of rejected steps.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ StepFixture::Keys AsyncKeys() {
   return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
 }
 
-TEST_CASE("counters are known of one arena until something else may have written them") {
+TEST_CASE("counters are known for one arena until they may have been written") {
   const StepFixture fixture({}, {{2, 3}});
   DeviceCounters counters(fixture.plan());
   const char arena[2] = {};
@@ -54,7 +54,7 @@ TEST_CASE("counters include snapshots if a block of this rank has them") {
   CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_snapshots());
 }
 
-TEST_CASE("roots under way are those of the snapshot from which they were started") {
+TEST_CASE("pending roots belong to the snapshot from which they were started") {
   AsyncRoots roots(2);
   const char arena[2] = {};
   CHECK(!roots.AreReady(0, 3));
@@ -75,7 +75,7 @@ TEST_CASE("roots under way are those of the snapshot from which they were starte
   CHECK(!roots.AreReady(1, 5));
 }
 
-// A report of a step that was rejected, but not at a block.
+// Returns a report of a step that was rejected for a reason that does not concern a block.
 cuda::StepReport ReportOf(Rejection rejection, double value) {
   cuda::StepReport report{};
   report.rejection = rejection;
@@ -87,7 +87,7 @@ cuda::StepReport ReportOf(Rejection rejection, double value) {
   return report;
 }
 
-TEST_CASE("each reason for which a device rejects a step is an error of its own") {
+TEST_CASE("each reason for which a device rejects a step has its own error") {
   StepFixture fixture({{"use_merge_dims", "false"}, {"grafting", "rmsprop"}}, {{2, 3}});
   const double infinity = std::numeric_limits<double>::infinity();
   struct Case {
@@ -117,7 +117,7 @@ TEST_CASE("each reason for which a device rejects a step is an error of its own"
   }
 }
 
-TEST_CASE("a step that met another state than it was prepared for names the state, or the replay") {
+TEST_CASE("a step with a different state than it was prepared for is an error that names the state or the replay") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);
@@ -130,7 +130,7 @@ TEST_CASE("a step that met another state than it was prepared for names the stat
              "the state \"p0/0/snapshot_step\" is not");
 }
 
-TEST_CASE("a step that cannot be captured names its step, and why") {
+TEST_CASE("a step that cannot be captured is an error with its number and the reason") {
   StepFixture fixture(AsyncKeys(), {{2, 3}});
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
@@ -140,7 +140,7 @@ TEST_CASE("a step that cannot be captured names its step, and why") {
              "inverse roots are taken over");
 }
 
-TEST_CASE("what a device skipped between two reports is logged, and the last block whose update was skipped returned") {
+TEST_CASE("updates that a device skipped between two reports are logged, and the last block is returned") {
   StepFixture fixture({}, {{2, 3}, {2, 3}});
   cuda::StepReport before{};
   cuda::StepReport now{};
@@ -184,7 +184,7 @@ TEST_CASE("OutcomeOfDevice copies the report of a root") {
   CHECK(outcome.rung == Rung::kRequested);
 }
 
-TEST_CASE("a single device has no failures of other ranks") {
+TEST_CASE("a single device reports no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());

@@ -32,7 +32,7 @@ class CallerArena {
   std::vector<Piece> pieces_;
 };
 
-// Records what an OptimizerState reports.
+// Records the notifications of an OptimizerState.
 class RecordingObserver final : public StateObserver {
  public:
   Status FinishSteps() override {
@@ -64,8 +64,8 @@ inline Placement ReplicaPlacement(int rank, int world) {
   return placement;
 }
 
-// The parts of an optimizer on one rank, from which the classes of core/step can be built alone. Parameters and
-// gradients are float32 and made of ones.
+// The parts of an optimizer on one rank from which the classes of core/step can be constructed. Parameters and
+// gradients are float32 ones.
 class StepFixture {
  public:
   using Keys = std::vector<std::pair<std::string, std::string>>;
@@ -145,7 +145,7 @@ class StepFixture {
   const StateEntry& EntryOf(const std::string& key) const { return state_->entries()[IndexOfEntry(*state_, key)]; }
   // The elements of a float32 state in the arena that steps write.
   float* StateOf(const std::string& key) { return reinterpret_cast<float*>(state_->out() + EntryOf(key).arena_offset); }
-  // The bytes of all states there.
+  // The bytes of all states in that arena.
   std::vector<char> States() const {
     std::vector<char> bytes;
     for (const StateEntry& entry : state_->entries()) {
@@ -174,7 +174,7 @@ class StepFixture {
   std::unique_ptr<StepHistory> history_;
 };
 
-// Keys with which a step is that of plain gradient descent: parameter - lr * gradient.
+// Keys for plain gradient descent: parameter - lr * gradient.
 inline const StepFixture::Keys kPlainDescent = {{"lr", "0.5"},
                                                 {"beta1", "0"},
                                                 {"grafting", "none"},

@@ -62,7 +62,7 @@ TEST_CASE("ordinary gradients pass, and nothing is excluded") {
   CHECK(checked.result.messages.empty());
 }
 
-TEST_CASE("a gradient that is not finite is an error with its place") {
+TEST_CASE("a gradient that is not finite is an error with the position") {
   for (const float value : {kNan, kInfinity, -kInfinity}) {
     Checked checked;
     checked.gradients[0][13] = value;
@@ -73,7 +73,7 @@ TEST_CASE("a gradient that is not finite is an error with its place") {
   }
 }
 
-TEST_CASE("on_nonfinite skip_block excludes the blocks at fault alone") {
+TEST_CASE("with on_nonfinite skip_block only the affected blocks are excluded") {
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}});
   checked.gradients[0][13] = kNan;
   checked.gradients[1][0] = kInfinity;
@@ -93,7 +93,7 @@ TEST_CASE("on_nonfinite skip_block excludes the blocks at fault alone") {
   CHECK(checked.Excluded().empty());
 }
 
-TEST_CASE("on_nonfinite skip_step asks to skip the step, and logs the first block alone") {
+TEST_CASE("with on_nonfinite skip_step the step is skipped, and only the first block is logged") {
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_step"}});
   checked.gradients[0][0] = kNan;
   checked.gradients[1][0] = kNan;
@@ -126,7 +126,7 @@ TEST_CASE("a gradient whose bound is too large passes if the exact check finds t
              "the gradient of parameter \"p1\" is too large: factor.0 would overflow f32");
 }
 
-TEST_CASE("a gradient that its factor matrix of 16 bits cannot hold is an error that names a wider dtype") {
+TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error that names a wider dtype") {
   Checked checked(StepFixture::Keys{{"factor_dtype", "f16"}});
   checked.gradients[1][0] = 1000;
   CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f16");
@@ -134,7 +134,7 @@ TEST_CASE("a gradient that its factor matrix of 16 bits cannot hold is an error 
   CheckOk(checked.CheckGradients());
 }
 
-TEST_CASE("a gradient that the filtered gradient or the grafting state cannot hold is an error") {
+TEST_CASE("a gradient that does not fit the filtered gradient or the grafting state is an error") {
   Checked filtered({{"beta1", "0.9"}, {"filtered_grad_dtype", "f16"}});
   filtered.gradients[1][0] = 1e5F;
   CheckError(filtered.CheckGradients(), Code::kNumeric, "it would overflow f16; the largest value is 1e+05");
@@ -157,7 +157,7 @@ void FillFactor(Checked* checked) {
   checked->gradients[1].assign(8, 2e18F);
 }
 
-TEST_CASE("a state that does not take the gradient is an error, even where it can be deferred") {
+TEST_CASE("a state that would overflow is an error, even if the error can be deferred") {
   for (const bool defers : {false, true}) {
     Checked checked({}, defers);
     FillFactor(&checked);
@@ -165,8 +165,7 @@ TEST_CASE("a state that does not take the gradient is an error, even where it ca
   }
 }
 
-TEST_CASE(
-    "a block whose state does not fit is excluded, or reports a skipped update where others cannot see the state") {
+TEST_CASE("a block whose state would overflow is excluded, or reports a skipped update if others cannot see it") {
   for (const bool defers : {false, true}) {
     for (const char* const choice : {"skip_block", "skip_step"}) {
       Checked checked(StepFixture::Keys{{"on_nonfinite", choice}}, defers);
@@ -202,7 +201,7 @@ TEST_CASE("a factor matrix is not checked in steps that compute no root from it"
   CHECK(!checked.checker.CheckFactors(checked.context.items()).ok());
 }
 
-TEST_CASE("an inverse root that shares its array with a factor matrix may hold anything") {
+TEST_CASE("an inverse root that shares its array with a factor matrix may have any values") {
   StepFixture fixture({{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
   const StateEntry& inverse = fixture.EntryOf("p0/0/inverse.0");
   REQUIRE(inverse.form == SymmetricForm::kUpper);
@@ -217,7 +216,7 @@ TEST_CASE("an inverse root that shares its array with a factor matrix may hold a
   CheckError(checker.CheckFactors(context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
 }
 
-TEST_CASE("MayReject checks gradients alone, and excludes nothing") {
+TEST_CASE("MayReject checks only gradients and excludes nothing") {
   Checked checked;
   FillFactor(&checked);
   CheckOk(checked.List());
@@ -230,7 +229,7 @@ TEST_CASE("MayReject checks gradients alone, and excludes nothing") {
   }
 }
 
-TEST_CASE("scanned items are checked one by one, without their states and then with them") {
+TEST_CASE("scanned items are checked one by one, first without and then with their states") {
   Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}}, true);
   FillFactor(&checked);
   CheckOk(checked.List());

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepHistory: what steps record for later calls. Counts, reports of inverse roots, and errors that the next step
+// StepHistory, the records of steps for later calls: counts, reports of inverse roots, and errors that the next step
 // returns.
 #include "core/step/step_history.h"
 
@@ -39,14 +39,14 @@ TEST_CASE("the next step returns an error for the first block whose update was s
   CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
 }
 
-TEST_CASE("a group that wants blocks or steps skipped gets no error for a skipped update") {
+TEST_CASE("a group with skip_block or skip_step gets no error for a skipped update") {
   TwoMatrices two;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipBlock);
   two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipStep);
   CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
 }
 
-TEST_CASE("a root that failed more often in a row than root_failure_tolerance allows is an error, once") {
+TEST_CASE("more consecutive failures of a root than root_failure_tolerance are reported as an error once") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
   bool is_forwarded = false;
   const LogCapture log;
@@ -63,7 +63,7 @@ TEST_CASE("a root that failed more often in a row than root_failure_tolerance al
   CHECK(log.messages().size() == 2);
 }
 
-TEST_CASE("a root that was computed starts the count of failures anew") {
+TEST_CASE("a successful root resets the count of failures") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
   const LogCapture log;
   two.Fail(0, 0);
@@ -90,7 +90,7 @@ TEST_CASE("a root of another rank is reported as a forwarded error, after this r
   CHECK(!is_forwarded);
 }
 
-TEST_CASE("a state that was replaced takes the deferred errors with it") {
+TEST_CASE("replacing the state discards the deferred errors") {
   TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
   const LogCapture log;
   bool is_forwarded = false;
@@ -106,14 +106,14 @@ TEST_CASE("a state that was replaced takes the deferred errors with it") {
   CHECK(two.roots().failing_root() == -1);  // the failures in a row count from 0 again
 }
 
-TEST_CASE("factor matrices are numbered through the plan") {
+TEST_CASE("factor matrices are numbered consecutively through the plan") {
   TwoMatrices two;
   CHECK(two.roots().FirstFactorOf(0) == 0);
   CHECK(two.roots().FirstFactorOf(1) == 2);
   CHECK(two.roots().NameOf(3) == "p1/0/factor.1");
 }
 
-TEST_CASE("roots are counted by what became of them") {
+TEST_CASE("roots are counted by their outcome") {
   TwoMatrices two;
   const LogCapture log;
   two.Report(0, 0).outcome.kind = RootKind::kDiagonal;
@@ -136,7 +136,7 @@ TEST_CASE("roots are counted by what became of them") {
   CHECK(log.messages()[1].find("p1/0/factor.0 could not be computed: ") != std::string::npos);
 }
 
-TEST_CASE("residuals are summed up over the factor matrices whose last refresh was measured") {
+TEST_CASE("residuals are summed over the factor matrices whose last refresh was measured") {
   TwoMatrices two(StepFixture::Keys{{"track_root_residuals", "true"}});
   const double errors[] = {1, 5, 3, 100};
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
@@ -165,7 +165,7 @@ TEST_CASE("without measured roots their statistics are 0, and the worst is none"
   CHECK(two.Stat("root_error.worst") == -1);
 }
 
-TEST_CASE("the statistics are those that are listed, and no others") {
+TEST_CASE("the step history has exactly the listed statistics") {
   TwoMatrices two;
   two.history().counts() = {3, 2, 1};
   CHECK(two.Stat("steps") == 3);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole steps on the CPU, of one rank and of ranks that are threads: replicas, shards, and shards that gather blocks.
+// Whole steps on the CPU on one rank and on threads as ranks: replicas, shards, and shards that gather blocks.
 #include <limits>
 
 #include "core/step/gathered_step.h"
@@ -58,7 +58,7 @@ TEST_CASE("a step without preconditioning is gradient descent") {
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("a preconditioned number moves by the learning rate in the first step") {
+TEST_CASE("a preconditioned scalar moves by the learning rate in the first step") {
   Alone alone(kPlainDescent + StepFixture::Keys{{"precondition_1d", "true"},
                                                 {"precondition_frequency", "1"},
                                                 {"beta2", "1"},
@@ -123,7 +123,7 @@ TEST_CASE("a step reads state_in, writes state_out, and has the bits of a step i
   }
 }
 
-TEST_CASE("a step needs a usable state, all buffers, and bound scalars that are possible") {
+TEST_CASE("a step needs a usable state, all buffers, and valid bound scalars") {
   Alone alone;
   alone.state().MarkUnusable("the load failed");
   CheckError(alone.Step(), Code::kState, "the load failed");
@@ -178,7 +178,7 @@ struct Threads {
   std::vector<std::unique_ptr<Rank>> ranks;
 };
 
-// A copy of the parameters that steps together with others.
+// A replica of the parameters that steps together with others.
 struct Copy : StepFixture {
   Copy(const std::shared_ptr<Communicator>& comm, const Keys& keys)
       : StepFixture(kAllStates + keys, kShapes, ReplicaPlacement(comm->rank(), comm->world())) {
@@ -209,7 +209,7 @@ TEST_CASE("replicas have the bits of one rank, in one bucket or in several") {
   }
 }
 
-TEST_CASE("a failure on one replica is the error of all, and no rank writes parameters") {
+TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
   ThreadRanks comms(2);
   Threads<Copy> copies(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
   copies[1].gradients[0][0] = kNan;
@@ -237,7 +237,7 @@ TEST_CASE("replicas skip a step together") {
   }
 }
 
-TEST_CASE("parameters that drifted apart are found with verify_replicas") {
+TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   ThreadRanks comms(2);
   Threads<Copy> copies(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
   copies.StepOk();
@@ -248,7 +248,7 @@ TEST_CASE("parameters that drifted apart are found with verify_replicas") {
   }
 }
 
-TEST_CASE("a collective that failed on one replica alone fails the steps of all from the next one on") {
+TEST_CASE("a collective that failed on one replica only fails the steps of all replicas from the next one on") {
   ThreadRanks comms(2);
   comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
   Threads<Copy> copies(&comms, StepFixture::Keys{});
@@ -286,7 +286,7 @@ struct ShardRank : StepFixture {
     placement.shard_world = comm.world();
     return placement;
   }
-  // Equal chunks of the flattened parameters, as far as they go.
+  // Equal chunks of the flattened parameters; the last ones may be smaller.
   static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
     std::vector<ParamDesc> params = Describe(kShapes);
     for (ParamDesc& desc : params) {
@@ -339,7 +339,7 @@ TEST_CASE("shards that gather their blocks have the bits of one rank") {
   }
 }
 
-TEST_CASE("a failure on one shard rank is the error of all, and nothing has changed") {
+TEST_CASE("a failure on one shard rank is an error on all and changes nothing") {
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
     Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
@@ -374,7 +374,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   }
 }
 
-TEST_CASE("a shard rank that binds a copy gets its part of the new parameters there, too") {
+TEST_CASE("a shard rank that binds a copy also receives its part of the new parameters there") {
   for (const bool gathers : {false, true}) {
     ThreadRanks comms(2);
     Threads<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
@@ -389,7 +389,7 @@ TEST_CASE("a shard rank that binds a copy gets its part of the new parameters th
   }
 }
 
-TEST_CASE("the owner of a gathered block skips an update that a copy on another rank cannot hold") {
+TEST_CASE("the owner of a gathered block skips an update that does not fit a copy on another rank") {
   for (const bool with_copy : {false, true}) {
     ThreadRanks comms(2);
     Threads<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
@@ -422,7 +422,7 @@ TEST_CASE("a gathered step is skipped on all ranks") {
   }
 }
 
-TEST_CASE("a collect that failed on one shard rank alone is reported in the deliver round, and fails all") {
+TEST_CASE("a collect round that failed on one shard rank is reported in the deliver round and fails all") {
   for (const bool with_all_to_all : {false, true}) {
     ThreadRanks comms(2, with_all_to_all);
     comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };

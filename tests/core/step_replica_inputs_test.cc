@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What replicas compare in addition to hyper-parameters: the inputs of a step, and the parameters themselves.
+// The comparison of replicas beyond hyper-parameters: the inputs of a step and the parameters.
 #include "core/step/replica_inputs.h"
 #include "core/step/scan_spans.h"
 #include "tests/core/comm_test_util.h"
@@ -46,7 +46,7 @@ TEST_CASE("the hash of a step's inputs depends on each of them") {
   CHECK(one.inputs.Hash() == start);
 }
 
-TEST_CASE("the first input that differs is an error with the rank, its value and what the others have") {
+TEST_CASE("the first input that differs is an error with the rank, its value and that of the others") {
   struct Case {
     size_t index;  // of the parameters, then of the groups, then whether the step is skipped
     int64_t value;

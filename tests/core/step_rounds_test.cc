@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rounds of a step with ranks that send impossible numbers, are elsewhere, or fail.
+// The rounds of a step with ranks that send impossible numbers, are in another round, or fail.
 #include <cstddef>
 #include <random>
 
@@ -40,7 +40,7 @@ Status RunRound(MirrorComm* comm, Rounds* rounds, int64_t round, const Status& o
   return rounds->Receive(header, [&](int rank) { return &buffer[static_cast<size_t>(rank)]; });
 }
 
-TEST_CASE("impossible numbers in the header of a round are a failed communicator") {
+TEST_CASE("impossible numbers in the header of a round are SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char*)>& change) {
     MirrorComm comm;
     Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
@@ -58,7 +58,7 @@ TEST_CASE("impossible numbers in the header of a round are a failed communicator
   }
 }
 
-TEST_CASE("a rank at another round, or with another optimizer, fails the round on this rank, whatever else it sent") {
+TEST_CASE("a rank in another round, or with another optimizer, fails the round on this rank") {
   for (const int64_t place : {PlaceOfRound(0, 0), PlaceOfRound(1, 1)}) {
     MirrorComm comm;
     Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
@@ -73,7 +73,7 @@ TEST_CASE("a rank at another round, or with another optimizer, fails the round o
   }
 }
 
-TEST_CASE("of several failures a lost collective counts first, then the lowest rank whose failure is its own") {
+TEST_CASE("of several failures a lost collective has priority, then the lowest rank with its own failure") {
   struct Case {
     std::vector<int32_t> codes;
     std::vector<uint32_t> flags;
@@ -118,7 +118,7 @@ TEST_CASE("the flags of a round are those of any rank") {
 
 TEST_CASE("a failure is reported at most once after a failed collective, and each time while the communicator works") {
   for (const bool failed : {false, true}) {
-    CommOps ops;  // without abort: the other ranks are not made to fail
+    CommOps ops;  // without abort, so the other ranks do not fail immediately
     ops.world = 2;
     ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{1}; };
     std::shared_ptr<Communicator> lost;
@@ -131,7 +131,7 @@ TEST_CASE("a failure is reported at most once after a failed collective, and eac
   }
 }
 
-TEST_CASE("the codes that ranks gather after a device's step are checked") {
+TEST_CASE("the status codes that ranks gather after a step on a device are checked") {
   MirrorComm comm;
   Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
   comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -163,12 +163,12 @@ struct Replica {
   NoShards shards;
 };
 
-TEST_CASE("replicas that send what this one sends share a bucket") {
+TEST_CASE("replicas that send the same header exchange a bucket") {
   Replica replica;
   CheckOk(replica.Share());
 }
 
-TEST_CASE("an impossible number of a factor matrix is a failed communicator") {
+TEST_CASE("an impossible number of a factor matrix is SHAMPOO_E_COMM") {
   for (const int64_t number : {int64_t{-2}, int64_t{3}, int64_t{1000}, INT64_MIN, INT64_MAX}) {
     Replica replica;
     replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -178,7 +178,7 @@ TEST_CASE("an impossible number of a factor matrix is a failed communicator") {
   }
 }
 
-TEST_CASE("a root that another replica could not compute too often is left for the next step to report") {
+TEST_CASE("a root that fails too often on another replica is reported by the next step") {
   for (const int from_rank : {0, 1}) {
     Replica replica;
     replica.comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -212,7 +212,7 @@ TEST_CASE("replicas at different steps, with different hyper-parameters or input
   }
 }
 
-TEST_CASE("a failure on one replica fails the step on all, with its text and what has changed") {
+TEST_CASE("a failure on one replica fails the step on all with its text and the changes so far") {
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, offsetof(RoundHeader, code), from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
@@ -252,7 +252,7 @@ struct Shard {
   std::unique_ptr<StepContext> context;
 };
 
-TEST_CASE("impossible numbers in the agreement of shards are a failed communicator") {
+TEST_CASE("impossible numbers in the agreement of shards are SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
     CAPTURE(what);
     Shard shard;
@@ -299,7 +299,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and count steps
   CHECK(other.context->group(0).active);
 }
 
-TEST_CASE("whatever bytes come, shards agree or fail") {
+TEST_CASE("with any received bytes, shards agree or fail") {
   std::mt19937_64 random(9);
   int agreed = 0;
   for (int i = 0; i < 500; ++i) {

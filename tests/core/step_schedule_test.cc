@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// The steps at which a group is refreshed, up to `end`, by the rule as docs/keys.md states it.
+// Returns the steps up to `end` at which a group is refreshed, by the rule in docs/keys.md.
 std::vector<int64_t> RefreshesByRule(const RefreshKeys& keys, int64_t end) {
   std::vector<int64_t> steps;
   if (keys.growth > 0) {
@@ -61,7 +61,7 @@ TEST_CASE("the last refresh, its interval and the count of refreshes follow the 
   }
 }
 
-TEST_CASE("a schedule is found at steps and frequencies near their limits") {
+TEST_CASE("the schedule is correct at steps and frequencies near their limits") {
   constexpr int64_t kFar = kStepLimit - 1;
   CHECK(LastRefresh(Grown(1, kStepLimit, 1.0), kFar).interval == kStepLimit / 2);
   CHECK(LastRefresh(Grown(1, 50, 0.1), kFar).interval == 50);
@@ -109,7 +109,7 @@ TEST_CASE("with root_async the first refresh and those of short intervals are us
   }
 }
 
-// The tasks of a block in the steps at which it takes part, as "step task" in words.
+// Returns the tasks of a block in the steps in which it takes part, as "step task".
 std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;
@@ -123,24 +123,24 @@ std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   return course;
 }
 
-TEST_CASE("with root_async a block that misses steps goes by its own state") {
+TEST_CASE("with root_async a block that misses steps uses its own state") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   CHECK(Course(keys, {5, 6, 7, 10, 11, 12, 15, 17}) == "5 compute, 10 take, 12 use, 15 take, 17 use, ");
-  // The first roots are used at once, whenever they come.
+  // The first roots are used at once at any step.
   CHECK(Course(keys, {8, 10, 11, 12, 15, 17}) == "10 compute, 15 take, 17 use, ");
-  // The waiting roots are used at the first step after the delay.
+  // The pending roots are used at the first step after the delay.
   CHECK(Course(keys, {5, 10, 11, 14, 15, 17}) == "5 compute, 10 take, 14 use, 15 take, 17 use, ");
-  // New ones do not wait where older ones still do.
+  // New roots are not deferred while older ones are pending.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
-  // Steps that were refused by another rank after this block was stepped are made again.
+  // Steps that another rank rejected after this block was stepped are repeated.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
   CHECK(Course(keys, {5, 5, 10, 15, 15, 20}) == "5 compute, 5 compute, 10 take, 15 compute, 15 compute, 20 take, ");
-  // A refresh that the block misses is made up by the next one alone.
+  // A refresh that the block misses is only made up for by the next one.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }
 
-TEST_CASE("a state of an impossible step is never used, and overflows nothing") {
+TEST_CASE("the state of an impossible step is never used and causes no overflow") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   const GroupSchedule group = MakeGroupSchedule(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
   CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);

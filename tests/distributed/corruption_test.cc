@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that deliver other bytes than were sent, as one does that mixes up ranks or calls: numbers that no rank
-// sends are SHAMPOO_E_COMM on the rank that receives them, the others learn of it as they do of a collective that
-// failed, and no bytes at all make a rank leave its memory or wait for ever.
+// Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
+// impossible number returns SHAMPOO_E_COMM. The other ranks learn of it as of a failed collective. No bytes make a rank
+// access memory out of bounds or wait forever.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -42,7 +42,7 @@ void Start(Grid* grid, std::chrono::milliseconds patience) {
   grid->FillGradients(2);
 }
 
-// A number in what the first exchange of a step brings from another rank.
+// A number that the first exchange of a step brings from another rank.
 struct Number {
   Kind kind;
   const char* what;
@@ -70,7 +70,7 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// Puts the number in the place of that of the next rank, in one call of one rank, or of all.
+// Replaces the number of the next rank in one call of one rank or of all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -81,7 +81,7 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   };
 }
 
-// Steps every rank until it fails; once_more: the faulty one then steps again. All fail, and none by its patience.
+// Steps every rank until it fails; once_more: the faulty rank then steps again. Checks that all fail without a timeout.
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
   grid->SetAllToAll(number.kind.all_to_all);
@@ -96,7 +96,7 @@ void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::
   CHECK(grid->timeouts() == 0);
 }
 
-TEST_CASE("an impossible number in a step is a failed communicator, and ends the waiting of the others") {
+TEST_CASE("an impossible number in a step is SHAMPOO_E_COMM, and abort ends the waiting of the other ranks") {
   for (const Number& number : kNumbers) {
     for (const int faulty : {-1, 0, 2}) {
       CAPTURE(number.what);
@@ -111,7 +111,7 @@ TEST_CASE("an impossible number in a step is a failed communicator, and ends the
   }
 }
 
-TEST_CASE("without an abort the others learn of an impossible number in the next exchange") {
+TEST_CASE("without an abort the other ranks learn of an impossible number in the next exchange") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE(number.what);
@@ -127,7 +127,7 @@ TEST_CASE("without an abort the others learn of an impossible number in the next
   }
 }
 
-TEST_CASE("an impossible number in create is a failed communicator on all ranks") {
+TEST_CASE("an impossible number in create is SHAMPOO_E_COMM on all ranks") {
   struct Case {
     int64_t call;  // 1: status codes, 2: hashes of plans, 3: numbers of their lines
     int64_t value;
@@ -138,7 +138,7 @@ TEST_CASE("an impossible number in create is a failed communicator on all ranks"
         Case{3, kHuge, "impossible number of plan lines"}, Case{3, INT64_MIN, "impossible number of plan lines"},
         Case{3, 1 << 20, "different hashes of the plans and then the same values"}}) {
     for (const bool all : {true, false}) {
-      if (one.call == 3 && !all) continue;  // the others are not in that call
+      if (one.call == 3 && !all) continue;  // the other ranks do not make that call
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {
         CAPTURE(one.call);
         CAPTURE(one.value);
@@ -148,7 +148,7 @@ TEST_CASE("an impossible number in create is a failed communicator on all ranks"
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // On all ranks in the same place, as ranks take their way by these numbers.
+          // At the same position on all ranks, because these numbers decide which calls follow.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -168,7 +168,7 @@ TEST_CASE("an impossible number in create is a failed communicator on all ranks"
   }
 }
 
-// Changes a few bytes here and there, more often where numbers are.
+// Changes a few random bytes, more often those of numbers.
 class Garbler {
  public:
   explicit Garbler(uint64_t seed) : random_(seed) {}
@@ -205,7 +205,8 @@ class Garbler {
   std::mt19937_64 random_;
 };
 
-// One job whose transport garbles what one rank receives, or all, in create, steps, saves, loads or all of them.
+// A job whose transport changes bytes that one rank or all ranks receive, in create, steps, saves, loads or all of
+// them.
 class GarbledJob {
  public:
   explicit GarbledJob(uint64_t seed)
@@ -214,8 +215,9 @@ class GarbledJob {
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // the last: all of them
     garbled_phase_ = static_cast<int>(random_() % 5);                                  // the last: all of them
     grid_.SetAllToAll(random_() % 2 == 0);
-    // A rank that has failed ends its job, which here is all that may be waiting; others that wait for each other in
-    // different communicators find out after a while.
+    // A failed rank ends its job by aborting all communicators. Ranks that wait for each other in different
+    // communicators
+    // time out.
     grid_.SetPatience(std::chrono::milliseconds(100));
     for (int s = 0; s < kind_.shards; ++s) {
       Garble(&grid_.replicas(s), [s, shards = kind_.shards](int copy) { return copy * shards + s; });
@@ -229,7 +231,7 @@ class GarbledJob {
   void Run(const std::string& directory) {
     phase_ = 0;
     grid_.Create();
-    Look();
+    CheckStatuses();
     if (!grid_.All(SHAMPOO_OK)) return;
     grid_.FillParams(1);
     grid_.FillGradients(2);
@@ -238,7 +240,7 @@ class GarbledJob {
     InPhase(3, [&](Rank& rank) { rank.Load(directory); });
     if (grid_.All(SHAMPOO_OK)) return;
     over_ = false;
-    // In which ranks may tell of a failure.
+    // Ranks may report a failure in this step.
     for (int step = 0; step < 2; ++step) InPhase(1, [](Rank& rank) { rank.Step(); });
   }
   int failures() const { return failures_; }
@@ -271,11 +273,11 @@ class GarbledJob {
       for (ThreadComm* const comm : grid_.comms()) comm->Abort();
       grid_.all().Abort();
     });
-    Look();
+    CheckStatuses();
     over_ = !grid_.All(SHAMPOO_OK);
   }
-  // That all statuses are such as a caller can know, and none of them a bug, or memory that there is not.
-  void Look() {
+  // Checks that all statuses are documented codes, and none is SHAMPOO_E_INTERNAL or an unexpected SHAMPOO_E_NOMEM.
+  void CheckStatuses() {
     for (int rank = 0; rank < grid_.world(); ++rank) {
       const shampoo_status status = grid_[rank].status;
       if (status == SHAMPOO_OK) continue;
@@ -312,10 +314,10 @@ void RunGarbledJobs(uint64_t first, uint64_t count) {
   CHECK(failures > static_cast<int>(count) / 2);
 }
 
-TEST_CASE("jobs whose transport garbles bytes end with a status") { RunGarbledJobs(1, 100); }
+TEST_CASE("jobs whose transport changes random bytes end with a status code") { RunGarbledJobs(1, 100); }
 
 TEST_SUITE("long") {
-  TEST_CASE("many jobs whose transport garbles bytes end with a status") { RunGarbledJobs(1000, 3000); }
+  TEST_CASE("many jobs whose transport changes random bytes end with a status code") { RunGarbledJobs(1000, 3000); }
 }
 
 }  // namespace

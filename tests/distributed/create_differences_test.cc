@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank makes its optimizer from something else: the same error on every rank, which names the rank and what
-// differs.
+// One rank creates its optimizer with different arguments. Every rank returns the same error, which names the rank and
+// the difference.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -96,7 +96,7 @@ const std::vector<Difference>& Differences() {
   return all;
 }
 
-TEST_CASE("create fails on every rank with the same text where one has something else") {
+TEST_CASE("create fails on every rank with the same text if one rank has different arguments") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
     for (int odd = 0; odd < world; ++odd) {
@@ -122,7 +122,7 @@ TEST_CASE("create fails on every rank with the same text where one has something
   }
 }
 
-TEST_CASE("a communicator serves on after a create that failed on one rank") {
+TEST_CASE("a communicator can be used again after a create that failed on one rank") {
   for (const char* const shard_mode : {"local", "gather"}) {
     RankSpec spec = Spec();
     spec.keys.emplace_back("shard_mode", shard_mode);

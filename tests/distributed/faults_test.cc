@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that fail: every rank gets SHAMPOO_E_COMM, and none waits for ever.
+// Communicators that fail: every rank returns SHAMPOO_E_COMM, and none waits forever.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ RankSpec Spec(const Keys& more = {}) {
   return spec;
 }
 
-// Whether a step has several exchanges even if there is one bucket.
+// Returns whether a step has several exchanges even with one bucket.
 bool Gathers(const Kind& kind) { return kind.shard_mode == std::string("gather"); }
 
 struct KindGrid : Grid {
@@ -50,7 +50,7 @@ int64_t Calls(Grid* grid) {
   return calls;
 }
 
-// Once all ranks know of a failure, every step fails at once.
+// Checks that every step fails at once after all ranks know of a failure.
 void CheckOver(Grid* grid) {
   const int64_t calls = Calls(grid);
   for (int i = 0; i < 2; ++i) {
@@ -63,10 +63,10 @@ void CheckOver(Grid* grid) {
   CHECK(grid->comm().released() == grid->world());
 }
 
-TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all, then and afterwards") {
+TEST_CASE("any collective that fails on all ranks fails all ranks in this and in all later steps") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {
-      for (const bool dead : {false, true}) {  // or once only
+      for (const bool dead : {false, true}) {  // or only once
         for (int64_t k = 1; k <= 20; ++k) {
           CAPTURE(kind.copies);
           CAPTURE(kind.shards);
@@ -86,12 +86,12 @@ TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all
           for (int rank = 0; rank < grid.world(); ++rank) {
             CHECK_MESSAGE(Has(grid[rank].error, " of the communicator returned 7"), grid[rank].error);
             CHECK(Has(grid[rank].error, "rank " + std::to_string(rank)));
-            // In a step of several exchanges ranks may use the next one to tell of it.
+            // In a step of several exchanges, ranks may report the failure in the next exchange.
             CHECK(grid.comm().calls(rank) >= k);
             CHECK(grid.comm().calls(rank) <= k + (bucket == std::string("0") && !Gathers(kind) ? 0 : 2));
           }
           if (k > kCallsOfCreate) {
-            grid.Step();  // in which ranks may tell of it
+            grid.Step();  // ranks may report the failure in this step
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CheckOver(&grid);
           }
@@ -103,10 +103,10 @@ TEST_CASE("a collective that fails on all ranks, whichever it is, fails them all
   }
 }
 
-TEST_CASE("ranks learn in the next step of one that took part in a collective that failed for it") {
+TEST_CASE("a collective that failed after one rank took part fails the other ranks in the next step") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
-    if (Gathers(kind)) continue;  // they may learn in the same step
+    if (Gathers(kind)) continue;  // they may learn of it in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
         CAPTURE(kind.copies);
@@ -134,14 +134,15 @@ TEST_CASE("ranks learn in the next step of one that took part in a collective th
   }
 }
 
-TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
+TEST_CASE("in steps of several exchanges, a failure on one rank fails the others if the rank steps again") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
     for (const char* const bucket : {"0", "600"}) {
-      if (kind.copies == 1 && !Gathers(kind)) continue;  // of one exchange
+      if (kind.copies == 1 && !Gathers(kind)) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
         for (const char* const bad : {"nothing", "nan", "large", "error"}) {
-          // Among replicas alone, a rank that is lost in the exchange that tells of an error cannot know of it.
+          // Among replicas only, a rank whose collective fails in the exchange that reports an error does not receive
+          // the error.
           if (bad == std::string("error") && !Gathers(kind)) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
             CAPTURE(kind.copies);
@@ -152,7 +153,7 @@ TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
             CAPTURE(faulty);
             CAPTURE(std::string(bad));
             CAPTURE(k);
-            // Gradients that are looked at, and perhaps skipped.
+            // Gradients that are checked and may be skipped.
             const bool refused = bad == std::string("error");
             KindGrid grid(kind, {{"comm_bucket_bytes", bucket}, {"on_nonfinite", refused ? "error" : "skip_step"}});
             grid.comm().after = [&](int rank, int64_t call) { return rank == faulty && call == k ? 7 : 0; };
@@ -172,7 +173,7 @@ TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
             for (int rank = 0; rank < world; ++rank) {
               CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
             }
-            // Nobody has waited in vain, or been sent segments of other sizes.
+            // No rank timed out or received segments of other sizes.
             CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
             CheckOver(&grid);
           }
@@ -182,7 +183,7 @@ TEST_CASE("in steps of several exchanges, too, if the rank steps once more") {
   }
 }
 
-TEST_CASE("abort ends the waiting for a rank that does not take part, and for one that is gone after create") {
+TEST_CASE("abort ends the waiting for a rank that does not take part or that disappeared after create") {
   for (const Kind kind : kKinds) {
     const int world = kind.copies * kind.shards;
     for (const int faulty : {0, world - 1}) {
@@ -216,7 +217,7 @@ TEST_CASE("abort ends the waiting for a rank that does not take part, and for on
   }
 }
 
-TEST_CASE("a failure that a communicator tells of later ends a step before its exchange") {
+TEST_CASE("a failure that async_error reports ends the next step before its exchange") {
   for (const Kind kind : kKinds) {
     for (const bool all : {true, false}) {
       for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {

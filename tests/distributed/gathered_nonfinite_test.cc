@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that cannot be used, where blocks are brought together from shards: what all ranks make of them is what one
-// rank makes of them that holds all.
+// Numbers that are not finite or too large in blocks that are gathered from shards: all ranks handle them like a single
+// rank that holds everything.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {{1, 2}, {1, 4}, {2, 2}, {2, 3}};
 
-// Ranks that hold shards, and one that holds all.
+// Ranks that hold shards, and a single rank that holds everything.
 struct Pair {
   Pair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind.copies, kind.shards) {
     grid.SetPatience(std::chrono::seconds(10));
@@ -32,7 +32,7 @@ struct Pair {
     grid.FillParams(1);
     Fill(1, &one.w);
   }
-  // Of the whole parameters.
+  // Elements of the whole parameters.
   void SetGradients(const Tensors& whole) {
     one.g = whole;
     for (int rank = 0; rank < grid.world(); ++rank) grid[rank].g = PartOf(grid.spec(rank).params, whole);
@@ -65,7 +65,8 @@ RankSpec Spec(const Keys& more = {}) {
   return spec;
 }
 
-TEST_CASE("NaN, infinity and too large gradients in gathered shards: as one rank takes them, whatever is chosen") {
+TEST_CASE(
+    "NaN, infinity and too large gradients in gathered shards are handled as on one rank, for every on_nonfinite") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const char* const choice : {"error", "skip_block", "skip_step"}) {
     for (const Kind kind : kKinds) {
@@ -85,7 +86,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards: as one rank
             if (pair.one.status == SHAMPOO_OK) continue;
             CHECK(Everything(&pair.grid) == before);
             CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
-            // The same words, and the element is that of the whole parameter.
+            // The error has the same text and the position of the element in the whole parameter.
             CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error, pair.one.error);
             CHECK_FALSE(Has(pair.grid[0].error, "Other ranks"));
           }
@@ -99,7 +100,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards: as one rank
   }
 }
 
-TEST_CASE("NaN in a parameter whose decay is part of the gradient, seen by the rank that holds it") {
+TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that holds it") {
   for (const Kind kind : kKinds) {
     Pair pair(Spec({{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), kind);
     pair.SetRandomGradients(1, 0, nullptr);
@@ -116,7 +117,7 @@ TEST_CASE("NaN in a parameter whose decay is part of the gradient, seen by the r
   }
 }
 
-TEST_CASE("a parameter that holds the NaN by which blocks say that they stand still moves as on one rank") {
+TEST_CASE("a parameter that contains the NaN that marks skipped updates is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(std::string(communicate));
     RankSpec spec;
@@ -140,7 +141,7 @@ TEST_CASE("a parameter that holds the NaN by which blocks say that they stand st
   }
 }
 
-TEST_CASE("a gathered block whose new value would not be finite does not move, as on one rank") {
+TEST_CASE("a gathered block whose new value would not be finite is unchanged, as on one rank") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const Kind kind : kKinds) {
       CAPTURE(one.what);
@@ -171,7 +172,7 @@ TEST_CASE("a gathered block whose new value would not be finite does not move, a
   }
 }
 
-TEST_CASE("one rank of a shard has NaN where its replica has none: the verdict is found to differ on all ranks") {
+TEST_CASE("NaN on one replica of a shard is reported by all ranks as a difference between replicas") {
   Pair pair(Spec({{"on_nonfinite", "skip_block"}}), {2, 2});
   pair.SetRandomGradients(1, 0, nullptr);
   pair.StepBoth();
@@ -184,8 +185,8 @@ TEST_CASE("one rank of a shard has NaN where its replica has none: the verdict i
   for (int rank = 0; rank < 4; ++rank) CHECK(SameBits(pair.grid[rank].w, before[static_cast<size_t>(rank)]));
 }
 
-// A vector whose factor matrix, kept in f16, takes one such gradient and no second; beside it sound ones.
-TEST_CASE("a state that would overflow, which its owner alone can know: the block stands still on all ranks") {
+// A vector whose factor matrix in f16 can hold one such gradient but not two, and other ordinary parameters.
+TEST_CASE("a state overflow that only the owner can detect skips the update of the block on all ranks") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(std::string(choice));
@@ -221,7 +222,7 @@ TEST_CASE("a state that would overflow, which its owner alone can know: the bloc
   }
 }
 
-TEST_CASE("roots that fail too often are known to the owner alone, and raised by all ranks at the same step") {
+TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "200"}) {
       CAPTURE(kind.copies);
@@ -258,7 +259,7 @@ TEST_CASE("roots that fail too often are known to the owner alone, and raised by
   }
 }
 
-TEST_CASE("an update that the communication dtype cannot hold stays out, and else it is what replicas would send") {
+TEST_CASE("an update that does not fit the communication dtype is skipped, and others equal those of replicas") {
   for (const char* const communicate : {"updates", "params"}) {
     for (const char* const lr : {"0.01", "1e6"}) {
       for (const Kind kind : kKinds) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that hold shards whose blocks are brought together (shard_mode gather): the bits of one rank that holds all.
+// Ranks that gather the blocks of their shards (shard_mode gather) have the bits of one rank that holds everything.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,18 +27,18 @@ RankSpec Spec(const Keys& more = {}) {
            {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
       kGather + more;
   spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // The last ones are too small for every rank to have a part.
+  // The last parameters are too small for every rank to have a part.
   spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
   return spec;
 }
 
-// The whole of it on one rank.
+// Returns the specification of one rank with the whole parameters.
 RankSpec Whole(RankSpec spec) {
-  spec.told.clear();
+  spec.all_shards.clear();
   return spec;
 }
 
-// Elements of whole parameters, from those of the shards.
+// Compares the elements of the shards with those of the whole parameters.
 void CheckSame(Grid* grid, const Rank& one) {
   for (int rank = 0; rank < grid->world(); ++rank) {
     CHECK(SameBits((*grid)[rank].w, PartOf(grid->spec(rank).params, one.w)));
@@ -71,7 +71,7 @@ struct Kind {
   int copies, shards;
 };
 
-TEST_CASE("shards and copies of shards have the bits of one rank, with every way to communicate") {
+TEST_CASE("shards and replicas of shards have the bits of one rank for every kind of communication") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (const Kind kind : {Kind{1, 2}, Kind{1, 3}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}, Kind{4, 2}}) {
       for (const char* const balance : {"bytes", "cost"}) {
@@ -105,12 +105,12 @@ TEST_CASE("shards and copies of shards have the bits of one rank, with every way
   }
 }
 
-TEST_CASE("threads, coupled decay, gradient scale, and parameters that every rank holds whole") {
+TEST_CASE("gathered shards have the bits of one rank with threads, coupled decay, scaling and whole parameters") {
   for (const int shards : {2, 4}) {
     RankSpec spec = Spec({{"weight_decay_type", "coupled"}, {"gradient_scale", "0.5"}, {"threads", "3"}});
     spec.threads = 3;
     Shards cut = Divide(spec.params, Division::kFlat, shards);
-    // Norms and biases are often left whole.
+    // Parameters of normalization layers and biases are often not sharded.
     for (auto& shard : cut) {
       for (const size_t p : {1, 3, 4}) shard[p] = spec.params[p];
     }
@@ -122,7 +122,7 @@ TEST_CASE("threads, coupled decay, gradient scale, and parameters that every ran
   }
 }
 
-// A random model, and random shards of it.
+// A random model with random shards.
 class Case {
  public:
   explicit Case(uint64_t seed) : random_(seed) {
@@ -146,7 +146,7 @@ class Case {
   int64_t Draw(int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
   }
-  // Flat or along any dim, in uneven parts of which some may be empty, on ranks in any order.
+  // Divides flat or along any dim into uneven parts on ranks in any order. Some parts may be empty.
   Shards Cut(int64_t ranks) {
     Shards shards(static_cast<size_t>(ranks), spec.params);
     for (size_t p = 0; p < spec.params.size(); ++p) {
@@ -190,7 +190,7 @@ void CheckRandomShapes(uint64_t count) {
       empty += shard[0].Elements() == 0 ? 1 : 0;
       rectangles += shard[0].shard_form == 2 ? 1 : 0;
     }
-    one.spec.told = shards;
+    one.spec.all_shards = shards;
     Rank whole(Whole(one.spec));
     Grid grid(one.spec, one.Draw(0, 9) == 0 ? 2 : 1, shards);
     grid.SetAllToAll(one.Draw(0, 3) != 0);
@@ -215,7 +215,7 @@ TEST_SUITE("long") {
   TEST_CASE("2000 random shapes in random shards have the bits of one rank") { CheckRandomShapes(2000); }
 }
 
-TEST_CASE("rectangles of two dims, as tensor parallelism within data parallelism makes them") {
+TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallelism, have the bits of one rank") {
   RankSpec spec = Spec();
   spec.params = {{"matrix", {9, 7}}, {"tensor", {4, 6, 5}}};
   spec.groups.clear();
@@ -233,7 +233,7 @@ TEST_CASE("rectangles of two dims, as tensor parallelism within data parallelism
       }
     }
   }
-  spec.told = shards;
+  spec.all_shards = shards;
   Rank one(Whole(spec));
   Grid grid(spec, 2, shards);
   Start(&grid, &one);
@@ -247,14 +247,14 @@ TEST_CASE("rectangles of two dims, as tensor parallelism within data parallelism
   CheckSame(&grid, one);
 }
 
-TEST_CASE("parameters without a gradient, on one rank or on all, and a group that stands still") {
+TEST_CASE("missing gradients on one rank or on all, and a group without gradients, give the bits of one rank") {
   Rank one(Whole(Spec()));
   Grid grid(Spec(), 1, 4);
   Start(&grid, &one);
   for (uint64_t t = 1; t <= 6; ++t) {
     grid.FillGradients(t);
     Fill(t, &one.g);
-    // Group 1 has two parameters, of which the ranks at the end hold nothing.
+    // Group 1 has two parameters, of which the last ranks hold nothing.
     for (size_t p = 0; p < 5; ++p) {
       const bool has = p == 1 || p == 3 ? t % 3 != 0 : (t + p) % 4 != 0;
       one.has_grad[p] = has;
@@ -277,7 +277,7 @@ TEST_CASE("parameters without a gradient, on one rank or on all, and a group tha
   CHECK(Everything(&grid) == before);
 }
 
-TEST_CASE("a plan tells that blocks are whole, and who has them") {
+TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = Spec();
     Rank one(Whole(spec));
@@ -320,7 +320,7 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
     REQUIRE(shampoo_state_count(one.optimizer, &of_all) == SHAMPOO_OK);
     CHECK(sum == of_all - 2);
   }
-  // What the other mode makes of the same shards.
+  // The other shard mode with the same shards.
   RankSpec local = Spec({{"shard_mode", "local"}});
   Grid grid(local, 1, 3);
   grid.Create();
@@ -331,19 +331,19 @@ TEST_CASE("a plan tells that blocks are whole, and who has them") {
   CHECK(info.shard_owner == 1);
 }
 
-TEST_CASE("what ranks are told of each other's shards must be the same, and so must be what communicators can do") {
+TEST_CASE("descriptions of shards and capabilities of communicators must be the same on all ranks") {
   for (int odd = 0; odd < 3; ++odd) {
     RankSpec spec = Spec();
     const Shards shards = Divide(spec.params, Division::kFlat, 3);
-    spec.told = shards;
+    spec.all_shards = shards;
     Grid cuts(spec, 1, shards);
     cuts.SetPatience(std::chrono::seconds(5));
-    // One of 63 elements more for rank 0, as one rank believes.
-    auto& told = cuts.spec(odd).told;
-    told[0][0].flat_count += 1;
-    told[1][0].flat_offset += 1;
-    told[1][0].flat_count -= 1;
-    if (odd < 2) cuts.spec(odd).params[0] = told[static_cast<size_t>(odd)][0];
+    // On one rank the description of rank 0 has one of the 63 elements more.
+    auto& shards_of = cuts.spec(odd).all_shards;
+    shards_of[0][0].flat_count += 1;
+    shards_of[1][0].flat_offset += 1;
+    shards_of[1][0].flat_count -= 1;
+    if (odd < 2) cuts.spec(odd).params[0] = shards_of[static_cast<size_t>(odd)][0];
     cuts.Create();
     CHECK_MESSAGE(cuts.All(SHAMPOO_E_INVALID), cuts.Errors());
     CHECK_MESSAGE(cuts.SameError(), cuts.Errors());
@@ -361,16 +361,16 @@ TEST_CASE("what ranks are told of each other's shards must be the same, and so m
     CHECK_MESSAGE(functions.All(SHAMPOO_E_INVALID), functions.Errors());
     CHECK_MESSAGE(Has(functions[0].error, "a communicator without all_to_all"), functions[0].error);
   }
-  // The rule and what it stands for are the same.
+  // The default layout and its explicit description are the same.
   RankSpec spec = Spec();
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
-  grid.spec(1).told = shards;
+  grid.spec(1).all_shards = shards;
   grid.Create();
   CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
 }
 
-TEST_CASE("the log of create sums up what becomes of parameters") {
+TEST_CASE("the log of create summarizes how parameters are preconditioned") {
   struct Log {
     std::mutex mutex;
     std::string text;
@@ -394,14 +394,14 @@ TEST_CASE("the log of create sums up what becomes of parameters") {
   for (const char* const words :
        {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
         "shards, 1 have no elements here and are skipped",
-        // The last rank holds a piece of three.
+        // The last rank holds one piece of three.
         "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
         "shards, 3 have no elements here and are skipped"}) {
     CHECK_MESSAGE(Has(log.text, words), log.text);
   }
 }
 
-TEST_CASE("bytes that are sent are those of the plan") {
+TEST_CASE("ranks send the number of bytes that the plan predicts") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{1, 8}, Kind{2, 2}, Kind{2, 3}}) {
     for (const bool all_to_all : {true, false}) {
       for (const char* const bucket : {"0", "600"}) {
@@ -416,7 +416,7 @@ TEST_CASE("bytes that are sent are those of the plan") {
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int copy = rank / kind.shards;
           const int shard = rank % kind.shards;
-          // Beside the status of shards: of a step, and with copies also of what they found.
+          // In addition to the status of shards: that of a step and, with replicas, that of the check.
           const int64_t status = kind.copies > 1 ? 2 * 64 : 64;
           int64_t sent = grid.copy(copy).bytes_sent(shard) - status;
           if (kind.copies > 1) sent += grid.replicas(shard).bytes_sent(copy);

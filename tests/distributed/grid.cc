@@ -9,14 +9,14 @@
 namespace shampoo_test {
 namespace {
 
-// The rank's share of `count` things: the first, and how many.
+// Returns the rank's share of `count` items: the first one and their number.
 std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
   const int64_t each = (count + ranks - 1) / ranks;
   const int64_t first = std::min(count, each * rank);
   return {first, std::min(each, count - first)};
 }
 
-// Elements of a rectangle, row by row along the last dim.
+// Visits the elements of a rectangle, row by row along the last dim.
 void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::vector<float>& whole,
                    std::vector<float>* part) {
   if (dim == shard.shape.size()) {
@@ -250,7 +250,7 @@ void FillStates(const Rank& rank, const std::string& begin, const std::string& e
     int64_t elements = 1;
     for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
     const std::vector<float> values(static_cast<size_t>(elements), value);
-    // A rank that does not own the block refuses it.
+    // Fails on a rank that does not own the block.
     (void)shampoo_state_write(rank.optimizer, i, 0, elements, values.data(), values.size() * sizeof(float), SHAMPOO_CPU,
                               nullptr);
   }

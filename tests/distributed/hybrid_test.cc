@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of the parameters, each divided over shard ranks (HSDP): every rank is in two communicators.
+// Replicas that are divided over shard ranks (HSDP): every rank is in two communicators.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ RankSpec Spec(const Keys& more = {}) {
            {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
       more;
   spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
-  // The last ones are too small for every rank to have a part.
+  // The last parameters are too small for every rank to have a part.
   spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
   return spec;
 }
@@ -45,7 +45,7 @@ void RunSteps(Grid* grid, uint64_t first, uint64_t last) {
   }
 }
 
-TEST_CASE("copies of shards have the bits of one copy") {
+TEST_CASE("replicas of shards have the bits of one replica") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (const Kind kind : kKinds) {
       for (const char* const balance : {"bytes", "cost"}) {
@@ -80,7 +80,7 @@ TEST_CASE("copies of shards have the bits of one copy") {
   }
 }
 
-TEST_CASE("groups of ranks that share the work, each with a communicator of its own, have the bits of one rank") {
+TEST_CASE("groups of ranks that share the work through separate communicators have the bits of one rank") {
   Rank one(Spec());
   REQUIRE_MESSAGE(one.status == SHAMPOO_OK, one.error);
   Fill(1, &one.w);
@@ -112,7 +112,7 @@ TEST_CASE("groups of ranks that share the work, each with a communicator of its 
   }
 }
 
-TEST_CASE("owners are the same on all ranks of a shard, and all ranks own something") {
+TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block") {
   for (const char* const balance : {"bytes", "cost"}) {
     for (const Kind kind : kKinds) {
       CAPTURE(balance);
@@ -139,7 +139,7 @@ TEST_CASE("owners are the same on all ranks of a shard, and all ranks own someth
   }
 }
 
-// Of a step that fails everywhere, with the same text, and moves nothing.
+// Checks that a step fails on all ranks with the same text and changes nothing.
 void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
   std::vector<Tensors> before;
   for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
@@ -154,7 +154,7 @@ void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string
 }
 
 TEST_CASE(
-    "what is wrong on one rank stops the ranks of all copies and shards, and the job goes on when it is put right") {
+    "an error on one rank fails the step of all replicas and shards, and the job continues when it is corrected") {
   for (const char* const what : {"nan", "missing", "lr", "step"}) {
     for (int odd = 0; odd < 4; ++odd) {
       CAPTURE(std::string(what));
@@ -189,7 +189,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what the ranks of one shard alone can find in a step stops the other shards, too") {
+TEST_CASE("an error that only the ranks of one shard can detect fails the step of the other shards") {
   for (int odd = 0; odd < 4; ++odd) {
     CAPTURE(odd);
     Grid grid(Spec({{"on_nonfinite", "skip_block"}}), 2, 2);
@@ -198,7 +198,7 @@ TEST_CASE("what the ranks of one shard alone can find in a step stops the other 
     grid.FillGradients(103);
     const float kept = grid[odd].g[0][1];
     grid[odd].g[0][1] = NAN;
-    // To the other shards this rank looks like one that skips a block, and its replica sees other gradients.
+    // For the other shards this rank skips a block, and for its replica it has other gradients.
     std::vector<Tensors> before;
     for (int rank = 0; rank < 4; ++rank) before.push_back(grid[rank].w);
     grid.Step();
@@ -214,24 +214,24 @@ TEST_CASE("what the ranks of one shard alone can find in a step stops the other 
   }
 }
 
-TEST_CASE("copies that are divided differently are refused on all ranks") {
+TEST_CASE("replicas that are divided differently are rejected on all ranks") {
   Grid grid(Spec(), 2, 2);
   grid.SetPatience(std::chrono::seconds(5));
   grid.spec(3).params[0].flat_offset -= 1;
   grid.spec(3).params[0].flat_count += 1;
   grid.Create();
   CHECK_MESSAGE(grid.All(SHAMPOO_E_INVALID), grid.Errors());
-  // Ranks 1 and 3 hold the second shard, and they compare what it is.
+  // Ranks 1 and 3 hold the second shard and compare their descriptions.
   for (const char* const words : {"rank 1 has \"parameter 0: \"matrix\"", "elements 31 to 63", "elements 32 to 63"}) {
     for (int rank = 0; rank < 4; ++rank) CHECK_MESSAGE(Has(grid[rank].error, words), grid[rank].error);
   }
 }
 
-TEST_CASE("a communicator that fails ends the job on all ranks, whichever communicator it is") {
+TEST_CASE("a failure of any communicator ends the job on all ranks") {
   struct Mode {
     const char *shard_mode, *bucket;
-    int64_t calls;       // to be made to fail, one after the other
-    bool skips = false;  // every step, as its gradient has NaN
+    int64_t calls;       // calls that fail, one after the other
+    bool skips = false;  // every step is skipped because the gradient has NaN
   };
   for (const Mode mode : {Mode{"local", "0", 2}, Mode{"gather", "0", 5}, Mode{"gather", "600", 12},
                           Mode{"gather", "0", 12, true}, Mode{"gather", "600", 20, true}}) {
@@ -258,11 +258,11 @@ TEST_CASE("a communicator that fails ends the job on all ranks, whichever commun
             };
             grid.FillGradients(2);
             for (int rank = 0; rank < 4 && mode.skips; rank += 2) grid[rank].g[0][1] = NAN;
-            // Whoever gets the error steps once or twice more, as a caller may that has not seen it yet.
+            // A rank with the error makes one or two more steps, like a caller that has not noticed it yet.
             grid.StepUntilFailure(2);
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CHECK(grid.timeouts() == 0);
-            // It is over: nobody waits any more.
+            // The job has ended, and no rank waits.
             grid.Step();
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CHECK(grid.timeouts() == 0);

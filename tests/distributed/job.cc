@@ -94,8 +94,8 @@ void Rank::Build(const RankSpec& spec) {
     const ParamSpec& param = spec.params[p];
     const shampoo_param_desc desc = DescOf(param);
     ok = ok && Try(shampoo_plan_add_param(plan, &desc, nullptr));
-    for (size_t shard = 0; shard < spec.told.size(); ++shard) {
-      const shampoo_param_desc of_shard = DescOf(spec.told[shard][p]);
+    for (size_t shard = 0; shard < spec.all_shards.size(); ++shard) {
+      const shampoo_param_desc of_shard = DescOf(spec.all_shards[shard][p]);
       ok = ok && Try(shampoo_plan_add_shard(plan, static_cast<int32_t>(p), static_cast<int32_t>(shard), &of_shard));
     }
     w.emplace_back(static_cast<size_t>(param.Elements()));
@@ -113,7 +113,7 @@ void Rank::Build(const RankSpec& spec) {
   if (spec.replica_comm != nullptr) desc.replica_comm = spec.replica_comm;
   if (spec.shard_comm != nullptr) desc.shard_comm = spec.shard_comm;
   if (ok) Try(shampoo_optimizer_create(&optimizer, plan, &desc));
-  // The optimizer holds them by itself.
+  // The optimizer keeps its own references.
   shampoo_comm_destroy(own);
   shampoo_comm_destroy(own_shards);
 }

@@ -16,7 +16,7 @@ namespace shampoo_test {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-// One parameter of float32, and what a rank holds of it.
+// A float32 parameter and the part of it that a rank holds.
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -28,42 +28,42 @@ struct ParamSpec {
   std::vector<int64_t> local_shape = {};
   int32_t stack_dims = 0;
 
-  int64_t Elements() const;  // of this rank's buffers
-  // Makes it a flat shard, or a rectangle that is cut along one dim.
+  int64_t Elements() const;  // number of elements in this rank's buffers
+  // Make it a flat shard or a rectangle that is a slice along one dim.
   void CutFlat(int64_t first, int64_t count);
   void CutAlong(size_t dim, int64_t first, int64_t count);
 };
 
-// What one rank is made from.
+// The specification of one rank.
 struct RankSpec {
   Keys keys;
-  std::vector<Keys> groups;  // beside group 0
+  std::vector<Keys> groups;  // groups 1 and up
   std::vector<ParamSpec> params;
   int32_t threads = 1;
   int32_t device_id = 0;
   int replica_rank = 0, replica_world = 1;
   int shard_rank = 0, shard_world = 1;
-  std::vector<std::vector<ParamSpec>> told;  // what each shard rank holds, for shampoo_plan_add_shard; none: nothing
+  std::vector<std::vector<ParamSpec>> all_shards;  // for shampoo_plan_add_shard, by shard rank; empty: not called
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
-  const shampoo_comm_ops* world_ops = nullptr;  // of all ranks of the job, for checkpoints
-  shampoo_comm* replica_comm = nullptr;         // instead of replica_ops: one that several optimizers share
-  shampoo_comm* shard_comm = nullptr;           // in the same way
+  const shampoo_comm_ops* world_ops = nullptr;  // all ranks of the job, for checkpoints
+  shampoo_comm* replica_comm = nullptr;         // used instead of replica_ops if several optimizers share it
+  shampoo_comm* shard_comm = nullptr;           // likewise, instead of shard_ops
   const shampoo_allocator* allocator = nullptr;
 };
 
-// One rank: its optimizer, parameters and gradients. No call asserts, as ranks run on threads of their own: statuses
-// and texts are kept for the test to look at.
+// A rank with its optimizer, parameters and gradients. No function asserts because ranks run on their own threads. The
+// test checks the stored statuses and texts.
 class Rank {
  public:
-  explicit Rank(const RankSpec& spec);  // collective where there is a communicator; status, error tell how it went
+  explicit Rank(const RankSpec& spec);  // collective if there is a communicator; the result is in status and error
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
   void Step();
   void Save(const std::string& directory);  // collective over all ranks of the job
-  void Load(const std::string& directory);  // in the same way
+  void Load(const std::string& directory);  // likewise
   int64_t PlanBytes(const char* what, int rank) const;
   double Stat(const char* key) const;
 
@@ -72,10 +72,10 @@ class Rank {
   std::vector<std::vector<float>> w;
   std::vector<std::vector<float>> g;
   std::vector<bool> has_grad;
-  void* stream = nullptr;  // handed to the steps
+  void* stream = nullptr;  // passed to the steps
   shampoo_plan* plan = nullptr;
   shampoo_optimizer* optimizer = nullptr;
-  shampoo_comm* world = nullptr;  // nullptr: there is one rank
+  shampoo_comm* world = nullptr;  // nullptr if there is one rank
 
  private:
   bool Try(shampoo_status result);
@@ -84,25 +84,25 @@ class Rank {
   std::vector<shampoo_buffers> buffers_;
 };
 
-// Ranks that hold the same parameters, as threads over one ThreadComm.
+// Ranks with the same parameters, as threads with one ThreadComm.
 class Job {
  public:
-  // spec: of each rank; replica_rank, replica_world and replica_ops are set here.
+  // spec: specification of each rank; replica_rank, replica_world and replica_ops are set here.
   Job(const RankSpec& spec, int world, bool with_abort = false);
   Job(const std::vector<RankSpec>& specs, bool with_abort = false);
 
-  // Makes the ranks: all at once.
+  // Creates all ranks at once.
   void Create();
   void Step();
-  // The same numbers on every rank, from the seed.
+  // Fill all ranks with the same numbers from the seed.
   void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
 
   Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   int world() const { return comm.world(); }
-  // Whether the last call had this status on all ranks.
+  // Returns whether the last call had this status on all ranks.
   bool All(shampoo_status status) const;
-  // Whether all ranks hold the bits of these parameters.
+  // Returns whether all ranks hold the bits of these parameters.
   bool AllHold(const std::vector<std::vector<float>>& w) const;
 
   ThreadComm comm;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each rank allocates: the state of its own blocks, and the workspace that the plan foretold.
+// The memory of each rank: the state of its own blocks and the workspace that the plan predicts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-// What a rank allocates, by the callbacks of shampoo_allocator.
+// Counts the memory of a rank in the callbacks of shampoo_allocator.
 struct Counter {
   int64_t bytes = 0;
   int64_t calls = 0;
@@ -37,7 +37,7 @@ struct Counter {
   }
 };
 
-// Ranks with a counter each.
+// Ranks with one counter each.
 struct CountedGrid {
   CountedGrid(const RankSpec& spec, int copies, int shards, bool all_to_all = true)
       : counters(static_cast<size_t>(copies * shards)), grid(spec, copies, shards) {
@@ -54,7 +54,8 @@ struct CountedGrid {
   Grid grid;
 };
 
-// Scratch memory of the solver for a block of this extent, which the plan counts and the allocator does not see.
+// Returns the scratch memory of the solver for a block of this extent. The plan includes it, but it is not allocated
+// with the allocator.
 int64_t Scratch(int64_t extent) {
   RankSpec spec;
   spec.keys = {{"use_merge_dims", "false"}};
@@ -63,7 +64,7 @@ int64_t Scratch(int64_t extent) {
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
 }
 
-// The largest dim of the blocks that a rank owns; 0: it owns none.
+// Returns the largest dim of the blocks that a rank owns, or 0 if it owns none.
 int64_t LargestDim(const Rank& rank, int replica, int shard) {
   int64_t blocks = 0;
   int64_t largest = 0;
@@ -85,7 +86,7 @@ RankSpec Mixed(const Keys& more) {
   return spec;
 }
 
-// The transformer-like case, a quarter of it in each dim: 8 of 512 x 512 and 4 of 2048 x 512, in blocks of 512.
+// A quarter of a transformer-like model in each dim: 8 matrices of 512 x 512 and 4 of 2048 x 512, in blocks of 512.
 RankSpec Transformer() {
   RankSpec spec;
   spec.keys = {{"max_preconditioner_dim", "128"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
@@ -94,7 +95,7 @@ RankSpec Transformer() {
   return spec;
 }
 
-TEST_CASE("every rank allocates what the plan says of it, in create alone, and gives it back") {
+TEST_CASE("every rank allocates what the plan predicts, in create only, and frees all of it") {
   struct Kind {
     int copies, shards;
     const char* shard_mode = "local";
@@ -145,7 +146,7 @@ TEST_CASE("every rank allocates what the plan says of it, in create alone, and g
   }
 }
 
-// Bytes of all entries of the state that a rank has.
+// Returns the bytes of all entries of a rank's state.
 int64_t StoredBytes(const Rank& rank) {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -158,7 +159,7 @@ int64_t StoredBytes(const Rank& rank) {
   return bytes;
 }
 
-TEST_CASE("at 4 ranks a rank holds at most 27 % of one rank's state, and all ranks together what one rank holds") {
+TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they hold what one rank holds") {
   for (const char* const balance : {"bytes", "cost"}) {
     CAPTURE(balance);
     RankSpec spec = Transformer();
@@ -172,7 +173,7 @@ TEST_CASE("at 4 ranks a rank holds at most 27 % of one rank's state, and all ran
     for (int rank = 0; rank < 4; ++rank) {
       const auto state = static_cast<double>(grid[rank].PlanBytes("state", rank));
       CHECK(state <= 0.27 * whole);
-      // Measured, too: what is there, and what was allocated for it.
+      // Also measured: the size of the entries and of their allocation.
       stored += StoredBytes(grid[rank]);
       CHECK(static_cast<double>(StoredBytes(grid[rank])) <= 0.27 * whole);
       CHECK(std::count(counted.Of(rank).sizes.begin(), counted.Of(rank).sizes.end(),
@@ -183,9 +184,9 @@ TEST_CASE("at 4 ranks a rank holds at most 27 % of one rank's state, and all ran
   }
 }
 
-TEST_CASE("with all-to-all the memory of gathered shards and what is sent fall as 1 / ranks, and as the plan says") {
-  constexpr int64_t kTravels = 12;    // bytes for each element: gradient, parameter, update
-  constexpr int64_t kKept = 3 * 8;    // what goes out, what comes in, and whole blocks
+TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall as 1 / ranks, as the plan predicts") {
+  constexpr int64_t kTravels = 12;    // bytes of each element: gradient, parameter, update
+  constexpr int64_t kKept = 3 * 8;    // sent, received and whole blocks
   constexpr int64_t kHeader = 16;     // to each rank
   constexpr int64_t kAlignment = 64;  // of each buffer
   const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;
@@ -206,7 +207,7 @@ TEST_CASE("with all-to-all the memory of gathered shards and what is sent fall a
       const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // the status
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
-      // All blocks are of one shape, so that a rank needs for its steps what one rank does.
+      // All blocks have one shape, so each rank needs the workspace of one rank.
       const int64_t buffers = counted.Of(rank).bytes - grid[rank].PlanBytes("state", rank) - step_memory;
       CHECK(buffers == grid[rank].PlanBytes("workspace", rank) - one.grid[0].PlanBytes("workspace", 0));
       CHECK(buffers >= kKept * elements / ranks);
@@ -215,7 +216,7 @@ TEST_CASE("with all-to-all the memory of gathered shards and what is sent fall a
   }
 }
 
-TEST_CASE("ranks without a block take part with all others") {
+TEST_CASE("ranks without a block take part in all steps") {
   RankSpec spec;
   spec.keys = {{"grafting", "adam"}};
   spec.params = {{"matrix", {6, 5}}, {"vector", {4}}};
@@ -238,7 +239,7 @@ TEST_CASE("ranks without a block take part with all others") {
     CHECK(SameBits(grid[rank].w, one.w));
     int64_t entries = 0;
     REQUIRE(shampoo_state_count(grid[rank].optimizer, &entries) == SHAMPOO_OK);
-    idle += entries == 1 ? 1 : 0;  // the step counter alone
+    idle += entries == 1 ? 1 : 0;  // the step counter only
     CHECK(StepsOf(grid[rank], 0) == 5);
   }
   CHECK(idle == 4);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that cannot be used: what several ranks make of them is what one rank makes of them.
+// Numbers that are not finite or too large: several ranks handle them like one rank.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,9 +29,9 @@ RankSpec Spec(const Keys& more = {}) {
   return spec;
 }
 
-void Must(const Rank& rank) { REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error); }
+void RequireOk(const Rank& rank) { REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error); }
 
-// Ranks, and beside them one rank for each shard that works alone.
+// A grid of ranks, and one independent rank for each shard.
 struct Pair {
   Pair(const RankSpec& spec, Kind kind) : grid(spec, kind.copies, kind.shards) {
     grid.SetPatience(std::chrono::seconds(5));
@@ -40,11 +40,11 @@ struct Pair {
     grid.FillParams(1);
     for (int s = 0; s < kind.shards; ++s) {
       alone.push_back(std::make_unique<Rank>(grid.Alone(s)));
-      Must(*alone.back());
+      RequireOk(*alone.back());
       alone.back()->w = grid[s].w;
     }
   }
-  // Element 2 of a parameter becomes `value` on every rank.
+  // Sets element 2 of a parameter to `value` on every rank.
   void FillGradients(uint64_t seed, size_t param = 0, const float* value = nullptr) {
     grid.FillGradients(seed);
     for (int rank = 0; rank < grid.world() && value != nullptr; ++rank) grid[rank].g[param][2] = *value;
@@ -55,7 +55,7 @@ struct Pair {
     CHECK_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
     for (const auto& rank : alone) {
       rank->Step();
-      Must(*rank);
+      RequireOk(*rank);
     }
   }
   void CheckSame() {
@@ -68,7 +68,7 @@ struct Pair {
   std::vector<std::unique_ptr<Rank>> alone;
 };
 
-TEST_CASE("NaN on all ranks: an error that has changed nothing, after which a run goes on as one rank would") {
+TEST_CASE("NaN on all ranks is an error that changes nothing, and the run continues like one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "600"}) {
@@ -99,7 +99,7 @@ TEST_CASE("NaN on all ranks: an error that has changed nothing, after which a ru
   }
 }
 
-TEST_CASE("a gradient that is skipped on all ranks, as NaN or as too large for a state of any owner") {
+TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped on all ranks") {
   struct Bad {
     float value;
     const char* grafting;
@@ -153,7 +153,7 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
   }
 }
 
-// A vector whose factor matrix, kept in f16, takes one such gradient and no second; beside it a sound one.
+// A vector whose factor matrix in f16 can hold one such gradient but not two, and an ordinary parameter.
 RankSpec OverflowSpec(const Keys& more) {
   RankSpec spec;
   spec.keys = Keys{{"factor_dtype", "f16"}, {"beta1", "0"}} + more;
@@ -165,7 +165,7 @@ void FillOverflow(Rank* rank) {
   for (size_t i = 0; i < rank->g[0].size(); ++i) rank->g[0][i] = 200;
 }
 
-TEST_CASE("a state that would overflow, which its owner alone can know: error") {
+TEST_CASE("a state that would overflow, which only its owner can detect, is an error on all ranks") {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
     CAPTURE(kind.copies);
     CAPTURE(kind.shards);
@@ -186,7 +186,7 @@ TEST_CASE("a state that would overflow, which its owner alone can know: error") 
         CHECK(pair.grid[rank].Stat("steps") == 1);
       }
     }
-    // The batch is left out, and the next one is sound.
+    // This batch is omitted, and the next one is ordinary.
     for (int rank = 0; rank < pair.grid.world(); ++rank) pair.grid[rank].g[0].assign(pair.grid[rank].g[0].size(), 1.0F);
     pair.grid.Step();
     CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
@@ -196,7 +196,7 @@ TEST_CASE("a state that would overflow, which its owner alone can know: error") 
   }
 }
 
-TEST_CASE("a state that would overflow, which its owner alone can know: skipped") {
+TEST_CASE("a state that would overflow, which only its owner can detect, is skipped on all ranks") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
@@ -217,14 +217,14 @@ TEST_CASE("a state that would overflow, which its owner alone can know: skipped"
           CHECK(pair.grid[rank].w[1] != before[1]);
           CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
         }
-        // With several ranks a step is not skipped for what one rank alone knows.
+        // With several ranks, a step is not skipped for a reason that only one rank knows.
         if (choice == std::string("skip_block")) pair.CheckSame();
       }
     }
   }
 }
 
-TEST_CASE("an update that the communication dtype cannot hold: the block stays on all ranks, and all raise it") {
+TEST_CASE("an update that does not fit the communication dtype is skipped and reported on all ranks") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const int world : {2, 4}) {
@@ -259,8 +259,8 @@ TEST_CASE("an update that the communication dtype cannot hold: the block stays o
   }
 }
 
-// Blocks of one element, in which (1e-12)^-5 fits no dtype of a state, so that no rung of the recovery gives the root
-// of a factor matrix of zero.
+// Blocks of one element. (1e-12)^-5 does not fit any dtype of a state, so no rung of the recovery ladder can compute
+// the root of a zero factor matrix.
 RankSpec FailingRoots(const Keys& more) {
   RankSpec spec;
   spec.keys =
@@ -278,13 +278,13 @@ void CheckRaised(Grid* grid, const std::string& words) {
   CHECK(Everything(grid) == untouched);
 }
 
-// Parameter "bad" and its momentum as the case has them.
+// Sets parameter "bad" and its momentum to the values of the case.
 void SetValues(const OverflowCase& one, Rank* rank) {
   std::fill(rank->w[0].begin(), rank->w[0].end(), static_cast<float>(one.param));
   if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
 }
 
-TEST_CASE("a block whose new value would not be finite does not move on any rank, and all ranks report it") {
+TEST_CASE("a block whose new value would not be finite is unchanged on every rank, and all ranks report it") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const Kind kind : kKinds) {
@@ -316,9 +316,9 @@ TEST_CASE("a block whose new value would not be finite does not move on any rank
   }
 }
 
-// Otherwise the rank that failed for a reason of its own would return the error one call later than the others, which
-// would have begun that step.
-TEST_CASE("an error about the step before is returned by all ranks in one call, also if a rank fails otherwise") {
+// Otherwise the rank with another failure would return the error one call later than the others, which would already
+// have started that step.
+TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kKinds) {
     CAPTURE(kind.copies);
@@ -339,7 +339,7 @@ TEST_CASE("an error about the step before is returned by all ranks in one call, 
   }
 }
 
-TEST_CASE("an update that only its rounding to the communication dtype takes beyond the limit of the parameter") {
+TEST_CASE("an update that overflows the parameter only after rounding to the communication dtype is skipped") {
   // As bfloat16 the update is 0x1.02p+120.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {
     CAPTURE(update);
@@ -367,7 +367,7 @@ TEST_CASE("an update that only its rounding to the communication dtype takes bey
   }
 }
 
-TEST_CASE("roots that fail too often are known to the owner alone, and raised by all ranks at the same step") {
+TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kKinds) {
     for (const char* const bucket : {"0", "200"}) {
       CAPTURE(kind.copies);
@@ -389,7 +389,7 @@ TEST_CASE("roots that fail too often are known to the owner alone, and raised by
   }
 }
 
-TEST_CASE("roots of several owners that fail at the same refresh are raised once, as by one rank") {
+TEST_CASE("roots of several owners that fail at the same refresh are reported once, as on one rank") {
   for (const int world : {2, 4}) {
     CAPTURE(world);
     Pair pair(FailingRoots({}), {world, 1});

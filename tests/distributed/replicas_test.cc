@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that hold the same parameters: blocks divided over them, one exchange for each bucket.
+// Ranks with the same parameters: each owns some of the blocks, and each bucket needs one exchange.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ RankSpec MixedSpec(Keys more = {}) {
   return spec;
 }
 
-// The parameters after some steps on one rank, for comparison.
+// Returns the parameters after some steps on one rank, for comparison.
 std::vector<std::vector<float>> OneRank(const RankSpec& spec, int steps) {
   Rank rank(spec);
   REQUIRE_MESSAGE(rank.status == SHAMPOO_OK, rank.error);
@@ -57,14 +57,14 @@ void RunSteps(Job* job, int steps) {
   }
 }
 
-void MustCreate(Job* job) {
+void RequireCreate(Job* job) {
   job->Create();
   for (int rank = 0; rank < job->world(); ++rank) {
     REQUIRE_MESSAGE((*job)[rank].status == SHAMPOO_OK, (*job)[rank].error);
   }
 }
 
-TEST_CASE("any number of ranks gives the bits of one") {
+TEST_CASE("any number of ranks gives the bits of one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 7);
   for (const char* const communicate : {"updates", "params"}) {
     for (const char* const bucket : {"0", "2000", "1"}) {
@@ -76,7 +76,7 @@ TEST_CASE("any number of ranks gives the bits of one") {
           CAPTURE(world);
           Job job(MixedSpec({{"communicate", communicate}, {"comm_bucket_bytes", bucket}, {"balance", balance}}),
                   world);
-          MustCreate(&job);
+          RequireCreate(&job);
           RunSteps(&job, 7);
           CHECK(job.AllHold(expected));
         }
@@ -85,7 +85,7 @@ TEST_CASE("any number of ranks gives the bits of one") {
   }
 }
 
-TEST_CASE("with a narrow communication dtype ranks hold the same bits, within its rounding of one rank") {
+TEST_CASE("with a narrow communication dtype all ranks have the same bits, within its rounding error of one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);
@@ -98,7 +98,7 @@ TEST_CASE("with a narrow communication dtype ranks hold the same bits, within it
       CAPTURE(narrow.name);
       CAPTURE(communicate);
       Job job(MixedSpec({{"communicate", communicate}, {"communication_dtype", narrow.name}}), 3);
-      MustCreate(&job);
+      RequireCreate(&job);
       RunSteps(&job, 1);
       CHECK(job.AllHold(job[0].w));
       CHECK_FALSE(job.AllHold(expected));
@@ -113,11 +113,11 @@ TEST_CASE("with a narrow communication dtype ranks hold the same bits, within it
   }
 }
 
-TEST_CASE("a step makes one exchange for each bucket, of the bytes that the plan foretold") {
+TEST_CASE("a step makes one exchange per bucket with the number of bytes that the plan predicts") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Job job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4);
-    MustCreate(&job);
+    RequireCreate(&job);
     job.comm.ResetCounts();
     RunSteps(&job, 3);
     for (int rank = 0; rank < 4; ++rank) {
@@ -128,9 +128,9 @@ TEST_CASE("a step makes one exchange for each bucket, of the bytes that the plan
   }
 }
 
-TEST_CASE("a skipped step carries the state from one arena into the other") {
+TEST_CASE("a skipped step copies the state from one arena to the other") {
   Job job(MixedSpec({{"on_nonfinite", "skip_step"}}), 2);
-  MustCreate(&job);
+  RequireCreate(&job);
   struct Arenas {
     std::vector<char> in, out;
   };
@@ -155,9 +155,9 @@ TEST_CASE("a skipped step carries the state from one arena into the other") {
   }
 }
 
-TEST_CASE("a call that is wrong on one rank fails on all, and none waits") {
+TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
   std::vector<RankSpec> specs(3, MixedSpec());
-  specs[1].device_id = 1;  // a rank's own number, say
+  specs[1].device_id = 1;  // a number that may differ between ranks
   Job refused(specs);
   refused.Create();
   CHECK(refused.All(SHAMPOO_E_INVALID));
@@ -165,7 +165,7 @@ TEST_CASE("a call that is wrong on one rank fails on all, and none waits") {
     CHECK_MESSAGE(refused[rank].error.find("rank 1: desc.device_id is 1") == 0, refused[rank].error);
   }
   Job job(MixedSpec(), 3);
-  MustCreate(&job);
+  RequireCreate(&job);
   RunSteps(&job, 2);
   const std::vector<std::vector<float>> before = job[0].w;
   job[2].stream = &job;
@@ -180,7 +180,7 @@ TEST_CASE("a call that is wrong on one rank fails on all, and none waits") {
   CHECK_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
 }
 
-TEST_CASE("optimizers that share a communicator and are stepped in another order are told apart") {
+TEST_CASE("optimizers that share a communicator and are stepped in different orders are an error") {
   ThreadComm comm(2);
   std::vector<shampoo_comm_ops> ops = {comm.OpsOf(0), comm.OpsOf(1)};
   std::vector<shampoo_status> statuses(2);
@@ -218,11 +218,11 @@ TEST_CASE("communicators are released with their last user") {
   CHECK(comm.released() == 1);
 }
 
-TEST_CASE("a flipped bit in a replica is found within verify_replicas steps") {
+TEST_CASE("a flipped bit in a replica is detected within verify_replicas steps") {
   for (const int every : {1, 3}) {
     CAPTURE(every);
     Job job(MixedSpec({{"verify_replicas", std::to_string(every)}}), 3);
-    MustCreate(&job);
+    RequireCreate(&job);
     RunSteps(&job, every == 1 ? 1 : 2);
     auto* const bits = reinterpret_cast<uint32_t*>(&job[1].w[2][7]);
     *bits ^= 1;

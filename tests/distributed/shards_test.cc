@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that hold the shards of one copy (FSDP, tensor parallel): each shard is its recovered pieces.
+// Ranks that hold the shards of one replica (FSDP, tensor parallelism): a shard steps like separate pieces.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,9 +23,9 @@ int64_t Product(const Shape& shape) {
   return product;
 }
 
-// Shard recovery, word for word as the rule is stated: elements [s, e) of a row-major tensor are a left remainder up to
-// the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder; remainders are cut the
-// same way one dim deeper.
+// Divides a flat shard into pieces by the documented rule: elements [s, e) of a row-major tensor are a left remainder
+// up to the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder. Remainders are
+// divided in the same way one dim deeper.
 void Recover(const Shape& shape, int64_t s, int64_t e, std::vector<Shape>* pieces) {
   if (s == e) return;
   if (shape.size() <= 1) return pieces->push_back({e - s});
@@ -67,7 +67,7 @@ class Case {
   int64_t Draw(int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
   }
-  // Where [0, count) is cut between ranks; shards may be empty.
+  // Returns random borders between ranks in [0, count]; shards may be empty.
   std::vector<int64_t> Cuts(int64_t count, int64_t ranks) {
     std::vector<int64_t> cuts = {0, count};
     while (static_cast<int64_t>(cuts.size()) <= ranks) cuts.push_back(Draw(0, count));
@@ -103,7 +103,7 @@ class Case {
   std::mt19937_64 random_;
 };
 
-// The shard's pieces as parameters of their own; those of parameter p are [first[p], first[p + 1]).
+// Returns the pieces of the shard as separate parameters; those of parameter p are [first[p], first[p + 1]).
 RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   RankSpec pieces = shard;
   pieces.params.clear();
@@ -120,7 +120,7 @@ RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   return pieces;
 }
 
-// Parts of a buffer, one behind the other.
+// Copies consecutive parts of a buffer to separate tensors.
 void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to) {
   for (size_t p = 0; p < from.size(); ++p) {
     auto at = from[p].begin();
@@ -175,13 +175,15 @@ void CheckRandomFlatShards(uint64_t count) {
   CHECK(empty > count / 16);
 }
 
-TEST_CASE("random flat shards on several ranks are their recovered pieces, bit for bit") { CheckRandomFlatShards(400); }
+TEST_CASE("random flat shards on several ranks have the bits of separate pieces") { CheckRandomFlatShards(400); }
 
 TEST_SUITE("long") {
-  TEST_CASE("1600 random flat shards on several ranks are their recovered pieces") { CheckRandomFlatShards(1600); }
+  TEST_CASE("1600 random flat shards on several ranks have the bits of separate pieces") {
+    CheckRandomFlatShards(1600);
+  }
 }
 
-TEST_CASE("random rectangles on several ranks are tensors of their shapes, bit for bit") {
+TEST_CASE("random rectangles on several ranks have the bits of parameters with their shapes") {
   int empty = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
@@ -215,7 +217,7 @@ void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>
   for (int64_t i = 0; i < block.shape[dim]; ++i) Mark(block, dim + 1, at + i * block.stride[dim], marks);
 }
 
-TEST_CASE("the blocks of random shards cover every element once; uncut and unmerged they are the pieces") {
+TEST_CASE("blocks of random shards cover every element once, and without merging or splitting they are the pieces") {
   int shards = 0;
   for (uint64_t seed = 0; seed < 110; ++seed) {
     std::mt19937_64 random(seed);
@@ -263,7 +265,7 @@ RankSpec Spec() {
   return spec;
 }
 
-TEST_CASE("NaN in one shard fails all ranks, and nothing has changed anywhere") {
+TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (int odd = 0; odd < 4; ++odd) {
       Grid grid(Spec(), 1, Divide(Spec().params, division, 4));
@@ -287,7 +289,7 @@ TEST_CASE("NaN in one shard fails all ranks, and nothing has changed anywhere") 
   }
 }
 
-TEST_CASE("a group counts its steps alike on ranks that hold none of it, and stands still alike") {
+TEST_CASE("ranks without elements of a group count the same steps as the others, also without gradients") {
   Grid grid(Spec(), 1, Divide(Spec().params, Division::kFlat, 4));
   grid.Create();
   REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
@@ -300,7 +302,7 @@ TEST_CASE("a group counts its steps alike on ranks that hold none of it, and sta
     grid.FillGradients(static_cast<uint64_t>(t));
     for (int rank = 0; rank < 4; ++rank) {
       grid[rank].has_grad[0] = grid[rank].has_grad[2] = first;
-      // Whether nothing has a gradient does not matter.
+      // The gradient of an empty shard does not matter.
       if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second;
     }
     grid.Step();
@@ -314,7 +316,7 @@ TEST_CASE("a group counts its steps alike on ranks that hold none of it, and sta
   }
 }
 
-TEST_CASE("one exchange a step, of a size that does not grow with the parameters' sizes") {
+TEST_CASE("a step makes one exchange whose size does not depend on the sizes of parameters") {
   Grid grid(Spec(), 1, 4);
   grid.Create();
   REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());

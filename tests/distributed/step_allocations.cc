@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step of several ranks allocates nothing: the allocation functions of this program stand before those of the C
-// library, and count on the threads that are inside a step.
+// Checks that a step of several ranks does not allocate memory. This program replaces the allocation functions of the C
+// library and counts the calls of threads that are inside a step.
 #include <malloc.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ void Count() {
 
 }  // namespace
 
-// The C library's own, by the names under which it exports them for this purpose. operator new comes here, too.
+// The functions of the C library, under the names that it exports for this purpose. operator new calls them as well.
 extern "C" {
 void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(size_t number, size_t bytes);       // NOLINT(bugprone-reserved-identifier)
@@ -72,12 +72,12 @@ int64_t AllocationsOf(const Keys& keys, int copies, int shards, bool all_to_all)
   counting = true;
   std::free(std::malloc(1));
   counting = false;
-  if (counted == 0) return -1;  // the counters do not count
+  if (counted == 0) return -1;  // the counters do not work
   grid.Create();
   if (!grid.All(SHAMPOO_OK)) return -1;
   grid.FillParams(1);
   grid.FillGradients(2);
-  grid.Step();  // binds
+  grid.Step();  // binds the buffers
   counted = 0;
   OnEveryRank(grid.world(), [&](int rank) {
     for (int step = 0; step < 5 && grid[rank].status == SHAMPOO_OK; ++step) {

@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank comes to a step with something else than the others: the same error on every rank, and parameters are as
-// they were.
+// One rank makes a step with different inputs. Every rank returns the same error, and parameters are unchanged.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -40,7 +39,7 @@ void Start(Grid* grid) {
   grid->FillGradients(103);
 }
 
-// A step that fails on all ranks alike, and moves no parameter.
+// Checks that a step fails on all ranks with the same error and changes no parameter.
 void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<std::string>& words) {
   std::vector<Tensors> before;
   for (int rank = 0; rank < grid->world(); ++rank) before.push_back((*grid)[rank].w);
@@ -54,12 +53,12 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
     CHECK(SameBits((*grid)[rank].w, before[static_cast<size_t>(rank)]));
     CHECK((*grid)[rank].Stat("steps") == 2);
   }
-  // Shards are asked before anything is written.
+  // Shards compare their inputs before anything is written.
   if (grid->shards() > 1) CHECK(Everything(grid) == everything);
 }
 
-// What differed is put right: the job goes on, and ranks are the same.
-void CheckGoesOn(Grid* grid) {
+// Checks that the job continues with equal ranks after the difference is corrected.
+void CheckContinues(Grid* grid) {
   for (int step = 0; step < 2; ++step) grid->Step();
   CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
   for (int rank = 0; rank < grid->world() && grid->copies() > 1; ++rank) CHECK(SameBits((*grid)[rank].w, (*grid)[0].w));
@@ -82,25 +81,25 @@ void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
   }
 }
 
-TEST_CASE("a gradient is missing on one rank") {
+TEST_CASE("a gradient that is missing on one rank is an error on all ranks") {
   ForEveryRank(kKinds, [](Grid* grid, int odd) {
     (*grid)[odd].has_grad[2] = false;
     CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"tensor\""});
     (*grid)[odd].has_grad[2] = true;
-    CheckGoesOn(grid);
+    CheckContinues(grid);
   });
 }
 
-TEST_CASE("one rank alone has a gradient") {
+TEST_CASE("a gradient that only one rank has is an error on all ranks") {
   ForEveryRank(kKinds, [](Grid* grid, int odd) {
     for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = rank == odd;
     CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"vector\""});
     (*grid)[odd].has_grad[1] = false;
-    CheckGoesOn(grid);
+    CheckContinues(grid);
   });
 }
 
-TEST_CASE("one rank is at another step") {
+TEST_CASE("a rank at another step is an error on all ranks") {
   for (const int group : {0, 1}) {
     for (const int64_t steps : {0, 1, 3}) {
       CAPTURE(group);
@@ -109,38 +108,38 @@ TEST_CASE("one rank is at another step") {
         SetSteps((*grid)[odd], group, steps);
         CheckFails(grid, SHAMPOO_E_STATE, odd, {"step", "Give all ranks the state of the same step"});
         SetSteps((*grid)[odd], group, 2);
-        CheckGoesOn(grid);
+        CheckContinues(grid);
       });
     }
   }
 }
 
-TEST_CASE("one rank has a different learning rate, or another scale") {
+TEST_CASE("a rank with another learning rate or gradient_scale is an error on all ranks") {
   for (const char* const key : {"lr", "gradient_scale", "beta2"}) {
     CAPTURE(key);
     ForEveryRank(kKinds, [&](Grid* grid, int odd) {
       double value = 0;
       REQUIRE(shampoo_optimizer_get((*grid)[odd].optimizer, 1, key, &value) == SHAMPOO_OK);
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value / 2) == SHAMPOO_OK);
-      // Rank 0 is the one that others are compared with.
+      // The other ranks are compared with rank 0.
       CheckFails(grid, SHAMPOO_E_INVALID, odd, {"learning rate", "on all ranks"});
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value) == SHAMPOO_OK);
-      CheckGoesOn(grid);
+      CheckContinues(grid);
     });
   }
 }
 
-TEST_CASE("a gradient has NaN on one rank") {
+TEST_CASE("a gradient with NaN on one rank is an error on all ranks") {
   ForEveryRank(kKinds, [](Grid* grid, int odd) {
     const float kept = (*grid)[odd].g[0][5];
     (*grid)[odd].g[0][5] = NAN;
     CheckFails(grid, SHAMPOO_E_NUMERIC, odd, {"NaN", "\"matrix\"", "element 5"});
     (*grid)[odd].g[0][5] = kept;
-    CheckGoesOn(grid);
+    CheckContinues(grid);
   });
 }
 
-TEST_CASE("a gradient has NaN on one rank, and is to be skipped") {
+TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN is skipped") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const Kind kind : kReplicas) {
       for (int odd = 0; odd < kind.copies; ++odd) {
@@ -153,13 +152,13 @@ TEST_CASE("a gradient has NaN on one rank, and is to be skipped") {
         grid[odd].g[0][5] = NAN;
         CheckFails(&grid, SHAMPOO_E_NUMERIC, odd, {"not finite", "\"matrix\"", "same on all ranks"});
         grid[odd].g[0][5] = kept;
-        CheckGoesOn(&grid);
+        CheckContinues(&grid);
       }
     }
   }
 }
 
-TEST_CASE("a rank that fails by itself fails all: buffers that are not bound") {
+TEST_CASE("a rank without bound buffers fails the step of all ranks") {
   for (const Kind kind : kKinds) {
     CAPTURE(kind.copies);
     CAPTURE(kind.shards);

@@ -49,13 +49,13 @@ void ThreadComm::ResetCounts() {
   for (Rank& rank : ranks_) rank.calls = rank.bytes = 0;
 }
 
-// Returns when all ranks are here.
+// Returns when all ranks have arrived.
 int32_t ThreadComm::WaitForAll(std::unique_lock<std::mutex>* lock) {
   const int64_t generation = generation_;
   if (Arrive()) return 0;
   const bool is_over = arrived_.wait_for(*lock, patience, [&] { return generation_ != generation || aborted_; });
   if (generation_ != generation) return 0;
-  --waiting_;  // who comes later must not take this rank for one that is here
+  --waiting_;  // ranks that arrive later must not count this one
   if (is_over) return kAborted;
   ++timeouts_;
   return kTimedOut;
@@ -82,7 +82,7 @@ int32_t ThreadComm::Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy) {
   bool equal = true;
   for (const Rank& rank : ranks_) equal = copy(rank) && equal;
   lock.lock();
-  // Nobody's memory changes before all have read it, which they will, whatever has been aborted meanwhile.
+  // The memory of a rank must not change before all ranks have read it. They always do, even after an abort.
   const int64_t generation = generation_;
   if (!Arrive()) arrived_.wait(lock, [&] { return generation_ != generation; });
   lock.unlock();

@@ -14,11 +14,11 @@
 
 namespace shampoo_test {
 
-// A communicator between threads of this process, with a count of what it carries, and with faults on request. A rank
-// that waits for longer than `patience` fails, so that a hang is a failing test.
+// A communicator between threads of this process that counts bytes and can inject faults. A rank that waits longer than
+// `patience` fails, so a hang is a failed test.
 class ThreadComm {
  public:
-  // What goes wrong at a rank's call, counted from 1: 0 for nothing, else what the callback returns.
+  // Returns the failure of a rank's call, counted from 1: 0 for none, otherwise the result of the callback.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -26,24 +26,24 @@ class ThreadComm {
   ThreadComm& operator=(const ThreadComm&) = delete;
 
   int world() const { return static_cast<int>(ranks_.size()); }
-  // The functions of a rank; with_abort: with one that ends the waiting of all.
+  // Returns the callbacks of a rank; with_abort: including abort.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
 
-  // What a rank has received at such a call: world() segments of an all-gather, what comes from all in an all-to-all.
+  // Changes the bytes that a rank received in a call: world() segments of an all-gather, or all bytes of an all-to-all.
   using Change = std::function<void(int rank, int64_t call, char* received, size_t bytes)>;
 
-  Fault before;  // the rank does not take part
-  Fault after;   // the rank has taken part
+  Fault before;  // the rank fails without taking part
+  Fault after;   // the rank fails after it has taken part
   Fault async;
-  Change change;  // the rank has taken part, and other bytes arrive
+  Change change;  // the rank takes part and receives other bytes
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
-  // Of an all-gather the own segment, of an all-to-all what went to others.
+  // Bytes sent: the own segment of an all-gather, and the bytes to other ranks of an all-to-all.
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }
-  int timeouts() const { return timeouts_; }  // ranks that have waited in vain
-  void Abort();                               // ends the waiting of all, for good
+  int timeouts() const { return timeouts_; }  // number of ranks that timed out
+  void Abort();                               // permanently ends the waiting of all ranks
   void ResetCounts();
 
   static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;
@@ -58,13 +58,13 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) brings what a rank has sent, to `recv`, in so many bytes of all; it says whether sizes agree.
+  // copy(rank) copies the bytes that a rank has sent to `recv` and returns whether the sizes agree.
   template <typename Copy>
   int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
   int32_t AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from);
   int32_t WaitForAll(std::unique_lock<std::mutex>* lock);
-  bool Arrive();  // whether this rank was the last
+  bool Arrive();  // returns whether this rank was the last
 
   std::vector<Rank> ranks_;
   std::mutex mutex_;
@@ -76,7 +76,7 @@ class ThreadComm {
   int timeouts_ = 0;
 };
 
-// Runs work(rank) for all ranks at once, each on a thread of its own; returns when all are done.
+// Runs work(rank) for all ranks at once, each on its own thread, and returns when all have finished.
 template <typename Work>
 void OnEveryRank(int world, Work&& work) {
   std::vector<std::thread> threads;

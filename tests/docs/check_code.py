@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every block of C in the documentation, and runs those that are programs.
+"""Compiles every block of C in the documentation and runs the programs among them.
 
-A block that contains "int main" is built against the library and must exit with status 0. Any other is a fragment: it
-is put into a function behind prologue.h and compiled without making code. Messages name file and line of the block.
+A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments:
+they are compiled inside a function after prologue.h, without code generation. Messages contain the file and the line of
+the block.
 """
 import argparse
 import os
@@ -14,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
-# A fragment may show a declaration whose use comes in the next one, and may declare in the middle of its statements.
+# A fragment may contain declarations that only the next fragment uses, and declarations after statements.
 LENIENT = ["-Wno-unused-variable", "-Wno-unused-but-set-variable"]
 FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\S*)")
 
@@ -40,11 +41,11 @@ def blocks(page):
         else:
             lines.append(line)
     if fence is not None:
-        raise SystemExit(f"{page}:{first - 1}: a block of code that is never closed")
+        raise SystemExit(f"{page}:{first - 1}: a block of code without an end")
 
 
 def run(command, **options):
-    """Runs a command; gives what it printed if it failed, else None."""
+    """Runs a command. Returns its output if it failed, otherwise None."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, **options)
     except subprocess.TimeoutExpired:
@@ -55,7 +56,7 @@ def run(command, **options):
 
 
 def fragment_source(page, first, lines):
-    """Includes go before the function; their places stay as empty lines, so that line numbers are those of the page."""
+    """Moves includes before the function and replaces them with empty lines, so that line numbers do not change."""
     include = re.compile(r"\s*#\s*include\b")
     head = [line for line in lines if include.match(line)]
     body = ["" if include.match(line) else line for line in lines]
@@ -107,7 +108,7 @@ def main():
                     failures += 1
                     print(f"{page.relative_to(arguments.root)}:{first}: this block of C fails:\n{failure}\n")
     print(f"{programs} programs and {fragments} fragments, {failures} of them fail")
-    # Without one of each kind the search itself is broken.
+    # If a kind has no block, the search is broken.
     return 1 if failures or not programs or not fragments else 0
 
 

@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_commands.py ROOT: what the blocks of shell in the documentation name is there, and figures name their command.
+"""check_commands.py ROOT: checks the shell commands of the documentation and the figures.
 
-Of a block: Bash can read it; presets, options of CMake that begin with SHAMPOO_, targets and scripts exist. Of a figure of
-docs/ or examples/: a page that shows it says, beside it, which command or program makes it.
+Bash must be able to parse each block; its presets, targets, scripts and CMake options that begin with SHAMPOO_ must
+exist. A page that shows a figure of docs/ or examples/ must name the command or program that creates it next to the
+figure.
 """
 import json
 import re
@@ -34,7 +35,7 @@ def tracked(root):
 def problems_of(root, page, text, names):
     done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
-        yield f"bash cannot read it: {done.stderr.strip()}"
+        yield f"bash cannot parse it: {done.stderr.strip()}"
     for kind, pattern in (("preset", rf"--preset[ =]({WORD})"), ("option", r"-D ?(SHAMPOO_[A-Z0-9_]+)"), ("target", rf"--target ({WORD})")):
         for name in re.findall(pattern, text):
             if name not in names[kind]:
@@ -45,7 +46,7 @@ def problems_of(root, page, text, names):
 
 
 def figures(root):
-    """Yields those of which no page that shows them names what makes them."""
+    """Yields the figures for which no page names the command that creates them."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
@@ -66,7 +67,7 @@ def main():
                 continue
             count += 1
             failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, page, "\n".join(lines) + "\n", names)]
-    failures += [f"{figure}: no page that shows it names the command that makes it" for figure in figures(root)]
+    failures += [f"{figure}: no page that shows it names the command that creates it" for figure in figures(root)]
     print("\n".join(failures + [f"{count} blocks of shell, {len(failures)} problems"]))
     return 1 if failures or not count else 0
 

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_messages.py ROOT: every message that docs/troubleshooting.md quotes is one that the sources can say.
+"""check_messages.py ROOT: every message that docs/troubleshooting.md quotes must exist in the sources.
 
-A quotation is a code span that begins an item of a list: "- `text`". Its "..." stand for values, or for more text. What
-is between them must stand, in this order, in the literals of one statement of core, capi, bindings or cmake.
+A quotation is a code span at the start of a list item: "- `text`". "..." represents a value or more text. The parts
+between them must occur in this order in the literals of one statement in core, capi, bindings or cmake.
 """
 import ast
 import re
@@ -15,7 +15,7 @@ FOLDERS = ("core", "capi", "bindings", "cmake")
 LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
-LEAST = 12  # characters between two ellipses that tell one message from another
+LEAST = 12  # characters between two ellipses that are enough to identify a message
 VALUE = "\0"
 
 # A comment, a character, a literal (that of C++ may be raw), or one character of anything else.
@@ -30,7 +30,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Tell what stands between two literals: nothing, as they are one text or alternatives, or a value."""
+    """Return the text between two literals: nothing if they are one text or alternatives, otherwise a value."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 
@@ -86,10 +86,10 @@ def quotations(page):
 def problem(quotation, known):
     parts = [part.strip() for part in quotation.split(ELLIPSIS) if part.strip()]
     if max(map(len, parts), default=0) < LEAST:
-        return "too little of a message to find it by"
+        return "too short to identify a message"
     message = re.compile(".*?".join(map(re.escape, parts)), re.DOTALL)
     if not any(message.search(text) for text in known):
-        return "no statement of " + ", ".join(FOLDERS) + " says this"
+        return "no statement of " + ", ".join(FOLDERS) + " contains this"
     return None
 
 
@@ -104,7 +104,7 @@ def main():
             failures += 1
             print(f"{PAGE}:{number}: `{quotation}`: {why}")
     print(f"{count} messages quoted, {failures} of them not among {len(known)} of the sources")
-    # Without any of them the search itself is broken.
+    # Without any quotation the search is broken.
     return 1 if failures or not count else 0
 
 

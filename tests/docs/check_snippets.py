@@ -1,9 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_snippets.py ROOT: by what name build files of the reader take the library.
+"""check_snippets.py ROOT: checks the names by which build files in the documentation use the library.
 
-A program of Rust or Java in README.md is one of its guide, where a test runs it. Of a block of toml: each of its dependencies with a path is a crate of this repository, by the name that its Cargo.toml
-has. Of a block of xml: group, artifact and version are those of the jar's pom. Blocks of CMake are built by run_shell.py.
+A Rust or Java program in README.md must also be in its guide, where a test runs it. Each dependency with a path in a
+toml block must be a crate of this repository with the name in its Cargo.toml. Group, artifact and version in an xml
+block must be those of the jar's pom. run_shell.py builds the CMake blocks.
 """
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -54,7 +55,7 @@ def problems_of(root, language, text):
     try:
         yield from check(root, text)
     except broken as error:
-        yield f"it is no {language}: {error}"
+        yield f"it is not valid {language}: {error}"
 
 
 def programs_not_in_their_guides(root):
@@ -73,7 +74,7 @@ def main():
                 counts[language] += 1
                 failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, language, "\n".join(lines))]
     failures += programs_not_in_their_guides(root)
-    # Without one of each kind the search itself is broken.
+    # If a kind has no block, the search is broken.
     failures += [f"no block of {language} was found" for language, count in counts.items() if not count]
     print("\n".join(failures + [f"{sum(counts.values())} blocks of {' and '.join(KINDS)}, {len(failures)} problems"]))
     return 1 if failures else 0

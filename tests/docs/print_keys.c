@@ -24,7 +24,7 @@ static const char kHead[] =
     "| key | type | default | range | meaning |\n"
     "|---|---|---|---|---|\n";
 
-/* A bar would end the cell of a Markdown table. */
+/* Escapes bars, which would end the cell of a Markdown table. */
 static void PrintCell(const char* text) {
   for (; *text != '\0'; ++text) {
     if (*text == '|') putchar('\\');

@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  */
-/* What the fragments of C in the documentation may use without declaring it. Nothing of it is defined: fragments are
- * checked, not run. */
+/* Declarations that the C fragments in the documentation may use. Nothing is defined because fragments are compiled but
+ * not run. */
 #include <math.h>
 #include <shampoo/shampoo.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what the documentation tells its reader to type.
+"""Runs the shell commands of the documentation.
 
-    run_shell.py --source ROOT --list                  the pages with blocks of shell: path;name;pages that are run before
-    run_shell.py --source ROOT --check                 nothing is run: each rule finds something, Bash can read it all
-    run_shell.py --source ROOT --folder F --make       a machine for the reader in the folder: a clone, a home
-    run_shell.py --source ROOT --folder F --page PAGE  the blocks of a page, one after another, in one Bash
+    run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages that run before it
+    run_shell.py --source ROOT --check                 runs nothing: checks that each rule matches and Bash can parse all
+    run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
+    run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
-A page of docs/ is run in the root of the clone, one of an example in its folder. shell/page_rules.py tells what is run
-otherwise than it stands there, and why.
+A page of docs/ runs in the root of the clone, a page of an example in its folder. shell/page_rules.py lists the
+commands that are changed or skipped, with the reasons.
 """
 import argparse
 import re
@@ -29,7 +29,7 @@ def name_of(path):
 
 
 def listed(root, have):
-    """Those that can be run with what is there."""
+    """Yields the pages that can run with the available features."""
     for path in shell_pages(root):
         if set(known(path).wants) <= set(have):
             yield ";".join([path, name_of(path), *map(name_of, known(path).needs)])
@@ -37,13 +37,13 @@ def listed(root, have):
 
 def check(root):
     paths = shell_pages(root)
-    problems = [f"shell/page_rules.py has rules for {path}, which has no block of shell" for path in sorted(set(PAGES) - set(paths))]
+    problems = [f"shell/page_rules.py has rules for {path}, which has no shell block" for path in sorted(set(PAGES) - set(paths))]
     for path in paths:
         script = make_script(root, path, {placeholder: "/somewhere" for placeholder in WHERE}, ())
         problems += script.problems
         done = subprocess.run(["bash", "-n"], input=script.text, capture_output=True, text=True, check=False)
         if done.returncode:
-            problems.append(f"{path}: with its rules Bash cannot read it: {done.stderr.strip()}")
+            problems.append(f"{path}: with its rules Bash cannot parse it: {done.stderr.strip()}")
     print("\n".join(problems + [f"{len(paths)} pages, {len(problems)} problems"]))
     return 1 if problems or not paths else 0
 

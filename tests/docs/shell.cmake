@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The blocks of shell of the documentation are run, a test for each page; some build on what others have built. All of it is
-# long: the library is compiled as its users compile it, six times, though a compiler cache helps.
+# Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of others. All of these
+# tests are long: they compile the library six times as users do, although a compiler cache helps.
 if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
   return()
 endif()
@@ -37,11 +37,11 @@ if(status EQUAL 0)
 endif()
 list(APPEND arguments --have ${have})
 
-# Which pages there are, and which need others, is told by the rules.
+# The rules list the pages and their dependencies.
 execute_process(COMMAND ${interpreter} ${runner} ${arguments} --list
                 OUTPUT_VARIABLE listed RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "${runner} cannot tell the pages with blocks of shell: see above")
+  message(FATAL_ERROR "${runner} cannot list the pages with shell blocks: see above")
 endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${runner} ${CMAKE_CURRENT_SOURCE_DIR}/shell/page_rules.py)
 
@@ -59,6 +59,6 @@ foreach(line ${listed})
     FIXTURES_REQUIRED "docs_shell_machine;${needs}" FIXTURES_SETUP docs_shell_${name})
   list(APPEND tests docs.shell.${name})
 endforeach()
-# One reader at one machine.
+# All pages share one machine, so they run one at a time.
 set_tests_properties(${tests} PROPERTIES
   LABELS long TIMEOUT 3600 RESOURCE_LOCK docs_shell PROCESSORS 2 ENVIRONMENT "${environment}")

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step allocates nothing: the allocation functions of this host stand before those of the C library and count while
-// they are told to, in all configurations of the library that lead to different code.
+// Checks that a step does not allocate memory, in all configurations of the library that lead to different code. The
+// host replaces the allocation functions of the C library and counts their calls during steps.
 // Usage: allocation_count [library to load instead of the linked one]
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,7 @@ static void count(const char* kind, size_t bytes) {
   atomic_store(&size_seen, bytes);
 }
 
-// The C library's own, by the names under which it exports them for this purpose. operator new comes here, too.
+// The functions of the C library, under the names that it exports for this purpose. operator new calls them as well.
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t number, size_t bytes);
 extern void* __libc_realloc(void* memory, size_t bytes);
@@ -95,7 +95,8 @@ static trainer t;
 static double learning_rate = 0.05;
 static char* arena[2];
 
-// Twenty steps with roots due in every third, a bound learning rate, and from the tenth on arenas in turn.
+// Makes twenty steps with a refresh in every third step, a bound learning rate and, from the tenth on, alternating
+// arenas.
 static void check(const api* f, const workload* work, const char* name) {
   int64_t state_bytes = 0;
   shampoo_plan* const plan = trainer_plan(f, work);
@@ -110,7 +111,7 @@ static void check(const api* f, const workload* work, const char* name) {
   desc.state_bytes = (size_t)state_bytes;
   begin_count();
   trainer_begin(&t, f, work, &desc);
-  REQUIRE(end_count() > 0, "%s: create has allocated nothing: the counters do not count", name);
+  REQUIRE(end_count() > 0, "%s: create has allocated nothing: the counters do not work", name);
   REQUIRE_OK(f, f->optimizer_bind_scalar(t.optimizer, 0, "lr", SHAMPOO_F64, &learning_rate));
 
   for (int step = 0; step < 20; ++step) {

@@ -7,7 +7,8 @@
 
 #include "tests/embed/require.h"
 
-// ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes are right.
+// ISO C does not allow a conversion from an object pointer to a function pointer. POSIX guarantees that copying the
+// bytes works.
 static void find(void* library, const char* name, void* function, size_t bytes) {
   void* const found = dlsym(library, name);
   REQUIRE(found != NULL, "no %s: %s", name, dlerror());

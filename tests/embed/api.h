@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-// The functions that these hosts call, so that one workload runs in hosts that link the library and in those that load
-// it.
+// The functions that these hosts call. With it the same workload runs in hosts that link the library and in hosts that
+// load it.
 #define API_FUNCTIONS(F)   \
   F(last_error)            \
   F(build_info)            \
@@ -36,10 +36,10 @@ typedef struct api {
 #define API_MEMBER(name) __typeof__(shampoo_##name)* name;
   API_FUNCTIONS(API_MEMBER)
 #undef API_MEMBER
-  void* library;  // of dlopen; NULL where linked
+  void* library;  // handle from dlopen; NULL if linked
 } api;
 
-// The library that this program is linked with.
+// Returns the functions of the library that this program is linked with.
 static inline api api_linked(void) {
 #define API_ADDRESS(name) shampoo_##name,
   const api made = {API_FUNCTIONS(API_ADDRESS) NULL};
@@ -47,10 +47,10 @@ static inline api api_linked(void) {
   return made;
 }
 
-// Loads the library: dlopen with RTLD_NOW | RTLD_LOCAL. Ends the program where that fails.
+// Loads the library with dlopen(RTLD_NOW | RTLD_LOCAL). Ends the program on failure.
 api api_open(const char* path);
 
-// dlclose. The functions stay callable, as the library promises.
+// Calls dlclose. The functions stay callable, as documented.
 void api_close(const api* loaded);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// One matrix of float32 in blocks that are large enough for memory to be told apart from noise. Its settings are the
-// defaults but for those given.
+// One float32 matrix in blocks that are large enough to distinguish its memory from noise. All settings except those
+// passed are defaults.
 typedef struct big_model {
   const api* functions;
   shampoo_optimizer* optimizer;

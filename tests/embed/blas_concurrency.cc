@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of BLAS and LAPACK on many threads at once give the bits that one thread gives. OpenBLAS's serial archive does
-// not do so by itself (core/blas/scratch.h): linked without our scratch memory, the same program must see differences.
-// Usage: blas_concurrency <calls of each kind> [--expect-differences]
-// With the option calls are repeated, up to forty times, until there are differences.
+// Checks that concurrent calls of BLAS and LAPACK give the bits of a single thread. OpenBLAS's serial archive alone
+// does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program must find
+// differences. Usage: blas_concurrency <calls of each kind> [--expect-differences] With the option, calls are repeated
+// up to forty times until there are differences.
 #include <lapacke.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ constexpr int kInputs = 16;
 constexpr int kProduct = 96;  // extent of the products
 constexpr int kEigen = 64;    // extent of the eigenproblems
 
-// Symmetric matrices, of which an eigenproblem takes a leading part.
+// Returns a symmetric matrix. Eigenproblems use a leading submatrix.
 template <typename Real>
 std::vector<Real> Input(int which, int n) {
   std::vector<Real> a(static_cast<size_t>(n * n));
@@ -59,7 +59,7 @@ const Inputs<Real>& Eigenproblems() {
   return inputs;
 }
 
-// One thread's memory.
+// Memory of one thread.
 template <typename Real>
 struct Memory {
   std::vector<Real> a = std::vector<Real>(kEigen * kEigen);
@@ -79,7 +79,7 @@ void Syrk(int input, std::vector<double>* result) {
              kProduct);
 }
 
-// Eigenvectors, then eigenvalues.
+// Returns the eigenvectors followed by the eigenvalues.
 template <typename Real>
 void Syevd(int input, std::vector<double>* result) {
   thread_local Memory<Real> memory;
@@ -91,7 +91,7 @@ void Syevd(int input, std::vector<double>* result) {
   if (info != 0) out[0] = static_cast<Real>(1e9 + info);
 }
 
-// The core does not call this solver yet; it is here because its scratch memory is used differently.
+// Included because this solver uses the scratch memory differently.
 void Syevr(int input, std::vector<double>* result) {
   constexpr int kWork = 66 * kEigen;
   constexpr int kIntWork = 10 * kEigen;
@@ -123,7 +123,7 @@ void Enter(blas::Scratch* scratch) {
   REQUIRE(blas::Scratch::Create(extent, scratch).ok(), "no scratch memory");
 }
 
-// How many of `calls`, made on so many threads, differ from the serial results.
+// Returns how many of `calls` calls on this many threads differ from the serial results.
 int64_t Differences(const Kind& kind, const std::vector<std::vector<double>>& serial, int threads, int64_t calls) {
   std::atomic<int64_t> differences{0};
   std::atomic<int> waiting{threads};
@@ -180,14 +180,15 @@ int main(int argc, char** argv) {
     return SKIPPED;
   }
   const int64_t unplanned = blas::UnplannedScratchRequests();
-  // OpenBLAS's own allocator ends the program where it has too few buffers for the threads.
+  // OpenBLAS's own allocator ends the program if it has too few buffers for the threads.
   const std::vector<int> thread_counts = expect_differences ? std::vector<int>{2, 8} : std::vector<int>{2, 8, 128};
   int64_t all = 0;
   for (int round = 0; round < (expect_differences ? 40 : 1) && all == 0; ++round) {
     for (const Kind& kind : kKinds) all += DifferencesOfKind(kind, thread_counts, calls);
   }
   if (expect_differences) {
-    REQUIRE(all > 0, "no difference, although all threads share one scratch allocator: this test is blind");
+    REQUIRE(all > 0,
+            "no difference, although all threads share one scratch allocator: this test cannot detect differences");
     return 0;
   }
   REQUIRE(all == 0, "%lld differences", static_cast<long long>(all));

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_build_info() is JSON, and the kernels that BLAS has chosen are those for this processor, or the ones that the
-// user has named by OPENBLAS_CORETYPE.
-// Usage: build_info [kernel that must run]
+// Checks that shampoo_build_info() is JSON and that the BLAS kernels are those for this processor or the ones that the
+// user selected with OPENBLAS_CORETYPE.
+// Usage: build_info [expected kernel]
 #include <shampoo/shampoo.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// What the first processor can do, in the kernel's words; empty where it does not say so under "flags" (not x86).
+// Returns the flags of the first processor in /proc/cpuinfo. Empty if there is no entry "flags" (not x86).
 std::set<std::string> CpuFlags() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     REQUIRE(kernel == Lower(argv[1]), "kernel %s, expected %s", kernel.c_str(), argv[1]);
     return 0;
   }
-  // What OpenBLAS asks of a processor for its kernels with 512-bit vectors.
+  // The flags that OpenBLAS requires for its kernels with 512-bit vectors.
   const bool wide = flags.count("avx512f") && flags.count("avx512cd") && flags.count("avx512bw") &&
                     flags.count("avx512dq") && flags.count("avx512vl");
   const std::set<std::string> wide_kernels = {"skylakex", "cooperlake", "sapphirerapids", "zen4"};

@@ -1,9 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host in a locale that writes 0,5 for a half and 1.000 for a thousand, set both ways there are, C's and C++'s.
-// Everything the library says there must be what it says in the C locale.
-// Usage: comma_locale <name of the locale>
+// A host whose locale writes 0,5 for a half and 1.000 for a thousand, set both in C and in C++. Every text of the
+// library must be the same as in the C locale. Usage: comma_locale <name of the locale>
 #include <shampoo/shampoo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,7 +110,8 @@ std::string Everything() {
   return out.text();
 }
 
-// In a process of its own: what the library keeps, such as the ranges of keys, is made anew in the other locale.
+// Runs in a child process, so that texts that the library caches, such as ranges of keys, are created again in the
+// other locale.
 std::string EverythingInTheCLocale() {
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");

@@ -2,13 +2,13 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs comma_locale with a locale made for it, as the system need not have one with decimal commas.
+# Compiles a locale with decimal commas, which the system may not have, and runs comma_locale with it.
 # Usage: comma_locale.sh <program> <folder for the locale>
 set -eu
 name=de_DE.UTF-8
 if [ ! -d "$2/$name" ]; then
   mkdir -p "$2"
-  # Statuses of localedef tell of warnings, too: what counts is whether the program finds the locale.
+  # The status of localedef is also nonzero after warnings. The program checks whether the locale exists.
   localedef -i de_DE -f UTF-8 "$2/$name" || echo "localedef did not make $name: is the Debian package locales installed?"
 fi
 LOCPATH=$2 exec "$1" "$name"

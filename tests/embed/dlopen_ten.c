@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that loads and unloads the library again and again, also at the worst moments: while an optimizer and its
-// threads live, while a thread still has a last error, and with an optimizer that is never destroyed.
-// Usage: dlopen_ten <library> [--tidy: without the optimizer that is never destroyed, for the sake of leak checkers]
+// A host that repeatedly loads and unloads the library, also while an optimizer and its threads exist, while a thread
+// has a last error, and with an optimizer that is never destroyed. Usage: dlopen_ten <library> [--tidy: without the
+// optimizer that is never destroyed, for leak checkers]
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@ static trainer left_alive;
 static sem_t failed;
 static sem_t closed;
 
-// Meets an error, whose text is kept for this thread, and ends when the library has been closed.
+// Causes an error, whose text is stored for this thread, and ends after the library was closed.
 static void* fail_and_outlive(void* argument) {
   const api* const functions = argument;
   REQUIRE(functions->config_create(NULL) == SHAMPOO_E_INVALID, "a NULL was accepted");
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   }
   require_thread_count(threads_before, "after ten rounds");
 
-  // Closed in the middle of a training.
+  // Closes the library during training.
   const api functions = api_open(path);
   trainer_begin(&shared, &functions, &work, NULL);
   trainer_step(&shared, 2);
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   sem_post(&closed);
   pthread_join(thread, NULL);
 
-  // The program ends while an optimizer and its threads live.
+  // The program ends while an optimizer and its threads exist.
   if (tidy) return 0;
   again = api_open(path);
   trainer_begin(&left_alive, &again, &work, NULL);

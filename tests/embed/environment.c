@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs to the host is as before, after the library was loaded and after it was used: environment, threads,
-// signals, locale, working directory, open files, limits, floating-point modes; and nothing is printed.
-// Usage: environment <library>
+// Checks that loading and using the library does not change the state of the host: environment, threads, signals,
+// locale, working directory, open files, limits and floating-point modes. Nothing may be printed. Usage: environment
+// <library>
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fenv.h>
@@ -38,7 +38,7 @@ typedef struct snapshot {
   mode_t file_mask;
   int rounding;
   int traps;
-  unsigned modes;  // of the vector unit, without its sticky flags
+  unsigned modes;  // MXCSR without its sticky flags
   struct rlimit limit[kLimits];
   cpu_set_t processors;
 } snapshot;
@@ -100,7 +100,7 @@ static void require_same(const snapshot* before, const snapshot* now, const char
   REQUIRE(CPU_EQUAL(&before->processors, &now->processors), "%s: another affinity", when);
 }
 
-// The other threads leave the host's signals to the host's threads.
+// Checks that the other threads block the signals of the host.
 static void require_workers_block_signals(void) {
   DIR* const tasks = opendir("/proc/self/task");
   for (const struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
@@ -127,13 +127,13 @@ static snapshot before;
 static snapshot now;
 static trainer t;
 
-// Standard output and error go to a file meanwhile.
+// Redirects standard output and error to a file.
 static int redirect[2];
 static FILE* printed;
 
 static long end_redirect(char* text, size_t bytes);
 
-// A failure meanwhile is shown all the same.
+// Shows the redirected output of a failure.
 static void show_printed(void) {
   static char text[2000];
   if (printed == NULL) return;
@@ -151,7 +151,7 @@ static void begin_redirect(void) {
   dup2(fileno(printed), 2);
 }
 
-// Returns how many bytes came, and the text.
+// Returns the number of bytes that were printed and stores the text.
 static long end_redirect(char* text, size_t bytes) {
   fflush(stdout);
   fflush(stderr);
@@ -177,7 +177,7 @@ static void use(const api* functions, const char* when) {
   take(&now);
   require_same(&before, &now, when);
   trainer_step(&t, 6);
-  // By now the threads have begun: while pthread_create works, the new thread blocks all signals in any case.
+  // The threads have started by now. A new thread always blocks all signals during pthread_create.
   const struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   require_workers_block_signals();
@@ -192,7 +192,7 @@ static void use(const api* functions, const char* when) {
 int main(int argc, char** argv) {
   REQUIRE(argc == 2, "%d arguments: expected the library", argc - 1);
   atexit(show_printed);
-  // Settings that a library that meddles would lose.
+  // Settings that an intrusive library would change.
   setenv("OMP_NUM_THREADS", "7", 1);
   setenv("OPENBLAS_NUM_THREADS", "5", 1);
   signal(SIGUSR1, on_signal);
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   REQUIRE(count == 0, "use printed %ld bytes: %s", count, text);
 
 #if defined(__x86_64__)
-  // A host with modes of its own keeps them.
+  // The library must keep the floating-point modes of the host.
   _mm_setcsr(_mm_getcsr() | 0x8040u);  // flush to zero, denormals are zero
   fesetround(FE_UPWARD);
   use(&functions, "use, with modes of the host");

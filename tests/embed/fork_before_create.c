@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks, as servers and data loaders do, and whose child makes an optimizer of its own: after the library
-// was loaded, after an optimizer has come and gone, and while one lives in the parent. A child that hangs is ended by
-// its alarm, which counts as a failure.
+// A host that forks, as servers and data loaders do, and whose child creates an optimizer: after the library was
+// loaded, after an optimizer was destroyed, and while one exists in the parent. An alarm ends a child that hangs, which
+// counts as a failure.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ enum { kSteps = 5, kLimitSeconds = 120 };
 static api functions;
 static workload work;
 
-// An optimizer of this child's own, with threads of its own: the parent's did not come along.
+// Trains an optimizer of this child with its own threads; those of the parent do not exist in the child.
 static uint64_t train_in_child(void) {
   static trainer own;
   const int threads_before = thread_count();
@@ -38,7 +38,7 @@ static void run_child(const char* when, uint64_t expected, int depth) {
     const uint64_t hash = train_in_child();
     REQUIRE(hash == expected, "child, %s: hash %016" PRIx64 ", expected %016" PRIx64, when, hash, expected);
     if (depth > 0) run_child("from a child", expected, depth - 1);
-    exit(0);  // with the destructors of the library
+    exit(0);  // runs the destructors of the library
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child, "waitpid failed");
@@ -50,7 +50,7 @@ static void run_child(const char* when, uint64_t expected, int depth) {
 int main(void) {
   functions = api_linked();
   work = workload_default(2);
-  // Computed in a child, too: this process must come to the first fork without ever having had an optimizer.
+  // Computed in a child because this process must not create an optimizer before the first fork.
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");
   const pid_t child = fork();
@@ -72,7 +72,7 @@ int main(void) {
   REQUIRE(own == expected, "parent: hash %016" PRIx64 ", of the child %016" PRIx64, own, expected);
   run_child("after an optimizer has gone", expected, 1);
 
-#ifndef __SANITIZE_THREAD__  // it cannot follow a fork of a process with threads
+#ifndef __SANITIZE_THREAD__  // not supported: fork of a process with threads
   static trainer parents;
   trainer_begin(&parents, &functions, &work, NULL);
   trainer_step(&parents, 2);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks while it has an optimizer with threads, and whose child ends what it has inherited, as a child does
-// that runs destructors at its end. A child that hangs is ended by its alarm, which counts as a failure.
+// A host that forks while it has optimizers with threads, and whose child destroys the inherited optimizers, like a
+// child that runs destructors at exit. An alarm ends a child that hangs, which counts as a failure.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static api functions;
 static workload work;
 static trainer inherited[2];
 
-// Ends the optimizers of the parent, in either order; between them it makes one of its own, and after them another.
+// Destroys the optimizers of the parent in either order. Creates its own optimizer between them and another one after.
 static void run_child(int first, uint64_t expected) {
   static trainer own;
   alarm(kLimitSeconds);
@@ -30,10 +30,10 @@ static void run_child(int first, uint64_t expected) {
   REQUIRE(trainer_hash(&own) == expected, "child: another hash after the parent's optimizers have gone");
   trainer_end(&own);
   require_thread_count(1, "child, with all optimizers destroyed");
-  exit(0);  // with the destructors of the library
+  exit(0);  // runs the destructors of the library
 }
 
-static void require_ends_well(int first, uint64_t expected) {
+static void require_success(int first, uint64_t expected) {
   fflush(NULL);
   const pid_t child = fork();
   REQUIRE(child >= 0, "fork failed");
@@ -56,8 +56,8 @@ int main(void) {
   for (int i = 0; i < 2; ++i) trainer_begin(&inherited[i], &functions, &work, NULL);
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < 2; ++i) trainer_step(&inherited[i], 1);
-    // Threads that have just worked may be anywhere on their way to sleep.
-    for (int k = 0; k < kForks / kSteps + 1; ++k) require_ends_well(k % 2, expected);
+    // The threads have just worked and may be at any point before they sleep.
+    for (int k = 0; k < kForks / kSteps + 1; ++k) require_success(k % 2, expected);
   }
   for (int i = 0; i < 2; ++i) {
     REQUIRE(trainer_hash(&inherited[i]) == expected, "parent: hash %016" PRIx64 ", expected %016" PRIx64,

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that brings its own threads: serial and backwards, one new thread per task, or fewer tasks than the plan has
-// threads. Results have the bits of the library's pool, no thread of the library starts, release is called once.
+// A host with its own executor: serial in reverse order, one new thread per task, or fewer tasks than the plan has
+// threads. Results have the bits of the library's pool, the library starts no thread, and release is called once.
 #include <inttypes.h>
 
 #include "tests/embed/own_threads.h"
@@ -21,7 +21,7 @@ static void note(host* h, int64_t count) {
   if (count > h->most_tasks) h->most_tasks = count;
 }
 
-static void backwards(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
+static void in_reverse(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
   note(user, count);
   while (count > 0) task(argument, --count);
 }
@@ -52,20 +52,19 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   const uint64_t hash = trainer_hash(&t);
   trainer_end(&t);
   REQUIRE(hash == expected, "%s: hash %016" PRIx64 ", with the library's pool %016" PRIx64, name, hash, expected);
-  REQUIRE(h.calls > 0, "%s: was never asked to run anything", name);
+  REQUIRE(h.calls > 0, "%s: was never called", name);
   const int64_t limit = executor.threads < plan_threads ? executor.threads : plan_threads;
-  REQUIRE(h.most_tasks <= limit, "%s: asked for %lld tasks at once, the limit is %lld", name, (long long)h.most_tasks,
+  REQUIRE(h.most_tasks <= limit, "%s: called for %lld tasks at once, the limit is %lld", name, (long long)h.most_tasks,
           (long long)limit);
-  REQUIRE(h.most_tasks > 1, "%s: never asked for more than one task", name);
+  REQUIRE(h.most_tasks > 1, "%s: never called for more than one task", name);
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
-// Where the number of threads is left to the library, it wakes none for a model that takes microseconds. On one
-// processor there is none to wake.
+// If the library chooses the number of threads, it uses none for a model whose step takes microseconds.
 static void check_own_choice(const api* functions, shampoo_executor executor, uint64_t expected) {
   host h = {0, 0, 0};
   executor.user = &h;
-  executor.parallel_for = backwards;
+  executor.parallel_for = in_reverse;
   executor.threads = 16;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   desc.executor = &executor;
@@ -83,11 +82,11 @@ int main(void) {
   const workload work = workload_default(3);
   const uint64_t expected = train(&functions, &work, 6);
   shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
-  executor.parallel_for = backwards;
+  executor.parallel_for = in_reverse;
   executor.threads = 4;
-  check(&functions, "backwards", executor, 4, expected);
+  check(&functions, "in reverse", executor, 4, expected);
   executor.threads = 16;
-  check(&functions, "backwards, more threads than the plan", executor, 3, expected);
+  check(&functions, "in reverse, more threads than the plan", executor, 3, expected);
   executor.parallel_for = threads_of_the_host;
   check(&functions, "threads of the host", executor, 8, expected);
   executor.threads = 2;

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose memory is used up: from some moment on every allocation fails. Calls that need memory return
-// SHAMPOO_E_NOMEM, a step needs none, and the process lives on. Each call is the first failure of a thread of its own,
-// because that is where a library that keeps a text for each thread may allocate behind its own back.
+// A host that is out of memory: from some point on every allocation fails. Calls that need memory return
+// SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is the first failure on a new thread,
+// because a library that stores a text for each thread may allocate memory there.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 static atomic_int is_used_up;
 
-// The C library's own, by the names under which it exports them for this purpose. operator new comes here, too.
+// The functions of the C library, under the names that it exports for this purpose. operator new calls them as well.
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t number, size_t bytes);
 extern void* __libc_realloc(void* memory, size_t bytes);
@@ -92,7 +92,7 @@ typedef struct attempt {
   const char* what;
   shampoo_status (*call)(void);
   shampoo_status expected;
-  int has_failed_before;  // on its thread, with memory
+  int has_failed_before;  // an earlier failure on this thread while memory was available
 } attempt;
 
 static void* run(void* argument) {
@@ -110,7 +110,7 @@ static void* run(void* argument) {
   REQUIRE(status == tried->expected, "%s: status %d, \"%s\"", tried->what, (int)status, text);
   if (status != SHAMPOO_OK) {
     REQUIRE(strstr(text, "out of host memory") != NULL, "%s: \"%s\"", tried->what, text);
-    // With memory again, texts are the thread's own.
+    // When memory is available again, each thread has its own text.
     REQUIRE(create_config_of_null() == SHAMPOO_E_INVALID, "a NULL was accepted");
     REQUIRE(strstr(functions.last_error(), "out is NULL") != NULL, "%s: \"%s\"", tried->what, functions.last_error());
   }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// core/blas/scratch.h as if it were not there, for a program that uses OpenBLAS's serial archive as it is.
+// An empty implementation of core/blas/scratch.h for a program that uses OpenBLAS's unmodified serial archive.
 #include "core/blas/scratch.h"
 
 namespace shampoo::blas {

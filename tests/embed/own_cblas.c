@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host with a BLAS, a LAPACK and a Fortran runtime of its own, exported from the executable and so the first that the
-// dynamic linker finds for every library. None may be called by libshampoo, and results are those of a plain host.
-// Usage: own_cblas <plain host>
+// A host that exports its own BLAS, LAPACK and Fortran runtime from the executable, where the dynamic linker looks
+// first. libshampoo must not call any of these functions and must give the results of a plain host. Usage: own_cblas
+// <plain host>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// Called with arguments that are not looked at: there is no way back.
+// Replaces the functions of the host; the arguments are ignored and the call ends the program.
 static void called(const char* name) {
   fprintf(stderr, "libshampoo called the host's %s\n", name);
   _exit(1);
@@ -65,7 +65,7 @@ OWN(__wrap_blas_memory_alloc)
 OWN(__wrap_blas_memory_free)
 OWN(_gfortran_concat_string)
 
-// The kernels of OpenBLAS are found through this table: NULL here, so that its use ends the program.
+// OpenBLAS finds its kernels through this table. It is NULL here, so any use ends the program.
 extern void* gotoblas;
 void* gotoblas = NULL;
 

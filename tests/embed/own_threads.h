@@ -23,7 +23,7 @@ static void* run_own_task(void* user) {
   return NULL;
 }
 
-// Runs task(argument, i) for each i below count on a thread of its own, and waits for all.
+// Runs task(argument, i) for each i below count on its own thread and waits for all of them.
 static void run_on_own_threads(void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
   pthread_t thread[MOST_OWN_THREADS];
   own_task tasks[MOST_OWN_THREADS];

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host without anything special: trains and prints a hash of the parameters, for other hosts to be compared with.
+// An ordinary host: trains and prints a hash of the parameters for comparison with other hosts.
 // Usage: plain <threads> <steps>
 #include <inttypes.h>
 

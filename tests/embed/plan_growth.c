@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plan and create take memory, and so time, in proportion to the number of parameters: the bytes that they allocate in
-// all, those freed on the way among them, grow by the factor that the parameters grow by. A container that is copied
-// with every parameter would allocate bytes in proportion to the square.
+// Checks that plan and create allocate memory, and thus take time, in proportion to the number of parameters. Counted
+// are all allocated bytes, including those that are freed. A container that is copied for every parameter would
+// allocate bytes in proportion to the square.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static int64_t allocated;
 
-// The C library's own, under the name that it exports for this purpose. operator new comes here, too.
+// The function of the C library, under the name that it exports for this purpose. operator new calls it as well.
 extern void* __libc_malloc(size_t bytes);
 
 void* malloc(size_t bytes) {
@@ -70,16 +70,16 @@ static growth measure(const api* f, int params) {
 
 static void check(const char* what, int64_t few, int64_t many, int times) {
   printf("%-16s %12lld bytes, %12lld for %d times as many parameters\n", what, (long long)few, (long long)many, times);
-  // A quarter more: containers grow by doubling.
+  // A quarter more is allowed because containers grow by doubling.
   REQUIRE(many <= few * times + few * times / 4, "%s: %lld bytes grow to %lld", what, (long long)few, (long long)many);
 }
 
 int main(void) {
   enum { kFew = 1024, kTimes = 8 };
   const api f = api_linked();
-  (void)measure(&f, 1);  // what is made once
+  (void)measure(&f, 1);  // allocations that are made only once
   const growth few = measure(&f, kFew);
-  REQUIRE(few.add > 0 && few.create > 0, "%lld bytes: the counter does not count", (long long)few.add);
+  REQUIRE(few.add > 0 && few.create > 0, "%lld bytes: the counter does not work", (long long)few.add);
   const growth many = measure(&f, kFew * kTimes);
   check("adding", few.add, many.add, kTimes);
   check("finish", few.finish, many.finish, kTimes);

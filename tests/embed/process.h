@@ -3,11 +3,11 @@
 #ifndef SHAMPOO_TESTS_EMBED_PROCESS_H
 #define SHAMPOO_TESTS_EMBED_PROCESS_H
 
-// Threads of this process, as the kernel counts them.
+// Returns the number of threads of this process according to the kernel.
 int thread_count(void);
 
-// Ends the program unless there are so many threads within ten seconds: one that was joined leaves the kernel's list a
-// little later. ThreadSanitizer has threads of its own that come and go: with it nothing is looked at.
+// Ends the program unless there are this many threads within ten seconds: a joined thread disappears from the kernel's
+// list a little later. Does nothing with ThreadSanitizer, which has its own threads.
 void require_thread_count(int wanted, const char* when);
 
 #endif

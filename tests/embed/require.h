@@ -9,7 +9,8 @@
 // Exit status of a test that cannot run here; ctest counts it as skipped.
 #define SKIPPED 77
 
-// Ends the program with status 1 unless the condition holds; the further arguments, as of printf, say what was seen.
+// Ends the program with status 1 unless the condition holds. The other arguments are passed to printf to show the
+// values.
 #define REQUIRE(condition, ...)                                                         \
   do {                                                                                  \
     if (!(condition)) {                                                                 \
@@ -20,7 +21,7 @@
     }                                                                                   \
   } while (0)
 
-// A call through an api table that must return SHAMPOO_OK.
+// Makes a call through an api table that must return SHAMPOO_OK.
 #define REQUIRE_OK(api, call)                                                                                      \
   do {                                                                                                             \
     const shampoo_status require_status = (call);                                                                  \

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// BLAS touches nothing of its scratch memory but what Scratch::Create has populated, whatever kernels run
-// (OPENBLAS_CORETYPE): more would be page faults in a step. What is populated is at most what ScratchExtent counts, as
-// the plan does. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE asks for, and the flag of /proc/cpuinfo that
-// they need]
+// Checks for all kernels (OPENBLAS_CORETYPE) that BLAS uses only the scratch memory that Scratch::Create has populated,
+// because other memory would cause page faults in a step. The populated memory must not exceed ScratchExtent, which the
+// plan reports. Usage: scratch_extent [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that they
+// need]
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ bool CpuHas(const std::string& flag) {
   return false;
 }
 
-// Fills a, b, c for products and eigenproblems of extents up to d and `wide`, and calls what a step calls: a block of d
-// rows and `wide` columns, and its transpose.
+// Fills a, b, c for products and eigenproblems of extents up to d and `wide`, and makes the calls of a step with a
+// block of d rows and `wide` columns and with its transpose.
 template <typename Real>
 void CallAll(int64_t d, int64_t wide) {
   const auto area = static_cast<size_t>(std::max(d, wide) * d);
@@ -53,7 +53,7 @@ void CallAll(int64_t d, int64_t wide) {
   blas::Gemv(true, d, square.data(), b.data(), c.data());
   blas::Symv(false, d, square.data(), d, b.data(), c.data());
   blas::Symv(true, d, square.data(), d, b.data(), c.data());
-  if (wide > d) return;  // the eigenproblem has been seen
+  if (wide > d) return;  // the eigenproblem was already covered
   const int64_t k = std::min<int64_t>(d, 64);
   blas::SolveUnitTransposed(k, d, square.data(), c.data(), d);
   if constexpr (std::is_same_v<Real, float>) {  // a root without eigenvectors
@@ -89,7 +89,7 @@ int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   return scratch.ResidentBytes();
 }
 
-// Calls in both dtypes on one scratch, as with a root_dtype that is not that of the products.
+// Makes calls in both dtypes with the same scratch memory, as with a root_dtype that differs from that of the products.
 void Check(int64_t d, int64_t wide, bool single, bool both) {
   blas::ScratchExtent extent;
   if (single || both) extent.Add(d, wide, sizeof(float));
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
     std::cout << "skipped: the kernels of " << argv[1] << " do not run here\n";
     return SKIPPED;
   }
-  // Huge pages would be counted whole where the first of their bytes is touched.
+  // A huge page would count as a whole when its first byte is touched.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
   for (const int64_t d : {1, 2, 7, 16, 31, 64, 100, 128, 160, 200, 220, 256, 513, 1024}) {
     for (const int64_t wide : {d, 4 * d, std::min<int64_t>(100 * d, 20000)}) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that owns the state, and for which a step is a pure function: from (state, parameters, gradients) to (state,
-// parameters). The same inputs give the same outputs, inputs stay as they are, and buffers move between steps.
+// A host that owns the state. A step is a pure function from (state, parameters, gradients) to (state, parameters): the
+// same inputs give the same outputs, inputs do not change, and buffers may change between steps.
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static char* new_arena(size_t bytes, int fill) {
   return arena;
 }
 
-// Binds other memory: parameters are read from one place and written to another.
+// Binds other memory: parameters are read from one buffer and written to another.
 static void bind_moved(const workload* work, int from) {
   shampoo_buffers buffers[TRAINER_MOST_PARAMS];
   for (int p = 0; p < work->param_count; ++p) {
@@ -38,7 +38,7 @@ static void bind_moved(const workload* work, int from) {
 int main(void) {
   const api f = api_linked();
   const workload work = workload_default(2);
-  // In place, in the library's memory.
+  // In place, in memory of the library.
   trainer_begin(&t, &f, &work, NULL);
   trainer_step(&t, kSteps);
   static trainer in_place;
@@ -69,7 +69,7 @@ int main(void) {
     memcpy(param_before, moved_param[step % 2], sizeof param_before);
     bind_moved(&work, step % 2);
 
-    // Twice the same step.
+    // Makes the same step twice.
     REQUIRE_OK(&f, f.optimizer_bind_state(t.optimizer, in, again));
     REQUIRE_OK(&f, f.optimizer_step(t.optimizer, NULL));
     static double first_result[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
@@ -95,7 +95,7 @@ int main(void) {
             "parameter %s differs from that of an optimizer with its own memory", work.params[p].name);
   }
 
-  // Back to the arena of create, and the buffers of the trainer: the training from the start, in place.
+  // Binds the arena from creation and the buffers of the trainer again, and repeats the training in place.
   trainer_reset(&t);
   trainer_bind(&t);
   trainer_end(&t);
@@ -107,7 +107,7 @@ int main(void) {
   trainer_step(&t, kSteps);
   REQUIRE(trainer_hash(&t) == trainer_hash(&in_place), "hash %016" PRIx64 ", expected %016" PRIx64, trainer_hash(&t),
           trainer_hash(&in_place));
-  REQUIRE(memcmp(snapshot, arena[1], bytes) == 0, "an arena that is bound no more was written");
+  REQUIRE(memcmp(snapshot, arena[1], bytes) == 0, "an arena that is no longer bound was written");
   trainer_end(&t);
   free(arena[0]);
   free(arena[1]);

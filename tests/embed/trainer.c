@@ -43,12 +43,12 @@ shampoo_plan* trainer_plan(const api* f, const workload* work) {
     f->config_destroy(config);
   }
   for (int p = 0; p < work->param_count; ++p) {
-    const param_shape* const given = &work->params[p];
+    const param_shape* const param = &work->params[p];
     shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
-    desc.name = given->name;
-    desc.ndim = given->ndim;
-    memcpy(desc.shape, given->shape, sizeof given->shape);
-    desc.group = given->group;
+    desc.name = param->name;
+    desc.ndim = param->ndim;
+    memcpy(desc.shape, param->shape, sizeof param->shape);
+    desc.group = param->group;
     desc.param_dtype = work->dtype;
     desc.grad_dtype = work->dtype;
     REQUIRE_OK(f, f->plan_add_param(plan, &desc, NULL));

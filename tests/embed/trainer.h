@@ -25,7 +25,7 @@ typedef struct param_shape {
   int32_t no_gradient;  // 1: bound with grad NULL
 } param_shape;
 
-// What is trained: settings of group 0 and, unless NULL, of a group 1; parameters; dtype of parameters and gradients.
+// A model to train: settings of group 0 and, unless NULL, of group 1; parameters; dtype of parameters and gradients.
 typedef struct workload {
   const setting* settings;
   const setting* second_group;
@@ -38,7 +38,7 @@ typedef struct workload {
 // Parameters of order 1 to 4 in two groups, with several blocks, grafting, momentum and weight decay, in float32.
 workload workload_default(int32_t threads);
 
-// One optimizer with its buffers, filled with the same numbers in every run.
+// An optimizer with its buffers, which have the same numbers in every run.
 typedef struct trainer {
   const api* functions;
   shampoo_optimizer* optimizer;
@@ -50,23 +50,23 @@ typedef struct trainer {
   double copy[TRAINER_MOST_PARAMS][TRAINER_MOST_ELEMENTS];
 } trainer;
 
-// A finished plan, which the caller destroys.
+// Returns a finished plan, which the caller destroys.
 shampoo_plan* trainer_plan(const api* functions, const workload* work);
 
-// Sets the parameters to their first values.
+// Sets the parameters to their initial values.
 void trainer_reset(trainer* t);
 
-// desc NULL: the defaults. These functions end the program with a message where anything fails.
+// desc NULL selects the defaults. These functions end the program with a message on failure.
 void trainer_begin(trainer* t, const api* functions, const workload* work, const shampoo_optimizer_desc* desc);
 void trainer_bind(trainer* t);
-// Gradients of the step numbered so.
+// Writes the gradients of this step.
 void trainer_fill_gradients(trainer* t, int step);
 void trainer_step(trainer* t, int steps);
 void trainer_end(trainer* t);
-// Of all bits of all parameters and copies.
+// Returns a hash of all bits of all parameters and copies.
 uint64_t trainer_hash(const trainer* t);
 
-// All of it: begin, steps, end.
+// Begins a trainer, makes the steps, ends it, and returns the hash.
 uint64_t train(const api* functions, const workload* work, int steps);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that has floating-point traps enabled, on its own threads, too. Calls run without them, with the bits of a
-// host that has none; traps and exception flags are as they were when a call returns.
+// A host that has floating-point traps enabled, also on its own threads. Calls run without traps and give the bits of a
+// host without them. When a call returns, traps and exception flags are unchanged.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <inttypes.h>
@@ -24,8 +24,8 @@ typedef struct mode {
 } mode;
 
 static const mode kPlain = {"nothing", 0, 0};
-// All traps but that of FE_INEXACT, which nearly every operation raises. A raised flag whose trap is enabled is a
-// signal.
+// All traps except that of FE_INEXACT, which nearly every operation raises. A raised flag whose trap is enabled causes
+// a signal.
 static const mode kTraps = {"traps", FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW, FE_INEXACT};
 static const mode kFlags = {"flags", 0, FE_INVALID | FE_OVERFLOW};
 
@@ -47,12 +47,12 @@ static void leave(const char* call) {
   REQUIRE(flags == host.flags, "flags %x after %s, before %x", (unsigned)flags, call, (unsigned)host.flags);
 }
 
-#define CALL_GIVES(status, call)                                                                             \
-  do {                                                                                                       \
-    enter();                                                                                                 \
-    const shampoo_status given = (call);                                                                     \
-    leave(#call);                                                                                            \
-    REQUIRE(given == (status), "%s gives %d, \"%s\"", #call, (int)given, given ? shampoo_last_error() : ""); \
+#define CALL_GIVES(status, call)                                                                                     \
+  do {                                                                                                               \
+    enter();                                                                                                         \
+    const shampoo_status status_ = (call);                                                                           \
+    leave(#call);                                                                                                    \
+    REQUIRE(status_ == (status), "%s returns %d, \"%s\"", #call, (int)status_, status_ ? shampoo_last_error() : ""); \
   } while (0)
 #define CALL(call) CALL_GIVES(SHAMPOO_OK, call)
 
@@ -92,7 +92,8 @@ static uint64_t hash_of(const void* bytes, size_t count) {
   return hash;
 }
 
-// The rows outnumber the columns, so that a factor has no full rank, which the iterations meet with overflows.
+// There are more rows than columns, so a factor matrix does not have full rank, which causes overflows in the
+// iterations.
 static uint64_t train(const char* root_method, int threads, int own_threads) {
   shampoo_config* config;
   shampoo_plan* plan;
@@ -127,7 +128,7 @@ static uint64_t train(const char* root_method, int threads, int own_threads) {
   buffers.grad = numbers[1];
   CALL(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
   for (int step = 0; step < STEPS; ++step) CALL(shampoo_optimizer_step(optimizer, NULL));
-  // Arguments that are no numbers, or too large or small for float32, are looked at without traps, too.
+  // Arguments that are NaN, or too large or small for float32, are checked without traps as well.
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "lr", (double)NAN));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e300));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e-300));

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: the host that loads the library has the losses of the trainer that is
-linked with it, and refuses what is not the library."""
+"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: checks that the host that loads the library has the same losses as
+the trainer that is linked with it, and rejects other files."""
 import csv
 import pathlib
 import subprocess
@@ -50,7 +50,7 @@ def main():
                        stdout=subprocess.DEVNULL, check=True)
         if len(losses(ours)) != int(EPOCHS) + 1 or losses(ours) != losses(theirs):
             raise SystemExit(f"losses differ: {losses(ours)} and {losses(theirs)}")
-        # A table of another version, of which a host may call the first function only.
+        # A table of another version, in which a host may only call the first function.
         source = """static int version(void) { return 203; }
 static const struct { unsigned long struct_size; int (*version)(void); } table = {16, version};
 const void* shampoo_get_api(void) { return &table; }"""

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: what the example of a whole host promises.
+"""check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
-It trains, although gradients overflow now and then; a rejected step leaves parameters and state as they were; too many
-in a row, or one that was rejected for something else, end it with the library's message. A run that a signal ended, or
-that was killed at a call of every STRIDE that a save makes, goes on to the parameters of the run that never was. Old
-checkpoints are removed, and nothing else. What is wrong on the command line is said.
-SIGNAL_AT is the library that sends signals, and writes down calls.
+The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
+many consecutive rejections, or a rejection for another reason, end the host with the library's message. A run that a
+signal ended, or that was killed at every STRIDE-th call of a save, resumes with the parameters of an uninterrupted run.
+Only old checkpoints are removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals
+and records calls.
 """
 import json
 import math
@@ -26,7 +26,8 @@ LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
 SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
          "--set", "precondition_frequency=2"]
-# The direction of the first step overflows, in all blocks, which the library warns of, and tells the next step.
+# The direction of the first step overflows in all blocks. The library logs a warning and the next step returns the
+# error.
 OVERFLOWS = ["--warmup", "1", "--loss-scale", "1024", "--set", "lr=3e38", "--set", "grafting=rmsprop"]
 CHECKPOINT = ["checkpoint-000001.json", "checkpoint-000001.rank-00000-of-00001.safetensors", "trainer.bin"]
 
@@ -72,7 +73,7 @@ def interrupted_by(*numbers, at):
 
 
 def check_groups(folder, share, scale=None):
-    """The hyper-parameters of a checkpoint: what the groups differ in, the schedule's share, and the loss scale."""
+    """Return the hyper-parameters of a checkpoint that differ between groups, the schedule's factor, and the loss scale."""
     index, = pathlib.Path(folder).glob("*.json")
     saved = json.loads(index.read_text(encoding="utf-8"))["checkpoint"]
     configs = {tensor["name"]: saved["groups"][tensor["group"]]["config"] for tensor in saved["parameters"]}
@@ -122,10 +123,10 @@ def check_rejections():
             assert old == new, f"a rejected step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
-        # Whoever goes on has all tries again. Batch 5 would be the second that is rejected in a row.
+        # A resumed run has all tries again. Batch 5 would be the second consecutive batch that is rejected.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
         assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
-        # The fault is mended, and the training goes on; the threads of the host's BLAS are its own.
+        # The fault is corrected and training continues. The number of BLAS threads does not matter.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
         threads = re.findall(r"^blas +the host's own, threads: (\d+)$", text, re.MULTILINE)
@@ -138,7 +139,7 @@ def check_rejections():
 
 
 def check_messages():
-    """On a terminal a message of the library takes the place of the progress line."""
+    """Check that a log message replaces the progress line on a terminal."""
     with tempfile.TemporaryDirectory() as folder:
         end, terminal = pty.openpty()
         subprocess.run(command_of(folder, *OVERFLOWS), stdout=terminal, stderr=terminal,
@@ -157,12 +158,12 @@ def check_messages():
 
 
 def last_files(folder):
-    """Of the last checkpoint: the bytes of the state, and of parameters and the trainer's own state."""
+    """Return the bytes of the state, the parameters and the trainer's state in the last checkpoint."""
     return [pathlib.Path(folder, "saved/step-000010", name).read_bytes() for name in CHECKPOINT[1:]]
 
 
 def check_signals():
-    """Returns the last files of a run that nothing has ended."""
+    """Return the last files of a run without interruption."""
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)
@@ -186,14 +187,14 @@ def check_signals():
 
 
 def check_whole(folder, at):
-    """Each folder with the name of a checkpoint is one."""
+    """Check that each folder with the name of a checkpoint is a complete checkpoint."""
     for path in pathlib.Path(folder, "saved").glob("step-*"):
         files = sorted(file.name for file in path.iterdir())
         assert files == CHECKPOINT, (at, path, files)
 
 
 def killed(at, files_of_whole):
-    """Whether there was such a call; and whether the run that went on had to begin anew."""
+    """Return whether there was such a call, and whether the resumed run had to start from the beginning."""
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *SMALL, **interrupted_by(signal.SIGKILL, at=at))
         if result.returncode == 0:
@@ -203,7 +204,7 @@ def killed(at, files_of_whole):
         rest = done(run(folder, *SMALL, "--resume"))
         assert last_files(folder) == files_of_whole, f"killed at call {at}:\n{rest}"
         names = names_in(folder)
-        # An older one is still there where its removal was cut off after the last step.
+        # An older checkpoint still exists if its removal was interrupted after the last step.
         assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
         check_whole(folder, at)
         return True, "continues from" not in rest
@@ -211,7 +212,7 @@ def killed(at, files_of_whole):
 
 def check_removal(files_of_whole):
     with tempfile.TemporaryDirectory() as folder:
-        # What others have put there has names like those of checkpoints.
+        # Files of other programs have names like those of checkpoints.
         for name in ("step-5", "step-8", "step-50", "step-000009.old"):
             pathlib.Path(folder, "saved", name).mkdir(parents=True)
             pathlib.Path(folder, "saved", name, "notes").touch()
@@ -235,7 +236,7 @@ def check_removal(files_of_whole):
         done(run(folder, *SMALL, LD_PRELOAD=signal_at, CALLS=str(log)))
         calls = log.read_text(encoding="utf-8").splitlines()
         made = calls.index(f"mkdir {folder}/saved")
-        assert calls[made + 1] == f"fsync {os.path.realpath(folder)}", "a new folder is not synced in the one that it is in"
+        assert calls[made + 1] == f"fsync {os.path.realpath(folder)}", "the parent of a new folder is not synced"
         removed = [at for at, call in enumerate(calls, 1) if re.match(r"unlink .*/(step|removing)-\d+/[^/]+$", call)]
     assert killed(removed[1], files_of_whole) == (True, False), "amid a removal"
 
@@ -273,7 +274,7 @@ def check_mistakes():
         rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
-        # Fewer to learn from, and one with another label.
+        # Fewer images, and one with another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
         rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_mlp.py TRAINER DATA PLOT: runs the example as a user does and looks at what it leaves behind.
+"""check_c_mlp.py TRAINER DATA PLOT: runs the example as a user does and checks its files.
 
 At least 97 % of the test images are recognized with Shampoo, the loss falls by a factor of 100 or more, and the picture
 is an SVG with both curves.

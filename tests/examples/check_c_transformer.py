@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_transformer.py FOLDER PLOT: runs the programs of the example, which FOLDER has, and PLOT, as a user does.
+"""check_c_transformer.py FOLDER PLOT: runs the programs of the example in FOLDER, and PLOT, as a user does.
 
-The gradients agree with differences of the loss. In a tiny model the validation loss falls from about log(64) = 4.16,
-that of a guess, to below 3.3 in 30 steps with both optimizers, and further with Shampoo than with AdamW. Two runs give
-the same losses to the last digit, and a comparison trains as a single run does. The picture is an SVG with all curves.
+The gradients agree with differences of the loss. In a tiny model the validation loss falls in 30 steps from about
+log(64) = 4.16, that of a guess, to below 3.3 with both optimizers, and is lower with Shampoo than with AdamW. Two runs
+give the same losses to the last digit, and a comparison trains like a single run. The picture is an SVG with all
+curves.
 """
 import csv
 import math
@@ -22,7 +23,7 @@ FREQUENT = ["--set", "precondition_frequency=5"]
 
 
 def train(folder, *options):
-    """Rows of the CSV, and the picture."""
+    """Return the rows of the CSV file and the picture."""
     table, picture = folder / "curves.csv", folder / "curves.svg"
     command = [programs / "train_text", *TINY, *options, "--csv", table]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_ranks.py --data DATA --calls CALLS -- COMMAND...: what the examples with several ranks promise.
+"""check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts {ranks} of them. On four, data parallel and fully sharded: three epochs bring the loss down, and
-parameters are the same bits on all ranks. Data parallel, each rank keeps at most 30 % of the state of all; several
-exchanges a step change nothing; what is sent in bfloat16 is half, and the replicas agree even so. On two and three,
-fully sharded with gather: losses and parameters are those of the data-parallel run. A run that was ended goes on, as
-itself, with other shards and with other ranks. Parameters are on the disk, under their name, before the state is; CALLS
-is the library that writes down what is done with files.
+COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and all
+ranks have the same bits of the parameters. With data parallelism each rank stores at most 30 % of the state of all
+ranks, several exchanges in a step change nothing, and with bfloat16 half of the bytes are sent and the replicas still
+agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run. A
+run that was ended can be resumed with the same shards, with other shards and with other ranks. Parameters are on the
+disk under their final name before the state is. CALLS is the library that records file operations.
 """
 import argparse
 import collections
@@ -21,9 +21,9 @@ import tempfile
 RANKS = 4
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # 0.05 was seen with both, before any step the loss is 2.36
-LARGEST_SHARE = 1 / 3  # one rank of four has the last layer beside its quarter of the others
+LARGEST_SHARE = 1 / 3  # one of four ranks has the last layer in addition to its quarter of the others
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+) %$", re.MULTILINE)
-# Which algorithm each parameter gets.
+# The algorithm of each parameter.
 ALGORITHM = re.compile(r"^shampoo +(.*)$", re.MULTILINE)
 WHOLE = ["on blocks of the whole parameter: W1 b1 W2 b2 W3 b3"]
 PIECES = ["on pieces of the rank's chunk: W1 b1 W2 b2 W3 b3"]
@@ -36,7 +36,8 @@ parser.add_argument("command", nargs="+", help="the program and what starts its 
 arguments = parser.parse_args()
 
 
-# Loss of each epoch as printed, state of each rank in KiB, bytes that each sends in a step, hash of the parameters.
+# The printed loss of each epoch, and for each rank the state in KiB, the bytes sent in a step, and a hash of the
+# parameters.
 Run = collections.namedtuple("Run", "losses state sent bits")
 
 
@@ -50,12 +51,12 @@ def train(*options, ranks=RANKS, algorithm=None, epochs=range(EPOCHS + 1), **env
                          env={**os.environ, **environment})
     assert run.returncode == 0, run.stdout + run.stderr
     assert ALGORITHM.findall(run.stdout) == (algorithm or WHOLE), run.stdout
-    told, rows = EPOCH.findall(run.stdout), RANK.findall(run.stdout)
-    assert [int(epoch) for epoch, _, _ in told] == list(epochs), run.stdout
+    epochs_printed, rows = EPOCH.findall(run.stdout), RANK.findall(run.stdout)
+    assert [int(epoch) for epoch, _, _ in epochs_printed] == list(epochs), run.stdout
     assert [int(rank) for rank, *_ in rows] == list(range(ranks)), run.stdout
     assert len({bits for *_, bits in rows}) == 1, "the ranks differ:\n" + run.stdout
     assert all(int(blocks) > 0 for _, blocks, *_ in rows), run.stdout
-    losses = [loss for _, loss, _ in told]
+    losses = [loss for _, loss, _ in epochs_printed]
     print(f"{ranks} ranks, {' '.join(options) or 'data parallel'}: loss {losses[-1]} after {epochs[-1]} epochs")
     assert epochs[-1] < EPOCHS or float(losses[-1]) < HIGHEST_LOSS, run.stdout
     return Run(losses, [int(state) for _, _, state, *_ in rows], [int(sent) for *_, sent, _ in rows], rows[0][-1])
@@ -75,14 +76,14 @@ local = train("--fsdp", algorithm=PIECES)
 assert local.sent == [0] * RANKS, local
 assert local.losses != first.losses, "chunks of their own have other blocks, and should have other losses"
 
-# Gradients are summed alike in all modes, so that more is the same than the digits of a loss.
+# All modes sum gradients in the same way, so not only the digits of the losses are the same.
 for count in (2, 3):
     whole, gathered = train("--shards", "none", ranks=count), train("--shards", "gather", ranks=count)
     assert gathered.losses == whole.losses, (count, gathered.losses, whole.losses)
     assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, the parameters are not"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
 
-# Ended after an epoch: as sharded ranks, as copies and by one rank, it goes on from there.
+# A run that ended after an epoch continues with sharded ranks, with replicas and with one rank.
 with tempfile.TemporaryDirectory() as folder:
     folder = os.path.realpath(folder)
     saved, log = f"{folder}/saved", pathlib.Path(folder, "calls")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: c_transformer with a BLAS that several threads cannot call.
+"""check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: runs c_transformer with a BLAS that is not thread-safe.
 
-FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0,
+FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0
 and pkgconfig/openblas.pc. SOURCE is the example, PREFIX has the installed library, and CMAKE is the command.
 
-With the serial build, both programs refuse to run on two threads before they write anything, and name the package to
-install; one thread trains to the losses of the other build. With the other build two threads are accepted. CMake warns
-of the serial build alone.
+With the serial BLAS both programs reject two threads before they write anything and name the package to install; with
+one thread the losses equal those of the other build. The other build accepts two threads. CMake warns only about the
+serial BLAS.
 """
 import csv
 import os

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// To be preloaded (LD_PRELOAD): the process gets the signals SIGNAL_NUMBER, one or several, at its SIGNAL_AT-th call,
-// counted from 1, of those below, which is before the call is done. So a test can end a program at each moment of its
-// work with files. CALLS is a file, to which each call is added with its paths.
+// A library for LD_PRELOAD. It sends the process the signals SIGNAL_NUMBER, one or several, before call number
+// SIGNAL_AT, counted from 1, of the functions below. With it a test can end a program at any file operation. CALLS is a
+// file to which each call is appended with its paths.
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void count_call(const char* name, const char* path, const char* to) {
   for (char* end; *number != '\0'; number = end) raise((int)strtol(number, &end, 10));
 }
 
-// A pointer to a function is copied out of one to void, as ISO C has no cast for it.
+// Copies the pointer because ISO C does not allow a cast from void* to a function pointer.
 #define NEXT(type, name, path, to)             \
   type next;                                   \
   void* const symbol = dlsym(RTLD_NEXT, name); \

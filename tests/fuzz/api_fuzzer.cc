@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A host that calls the API with whatever bytes it is given: configurations, plans, steps. Nothing may crash, hang or
-// leak; what is accepted must cover every element exactly once.
+// A host that derives calls of the API from arbitrary bytes: configurations, plans, steps. Nothing may crash, hang or
+// leak. The blocks of an accepted plan must cover every element exactly once.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Bytes {
   Bytes(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
   bool empty() const { return at_ == end_; }
   uint8_t Next() { return empty() ? 0 : *at_++; }
-  // Small most of the time, wild sometimes.
+  // Mostly small values, sometimes arbitrary ones.
   int64_t Extent() {
     const uint8_t kind = Next();
     if (kind < 0xf0) return kind % 13;
@@ -40,7 +40,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Sets random keys to texts: half of the time one that the key may like.
+// Sets random keys to texts, half of which are plausible for the key.
 void SetKeys(Bytes* bytes, shampoo_config* config) {
   static const char* const kTexts[] = {"0",    "1",     "2",    "3",       "0.5",     "0.9",     "1e-3",
                                        "true", "false", "adam", "sgd",     "f16",     "bf16",    "f64",
@@ -56,8 +56,8 @@ void SetKeys(Bytes* bytes, shampoo_config* config) {
   }
 }
 
-// The number of elements of a shape that the library has accepted. Extents beside one of 0 may have any size: their
-// product need not fit.
+// Returns the number of elements of an accepted shape. If one extent is 0, the others may be so large that their
+// product overflows.
 int64_t Elements(const int64_t* shape, int32_t ndim) {
   if (std::find(shape, shape + ndim, 0) != shape + ndim) return 0;
   int64_t elements = 1;
@@ -109,10 +109,10 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
   }
 }
 
-// Whether a step takes little time: an inverse root takes time in proportion to the cube of the factor's order. A step
-// with roots of order 1000 takes as long as thousands of other inputs.
+// Returns whether a step is fast. The time of an inverse root grows with the cube of the order of the factor matrix, so
+// a step with roots of order 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // One factor of order 215. From order 128 on, symmetric states are kept once.
+  // One factor matrix of order 215. From order 128 on, only one triangle of symmetric states is stored.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The readers of a checkpoint's files on whatever bytes they are given, without the checksums that keep other bytes
-// from them. The first byte chooses: an index, or the start of a safetensors file. What they accept must be safe to
-// walk.
+// Passes arbitrary bytes to the readers of a checkpoint's files, without the checksums that would reject them. The
+// first byte selects an index or the start of a safetensors file. Accepted data must be safe to traverse.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -20,7 +19,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Runs of a few elements at each end of a block: within the parameter, in order, and as many as there are elements.
+// Checks runs of a few elements at each end of a block: they are within the parameter, in order, and complete.
 void WalkPlace(const BlockPlace& place, int64_t param_elements) {
   constexpr int64_t kFew = 64;
   const int64_t elements = place.elements();
@@ -33,7 +32,7 @@ void WalkPlace(const BlockPlace& place, int64_t param_elements) {
       Require(dense == next && at > last && count >= 1 && at + count <= param_elements);
       next += count;
       last = at + count - 1;
-      // What a window of the parameter has of the block is where the walk says that it is.
+      // The elements of the block in a window of the parameter are at the positions of the traversal.
       const DenseRange found = Within(place, at, count);
       Require(found.begin == dense && found.end == dense + count);
     });

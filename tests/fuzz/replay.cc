@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target on given files, without a fuzzer: the corpus as an ordinary test.
+// Runs a fuzz target on files without a fuzzer, so that the corpus is an ordinary test.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

@@ -2,12 +2,13 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, and a command of its own:
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, or run as a
+# command:
 #
 #   bash tests/fuzz/run.sh
 #
-# FUZZ_SECONDS and CHECKPOINT_FUZZ_SECONDS are the times of the two fuzzers. A fuzzer passes when it has no finding and has
-# executed at least 100,000 inputs. New inputs that reach new code are kept in build/fuzz/<target>; `-merge=1` moves the
+# FUZZ_SECONDS and CHECKPOINT_FUZZ_SECONDS are the times of the two fuzzers. A fuzzer passes if it finds nothing and
+# executes at least 100,000 inputs. New inputs that reach new code are kept in build/fuzz/<target>; `-merge=1` moves the
 # useful ones to the corpus in tests/fuzz.
 
 if ! declare -F tally >/dev/null; then # not sourced
@@ -28,7 +29,7 @@ build_fuzzed_library() {
     -DSHAMPOO_SANITIZE="fuzzer-no-link,$sanitizers" && cmake --build build/fuzz
 }
 
-# fuzz NAME CORPUS SECONDS ARGUMENTS...: one target; the arguments of its compilation.
+# fuzz NAME CORPUS SECONDS ARGUMENTS...: fuzzes one target; ARGUMENTS are passed to the compiler.
 fuzz() {
   local name=$1 corpus=$2 seconds=$3 log=build/fuzz/$1.log inputs
   shift 3

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Field of a recorded group ("object.member" where nested) -> keys of the library that it sets.
+// Maps a field of a recorded group ("object.member" if nested) to the keys of the library that it sets.
 const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
   static const std::map<std::string, std::vector<std::string>> table = {
       {"lr", {"lr"}},
@@ -42,8 +42,8 @@ const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
   return table;
 }
 
-// "0,2,4". A list of one entry says something of order 0 alone, but as text it would be the number for all orders: the
-// entry 0 that is added leaves order 1 at its default.
+// Returns a text such as "0,2,4". A list of one entry applies to order 0 only, but as text it would apply to all
+// orders. The added entry 0 leaves order 1 at its default.
 std::string ListText(const json& list) {
   std::string text;
   for (const json& entry : list) text += (text.empty() ? "" : ",") + std::to_string(entry.get<int64_t>());
@@ -53,7 +53,8 @@ std::string ListText(const json& list) {
 
 void SetField(Config& config, const std::string& field, const json& value) {
   const auto found = KeysOfFields().find(field);
-  if (found == KeysOfFields().end()) throw std::runtime_error("group field " + field + " is not known to this tool");
+  if (found == KeysOfFields().end())
+    throw std::runtime_error("group field " + field + " is not supported by this tool");
   for (const std::string& key : found->second) config.Set(key, value);
 }
 
@@ -69,7 +70,7 @@ Config::Config() { Check(shampoo_config_create(&config_), "shampoo_config_create
 
 void Config::Set(const std::string& key, const json& value) {
   const std::string tried = "set " + key + " = " + value.dump();
-  if (key == "inverse_root_override") {  // a list key: one number is a list as well
+  if (key == "inverse_root_override") {  // a list key; a single number is a list of one entry
     Check(shampoo_config_set_str(config_, key.c_str(), (value.is_array() ? ListText(value) : value.dump()).c_str()),
           tried);
   } else if (value.is_string()) {
@@ -87,11 +88,11 @@ void Config::Set(const std::string& key, const json& value) {
 
 Config GroupConfig(const json& group) {
   Config config;
-  if (group.contains("keys")) {  // of the library, each of them
+  if (group.contains("keys")) {  // keys of the library
     for (const auto& [key, value] : group.at("keys").items()) config.Set(key, value);
     return config;
   }
-  // Settings that a case does not record are those of the recorded release.
+  // Settings that a case does not record have the values of the recorded release.
   config.Set("preset", "shampoo_2024");
   for (const auto& [field, value] : group.items()) {
     if (field == "params" || field == "preconditioner_dtype") continue;
@@ -102,7 +103,7 @@ Config GroupConfig(const json& group) {
       SetField(config, field, value);
     }
   }
-  // The older name of precision.factor_matrix; where it is given, it is the one that held.
+  // The older name of precision.factor_matrix, which has priority if it is set.
   if (const json& dtype = group.at("preconditioner_dtype"); !dtype.is_null()) config.Set("factor_dtype", dtype);
   return config;
 }

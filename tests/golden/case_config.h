@@ -10,7 +10,7 @@
 
 namespace shampoo::golden {
 
-// Throws std::runtime_error with what was tried, the name of the status and the library's own message.
+// Throws std::runtime_error with the call, the name of the status and the library's message.
 void Check(shampoo_status status, const std::string& tried);
 
 // Owns a shampoo_config.
@@ -23,8 +23,8 @@ class Config {
   Config(Config&& other) noexcept : config_(other.config_) { other.config_ = nullptr; }
   Config& operator=(Config&&) = delete;
 
-  // A JSON value under a key of the library. Numbers go over as numbers, so that they arrive bit for bit; a list
-  // becomes "0,2,4".
+  // Sets a key of the library to a JSON value. Numbers are passed as numbers, so they keep their bits. A list becomes a
+  // text such as "0,2,4".
   void Set(const std::string& key, const nlohmann::json& value);
 
   const shampoo_config* Get() const { return config_; }
@@ -33,7 +33,7 @@ class Config {
   shampoo_config* config_ = nullptr;
 };
 
-// The config of one entry of a case's "groups". A field that is not known here is an error: nothing recorded is
+// Returns the config of an entry of "groups" in a case. An unknown field is an error, so no recorded setting is
 // ignored.
 Config GroupConfig(const nlohmann::json& group);
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Judge another implementation's output against golden cases.
+"""Compare the results of another implementation with golden cases.
 
     compare.py CASE_DIR OUT_DIR [--missing-ok]
     compare.py --self-test CASE_DIR...
 
 CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same names with
-    trajectory, trajectory_extra   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> where the case has it)
-    matrix_root, matrix_root_extra X (and Q/L where stored: not needed)
+    trajectory, trajectory_extra   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> if the case has it)
+    matrix_root, matrix_root_extra X (Q and L are optional)
     training                       loss
     residuals                      residuals
-A tensor with one dim more in front holds the answers of several runs, and all of them are judged.
-Cases marked "informative" without any tolerance pass if X is finite or the output says nothing.
+A tensor with an additional first dim has the results of several runs, and all of them are compared.
+Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
 Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
 """
 import json
@@ -28,7 +28,7 @@ NP = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, 
 
 
 def load(path):
-    """-> ({name: array}, metadata case or None)"""
+    """Return ({name: array}, the case in the metadata or None)."""
     with open(path, "rb") as f:
         n = struct.unpack("<Q", f.read(8))[0]
         head = json.loads(f.read(n))
@@ -47,7 +47,7 @@ def load(path):
 
 
 def store(path, tensors):
-    """f64 writer, for the self-test."""
+    """Write a file of float64 tensors for the self-test."""
     head, pos, parts = {}, 0, []
     for k, x in tensors.items():
         b = np.ascontiguousarray(x, np.float64).tobytes()
@@ -60,7 +60,7 @@ def store(path, tensors):
 
 
 def wanted(ref, case):
-    """[(tensor name, per-entry allowed error)]"""
+    """Return [(tensor name, allowed error of each element)]."""
     suite = case["suite"]
     if suite.startswith("trajectory"):
         tol = case["tolerance"]
@@ -75,7 +75,7 @@ def wanted(ref, case):
 
 
 def judge(ref, case, out):
-    """-> (passed, worst error / tolerance, remark)"""
+    """Return (passed, largest error / tolerance, remark)."""
     worst, where = 0.0, ""
     for k, allowed in wanted(ref, case):
         want = ref.get(k)
@@ -134,7 +134,7 @@ def compare(case_dir, out_dir, quiet=False, missing_ok=False):
 
 
 def self_test(dirs):
-    """The reference's own numbers must pass; each of them perturbed, truncated or missing must fail."""
+    """Check that the reference's numbers pass, and that perturbed, truncated or missing numbers fail."""
     failures = 0
     for d in dirs:
         files = [f for f in sorted(os.listdir(d)) if f.endswith(".safetensors")]
@@ -175,8 +175,8 @@ def self_test(dirs):
                 c = not judge(ref, case, out)[0]
                 caught += c
                 if not c:
-                    print("   not caught:", f, kind, k)
-        print(f"{d}: {own}/{total} cases pass with their own numbers, {caught}/{tried} damaged outputs caught")
+                    print("   not detected:", f, kind, k)
+        print(f"{d}: {own}/{total} cases pass with their own numbers, {caught}/{tried} damaged outputs detected")
         failures += (own != total) + (caught != tried)
         with tempfile.TemporaryDirectory() as tmp:      # the file path: one good, one bad, rest missing
             two = [f for f in files if wanted(*load(os.path.join(d, f))) and not load(os.path.join(d, f))[1].get("informative")][:2]
@@ -189,7 +189,7 @@ def self_test(dirs):
             g, b = compare(d, tmp, quiet=True)
             g2, b2 = compare(d, tmp, quiet=True, missing_ok=True)
             print(f"{d}: from files {g} passed {b} failed (1 expected to pass); without missing ones {g2} passed, {b2} failed")
-            # informative cases count as missing here, too
+            # informative cases also count as missing here
             failures += (g != 1) + ((g2, b2) != (1, len(two) - 1))
     return failures
 

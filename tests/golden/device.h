@@ -7,20 +7,21 @@
 
 namespace shampoo::golden {
 
-// Where parameters and gradients of a replay lie. Every failure is a std::runtime_error.
+// The device of the parameters and gradients of a replay. Every failure is a std::runtime_error.
 class Device {
  public:
   virtual ~Device() = default;
   virtual int32_t type() const = 0;  // SHAMPOO_CUDA
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
-  // Both return when the copy is done, and come after all work of steps.
+  // Both wait for earlier steps and return when the copy is complete.
   virtual void CopyTo(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyFrom(void* host, const void* device, size_t bytes) = 0;
   virtual void* stream() const = 0;
 };
 
-// By the name given on the command line: defined by the source that a program is linked with. Throws where it has none.
+// Returns the device with the name on the command line. Each program links its own definition. Throws if there is no
+// such device.
 Device& DeviceNamed(const char* name);
 
 }  // namespace shampoo::golden

@@ -2,17 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays recorded cases through the public C API:
 //   shampoo_replay [options] --out DIR CASE.safetensors...
-// Options: --threads N of each rank. --ranks N: as many ranks with the same parameters, as threads. --shard flat|rect
-// and --shards M: parameters in M shards (default 2), each on as many ranks; --shard-mode local|gather. --communicate
-// updates|params,
-// --communication-dtype DTYPE, --set KEY=VALUE: keys of the library. --device NAME: the optimizer
-// works on it, where the program knows devices. Of trajectories: --save-every DIR leaves a
-// checkpoint of each step but the last; --resume-from DIR goes on from each of those that another process has left
-// there, and fails where a step then comes to other bits; --resume-across DIR goes on from each of those of another
-// device, and writes what all runs have come to, along a first dim. Built with MPI (shampoo_replay_mpi), every process
-// of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. For each case DIR/<the same file name> gets the tensors
-// that compare.py judges. A case that fails is reported and leaves no file; the others go on. Exit status: 0 all
-// replayed, 1 some failed, 2 wrong usage.
+// Options:
+//   --threads N                     threads of each rank
+//   --ranks N                       N ranks with the same parameters, as threads
+//   --shard flat|rect, --shards M   M shards of the parameters (default 2), each on as many ranks
+//   --shard-mode local|gather, --communicate updates|params, --communication-dtype DTYPE, --set KEY=VALUE
+//                                   keys of the library
+//   --device NAME                   device of the optimizer, if the program supports devices
+// Options for trajectories:
+//   --save-every DIR                saves a checkpoint after each step except the last
+//   --resume-from DIR               resumes from each checkpoint of another process; fails if a step gives other bits
+//   --resume-across DIR             resumes from each checkpoint of another device; writes the results of all runs
+//                                   along a new first dim
+// With MPI (shampoo_replay_mpi) every process of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. The results
+// of each case are the tensors of DIR/<the same file name>, which compare.py reads. A case that fails is reported and
+// has no file; the others are still replayed. Exit status: 0 if all were replayed, 1 if some failed, 2 for wrong usage.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -40,7 +44,7 @@ constexpr int32_t kMaxThreads = 1024;
 constexpr int32_t kMaxRanks = 64;
 
 struct Options {
-  shampoo::golden::How how;
+  shampoo::golden::ReplayOptions replay;
   std::filesystem::path out;
   std::vector<std::filesystem::path> cases;
 };
@@ -55,37 +59,37 @@ int32_t ParseCount(const std::string& option, const std::string& text, int32_t l
   return count;
 }
 
-void ParseKey(const std::string& text, shampoo::golden::How* how) {
+void ParseKey(const std::string& text, shampoo::golden::ReplayOptions* replay) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) throw std::runtime_error("--set " + text + ": expected KEY=VALUE");
-  how->keys.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  replay->keys.emplace_back(text.substr(0, equals), text.substr(equals + 1));
 }
 
 void SetOption(const std::string& option, const std::string& value, Options* options) {
-  shampoo::golden::How& how = options->how;
+  shampoo::golden::ReplayOptions& replay = options->replay;
   if (option == "--threads") {
-    how.threads = ParseCount(option, value, 0, kMaxThreads);
+    replay.threads = ParseCount(option, value, 0, kMaxThreads);
   } else if (option == "--ranks") {
-    how.ranks = ParseCount(option, value, 1, kMaxRanks);
+    replay.ranks = ParseCount(option, value, 1, kMaxRanks);
   } else if (option == "--shards") {
-    how.shards = ParseCount(option, value, 1, kMaxRanks);
+    replay.shards = ParseCount(option, value, 1, kMaxRanks);
   } else if (option == "--shard") {
     if (value != "flat" && value != "rect") throw std::runtime_error("--shard " + value + ": expected flat or rect");
-    how.rectangles = value == "rect";
-    if (how.shards == 1) how.shards = 2;
+    replay.rectangles = value == "rect";
+    if (replay.shards == 1) replay.shards = 2;
   } else if (option == "--communicate" || option == "--communication-dtype" || option == "--shard-mode") {
     std::string key = option.substr(2);
     std::replace(key.begin(), key.end(), '-', '_');
-    how.keys.emplace_back(key, value);
+    replay.keys.emplace_back(key, value);
   } else if (option == "--set") {
-    ParseKey(value, &how);
+    ParseKey(value, &replay);
   } else if (option == "--device") {
-    how.device = &shampoo::golden::DeviceNamed(value.c_str());
+    replay.device = &shampoo::golden::DeviceNamed(value.c_str());
   } else if (option == "--save-every") {
-    how.save_every = value;
+    replay.save_every = value;
   } else if (option == "--resume-from" || option == "--resume-across") {
-    how.resume_from = value;
-    how.resume_across = option == "--resume-across";
+    replay.resume_from = value;
+    replay.resume_across = option == "--resume-across";
   } else if (option == "--out") {
     options->out = value;
   } else {
@@ -105,32 +109,32 @@ Options ParseOptions(const std::vector<std::string>& arguments) {
     }
   }
   if (options.out.empty()) throw std::runtime_error("--out DIR is missing");
-  if (options.cases.empty()) throw std::runtime_error("no case was given");
+  if (options.cases.empty()) throw std::runtime_error("no case: expected at least one file");
   return options;
 }
 
-using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::How&);
+using ReplayFunction = TensorFile (*)(const Case&, const shampoo::golden::ReplayOptions&);
 
 ReplayFunction FunctionOfSuite(const std::string& suite) {
   if (suite == "trajectory") return shampoo::golden::ReplayTrajectory;
   if (suite == "matrix_root") return shampoo::golden::ReplayMatrixRoot;
   if (suite == "matrix_root_extra") return shampoo::golden::ReplayMatrixRootExtra;
   if (suite == "training") return shampoo::golden::ReplayTraining;
-  throw std::runtime_error("suite " + suite + " is not known to this tool");
+  throw std::runtime_error("suite " + suite + " is not supported by this tool");
 }
 
-TensorFile Replay(const Case& recorded, const shampoo::golden::How& how) {
+TensorFile Replay(const Case& recorded, const shampoo::golden::ReplayOptions& replay) {
   const ReplayFunction function = FunctionOfSuite(recorded.settings.at("suite").get<std::string>());
   const auto source = recorded.settings.at("source").get<std::string>();
   const bool extra = recorded.settings.at("suite") == "matrix_root_extra";
   const bool is_own = source == "tests/golden/rules" && function == shampoo::golden::ReplayTrajectory;
   if (!is_own && source != (extra ? "distributed_shampoo 2026-08" : "distributed_shampoo 2024-07")) {
-    throw std::runtime_error("source " + source + " is not known to this tool");
+    throw std::runtime_error("source " + source + " is not supported by this tool");
   }
-  if (function != shampoo::golden::ReplayTrajectory && !(how.save_every.empty() && how.resume_from.empty())) {
-    throw std::runtime_error("--save-every, --resume-from and --resume-across are for trajectories alone");
+  if (function != shampoo::golden::ReplayTrajectory && !(replay.save_every.empty() && replay.resume_from.empty())) {
+    throw std::runtime_error("--save-every, --resume-from and --resume-across are for trajectories only");
   }
-  return function(recorded, how);
+  return function(recorded, replay);
 }
 
 void RunCase(const std::filesystem::path& path, const Options& options) {
@@ -138,12 +142,12 @@ void RunCase(const std::filesystem::path& path, const Options& options) {
   if (std::filesystem::exists(target) && std::filesystem::equivalent(path, target)) {
     throw std::runtime_error("--out is the folder of the case itself, which would be overwritten: name another");
   }
-  std::filesystem::remove(target);  // an earlier run's answer must not stand for this one
+  std::filesystem::remove(target);  // the result of an earlier run must not be used
   Case recorded{path, {}, shampoo::golden::ReadSafetensors(path)};
   const auto text = recorded.data.metadata.find("case");
   if (text == recorded.data.metadata.end()) throw std::runtime_error("the metadata has no entry \"case\"");
   recorded.settings = nlohmann::json::parse(text->second);
-  WriteSafetensors(target, Replay(recorded, options.how));
+  WriteSafetensors(target, Replay(recorded, options.replay));
 }
 
 }  // namespace
@@ -151,11 +155,11 @@ void RunCase(const std::filesystem::path& path, const Options& options) {
 #ifdef SHAMPOO_REPLAY_MPI
 namespace {
 
-// Every process of the job is a rank.
+// Makes this process a rank of the job.
 void BecomeRank(shampoo_comm_ops* ops, Options* options) {
   if (shampoo_mpi_ops(MPI_COMM_WORLD, ops) != MPI_SUCCESS) throw std::runtime_error("shampoo_mpi_ops failed");
-  ops->release = nullptr;  // each case has a shampoo_comm of its own, all by this communicator
-  options->how.process = ops;
+  ops->release = nullptr;  // each case creates its own shampoo_comm from these callbacks
+  options->replay.process = ops;
   if (ops->rank > 0) options->out += ".rank" + std::to_string(ops->rank);
 }
 

@@ -20,14 +20,14 @@ struct Root {
   int32_t denominator;
 };
 
-// "4" or "4/3".
+// Parses "4" or "4/3".
 Root ParseRoot(const std::string& text) {
   const size_t slash = text.find('/');
   return {std::stoi(text), slash == std::string::npos ? 1 : std::stoi(text.substr(slash + 1))};
 }
 
-// A <- A + max(relative * ||A||, absolute) I, ||A|| the largest absolute row sum: the regularization of the later
-// release, which has an absolute term that libshampoo does not.
+// Computes A <- A + max(relative * ||A||, absolute) I, where ||A|| is the largest absolute row sum. This is the
+// regularization of the later release; libshampoo does not have the absolute term.
 template <typename Real>
 void Shift(double relative, double absolute, Tensor* a) {
   auto* const data = reinterpret_cast<Real*>(a->bytes.data());
@@ -56,7 +56,7 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
           "shampoo_matrix_inverse_root");
   } catch (const std::exception& error) {
     if (!informative) throw;
-    // Such a case only tells what the reference did; to refuse the matrix is an answer.
+    // Such a case only records the result of the reference; the library may reject the matrix.
     std::cout << recorded.path.filename().string() << ": no X (informative case): " << error.what() << "\n";
     return result;
   }
@@ -66,15 +66,15 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
 
 }  // namespace
 
-TensorFile ReplayMatrixRoot(const Case& recorded, const How& how) {
+TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options) {
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Config config;
-  // A diagonal matrix takes the diagonal shortcut of the eigen method: it is not a method that is asked for.
+  // There is no method for diagonal matrices: they use the diagonal shortcut of the eigen method.
   config.Set("root_method", method == "diagonal" ? "eigen" : method);
   config.Set("epsilon", settings.at("epsilon"));
   config.Set("exponent_multiplier", settings.at("exponent_multiplier"));
-  config.Set("threads", how.threads);
+  config.Set("threads", options.threads);
   if (method == "newton" || method == "higher_order") {
     config.Set("root_tolerance", settings.at("tolerance"));
     config.Set("root_max_iterations", settings.at("max_iterations"));
@@ -84,12 +84,12 @@ TensorFile ReplayMatrixRoot(const Case& recorded, const How& how) {
   return ReplayRoot(recorded, config, recorded.data.At("A"), root, settings.at("informative").get<bool>());
 }
 
-TensorFile ReplayMatrixRootExtra(const Case& recorded, const How& how) {
+TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options) {
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Tensor a = recorded.data.At("A");
   Config config;
-  config.Set("threads", how.threads);
+  config.Set("threads", options.threads);
   config.Set("epsilon", 0);
   if (method == "pseudo_inverse") {
     config.Set("root_rank_handling", "pseudo_inverse");

@@ -9,13 +9,13 @@
 namespace shampoo::golden {
 namespace {
 
-// y += a x. All the work is done here: a sum over several y at once is what a compiler can vectorize without changing
-// the order of any sum.
+// Computes y += a x, which takes nearly all of the time. A compiler can vectorize it without changing the order of any
+// sum.
 void AddScaled(size_t n, double a, const double* x, double* y) {
   for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-// y = W x + b for each row.
+// Computes y = W x + b for each row.
 std::vector<double> Forward(size_t rows, size_t in, size_t out, const double* w, const double* b,
                             std::span<const double> x) {
   std::vector<double> transposed(in * out);
@@ -31,7 +31,7 @@ std::vector<double> Forward(size_t rows, size_t in, size_t out, const double* w,
   return y;
 }
 
-// Turns the last layer's outputs into the gradient of the mean loss with respect to them; returns that loss.
+// Replaces the outputs of the last layer with the gradient of the mean loss, and returns the loss.
 double CrossEntropy(size_t classes, std::span<const uint8_t> labels, std::vector<double>& y) {
   const auto count = static_cast<double>(labels.size());
   double loss = 0.0;
@@ -69,7 +69,8 @@ double Network::LossAndGradients(std::span<const double* const> params, std::spa
                                  std::span<const uint8_t> labels, std::span<std::vector<double>> gradients) const {
   const size_t rows = labels.size();
   const size_t layers = widths_.size() - 1;
-  std::vector<std::vector<double>> inputs = {{x.begin(), x.end()}};  // of each layer, and the last one's output
+  std::vector<std::vector<double>> inputs = {
+      {x.begin(), x.end()}};  // inputs of each layer, then the output of the last one
   for (size_t k = 0; k < layers; ++k) {
     inputs.push_back(Forward(rows, widths_[k], widths_[k + 1], params[2 * k], params[2 * k + 1], inputs[k]));
     if (k + 1 == layers) break;
@@ -94,7 +95,7 @@ double Network::LossAndGradients(std::span<const double* const> params, std::spa
         if (k > 0) AddScaled(in, d, params[2 * k] + o * in, &below[r * in]);
       }
     }
-    // Through tanh, whose slope is 1 - tanh^2.
+    // The derivative of tanh is 1 - tanh^2.
     for (size_t i = 0; i < below.size(); ++i) below[i] *= 1.0 - inputs[k][i] * inputs[k][i];
     delta = std::move(below);
   }

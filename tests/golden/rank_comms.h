@@ -8,8 +8,8 @@
 
 namespace shampoo::golden {
 
-// Communicators of ranks that are threads of this process. What carries them is chosen by the source file that a
-// program is linked with: callbacks of the tests, or the NCCL adapter over a stand-in for NCCL.
+// Communicators of ranks that are threads of this process. The source file that a program links selects the transport:
+// callbacks of the tests, or the NCCL adapter with a stand-in for NCCL.
 class RankComms {
  public:
   virtual ~RankComms() = default;

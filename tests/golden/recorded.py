@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded cases as they lie in files, and the keys of the library that their groups stand for."""
+"""Reads recorded cases from their files and maps their groups to keys of the library."""
 from __future__ import annotations
 
 import json
@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Field of a recorded group -> keys; case_config.cc has the reasons.
+# Maps a field of a recorded group to keys; see case_config.cc for the reasons.
 FIELDS = {
     "inv_root_override": ["inverse_root_override"],
     "grafting.type": ["grafting"],
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
-    """Give the keys of a recorded group, with values of Python."""
+    """Return the keys of a recorded group with Python values."""
     if "keys" in group:
         return dict(group["keys"])
     keys: dict[str, Any] = {"preset": "shampoo_2024"}
@@ -45,7 +45,7 @@ def keys_of(group: dict[str, Any]) -> dict[str, Any]:
 
 
 class Tensor(NamedTuple):
-    """A tensor of a file, bit by bit."""
+    """The dtype, the shape and the bytes of a tensor in a file."""
 
     dtype: str
     shape: list[int]
@@ -53,7 +53,7 @@ class Tensor(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Give the tensors and the case of a file; what a replay has written has no case."""
+    """Return the tensors and the case of a file. A file written by a replay has no case."""
     text = path.read_bytes()
     (length,) = struct.unpack_from("<Q", text)
     head = json.loads(text[8 : 8 + length])

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The group of each parameter, by its position in "groups"; every parameter belongs to exactly one.
+// Returns the position in "groups" of each parameter's group. Every parameter belongs to exactly one group.
 std::vector<size_t> GroupOfParams(const json& settings) {
   const size_t count = settings.at("shapes").size();
   const json& groups = settings.at("groups");
@@ -35,9 +35,9 @@ std::vector<size_t> GroupOfParams(const json& settings) {
 
 }  // namespace
 
-ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, const Place& place, int32_t threads,
-                                 const std::vector<std::pair<std::string, std::string>>& keys)
-    : place_(place), keys_(keys) {
+ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, const RankPlacement& placement,
+                                 int32_t threads, const std::vector<std::pair<std::string, std::string>>& keys)
+    : placement_(placement), keys_(keys) {
   const std::string dtype = DtypeOfParameters(settings.at("param_dtype").get<std::string>());
   const auto shapes = settings.at("shapes").get<std::vector<std::vector<int64_t>>>();
   for (size_t p = 0; p < shapes.size(); ++p) {
@@ -49,15 +49,15 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, c
     const auto size = static_cast<int64_t>(ElementSize(init.dtype));
     const auto first = init.bytes.begin() + cuts_[p].first * size;
     Tensor param{init.dtype, init.shape, {}};
-    // Even a parameter with a dim of 0 gets an address.
+    // A parameter with a dim of 0 also needs an address.
     param.bytes.reserve(std::max(init.bytes.size(), sizeof(double)));
     param.bytes.assign(first, first + cuts_[p].count * size);
     params_.push_back(std::move(param));
   }
   try {
-    if (place_.device != nullptr) AllocateOnDevice();
+    if (placement_.device != nullptr) AllocateOnDevice();
     Build(settings, threads);
-  } catch (...) {  // no destructor runs for an object that was never complete
+  } catch (...) {  // the destructor does not run if the constructor throws
     Destroy();
     throw;
   }
@@ -70,8 +70,8 @@ void ReplayOptimizer::Destroy() {
   shampoo_plan_destroy(plan_);
   shampoo_comm_destroy(world_);
   for (const OnDevice& buffers : on_device_) {
-    place_.device->Free(buffers.param);
-    place_.device->Free(buffers.grad);
+    placement_.device->Free(buffers.param);
+    placement_.device->Free(buffers.grad);
   }
 }
 
@@ -79,19 +79,19 @@ void ReplayOptimizer::AllocateOnDevice() {
   for (const Tensor& param : params_) {
     const size_t bytes = std::max(param.bytes.size(), sizeof(double));
     on_device_.emplace_back();
-    on_device_.back().param = place_.device->Allocate(bytes);
-    on_device_.back().grad = place_.device->Allocate(bytes);
-    place_.device->CopyTo(on_device_.back().param, param.bytes.data(), param.bytes.size());
+    on_device_.back().param = placement_.device->Allocate(bytes);
+    on_device_.back().grad = placement_.device->Allocate(bytes);
+    placement_.device->CopyTo(on_device_.back().param, param.bytes.data(), param.bytes.size());
   }
 }
 
 ReplayOptimizer::Cut ReplayOptimizer::CutOf(const std::vector<int64_t>& shape) const {
   const int64_t elements = ElementCount(shape);
-  if (place_.shard_ops == nullptr) return {0, elements};
-  const int64_t unit = place_.rectangles && !shape.empty() && shape[0] > 0 ? elements / shape[0] : 1;
+  if (placement_.shard_ops == nullptr) return {0, elements};
+  const int64_t unit = placement_.rectangles && !shape.empty() && shape[0] > 0 ? elements / shape[0] : 1;
   const int64_t units = unit == 0 ? 0 : elements / unit;
-  const int64_t each = (units + place_.shard_ops->world - 1) / place_.shard_ops->world;
-  const int64_t first = std::min(each * place_.shard_ops->rank, units);
+  const int64_t each = (units + placement_.shard_ops->world - 1) / placement_.shard_ops->world;
+  const int64_t first = std::min(each * placement_.shard_ops->rank, units);
   return {first * unit, std::min(each, units - first) * unit};
 }
 
@@ -99,19 +99,19 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   const json& groups = settings.at("groups");
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.threads = threads;
-  if (place_.device != nullptr) plan_desc.device_type = place_.device->type();
-  if (place_.replica_ops != nullptr) {
-    plan_desc.replica_rank = place_.replica_ops->rank;
-    plan_desc.replica_world = place_.replica_ops->world;
+  if (placement_.device != nullptr) plan_desc.device_type = placement_.device->type();
+  if (placement_.replica_ops != nullptr) {
+    plan_desc.replica_rank = placement_.replica_ops->rank;
+    plan_desc.replica_world = placement_.replica_ops->world;
   }
-  if (place_.shard_ops != nullptr) {
-    plan_desc.shard_rank = place_.shard_ops->rank;
-    plan_desc.shard_world = place_.shard_ops->world;
+  if (placement_.shard_ops != nullptr) {
+    plan_desc.shard_rank = placement_.shard_ops->rank;
+    plan_desc.shard_world = placement_.shard_ops->world;
   }
   for (size_t g = 0; g < groups.size(); ++g) {
     Config config = GroupConfig(groups[g]);
     for (const auto& [key, value] : keys_) config.Set(key, value);
-    int32_t id = 0;  // the group of the plan's own config
+    int32_t id = 0;  // the group of the plan's config
     if (g == 0) {
       Check(shampoo_plan_create(&plan_, config.Get(), &plan_desc), "shampoo_plan_create");
     } else {
@@ -122,22 +122,23 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   AddParams(settings);
   Check(shampoo_plan_finish(plan_), "shampoo_plan_finish");
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  if (place_.device != nullptr) {
-    desc.device_type = place_.device->type();
-    desc.stream = place_.device->stream();
+  if (placement_.device != nullptr) {
+    desc.device_type = placement_.device->type();
+    desc.stream = placement_.device->stream();
   }
-  if (place_.replica_ops != nullptr) {
-    Check(shampoo_comm_from_ops(&desc.replica_comm, place_.replica_ops), "shampoo_comm_from_ops");
+  if (placement_.replica_ops != nullptr) {
+    Check(shampoo_comm_from_ops(&desc.replica_comm, placement_.replica_ops), "shampoo_comm_from_ops");
   }
-  if (place_.shard_ops != nullptr) {
-    Check(shampoo_comm_from_ops(&desc.shard_comm, place_.shard_ops), "shampoo_comm_from_ops");
+  if (placement_.shard_ops != nullptr) {
+    Check(shampoo_comm_from_ops(&desc.shard_comm, placement_.shard_ops), "shampoo_comm_from_ops");
   }
   const shampoo_status status = shampoo_optimizer_create(&optimizer_, plan_, &desc);
   const std::string error = shampoo_last_error();
   shampoo_comm_destroy(desc.replica_comm);
   shampoo_comm_destroy(desc.shard_comm);
   if (status != SHAMPOO_OK) throw std::runtime_error("shampoo_optimizer_create: " + error);
-  if (place_.world_ops != nullptr) Check(shampoo_comm_from_ops(&world_, place_.world_ops), "shampoo_comm_from_ops");
+  if (placement_.world_ops != nullptr)
+    Check(shampoo_comm_from_ops(&world_, placement_.world_ops), "shampoo_comm_from_ops");
 }
 
 void ReplayOptimizer::AddParams(const json& settings) {
@@ -152,13 +153,13 @@ void ReplayOptimizer::AddParams(const json& settings) {
     std::copy(shape.begin(), shape.end(), desc.shape);
     desc.param_dtype = desc.grad_dtype = DtypeCode(params_[p].dtype);
     desc.group = group_ids_[group_of[p]];
-    if (place_.shard_ops != nullptr && place_.rectangles && !shape.empty()) {
+    if (placement_.shard_ops != nullptr && placement_.rectangles && !shape.empty()) {
       const int64_t row = shape[0] > 0 ? std::max<int64_t>(ElementCount(shape) / shape[0], 1) : 1;
       desc.shard_form = 2;
       std::copy(shape.begin(), shape.end(), desc.local_shape);
       desc.local_offset[0] = cuts_[p].first / row;
       desc.local_shape[0] = cuts_[p].count / row;
-    } else if (place_.shard_ops != nullptr) {
+    } else if (placement_.shard_ops != nullptr) {
       desc.shard_form = 1;
       desc.flat_offset = cuts_[p].first;
       desc.flat_count = cuts_[p].count;
@@ -166,7 +167,7 @@ void ReplayOptimizer::AddParams(const json& settings) {
     int32_t index = -1;
     Check(shampoo_plan_add_param(plan_, &desc, &index), "shampoo_plan_add_param of " + name);
     if (index != static_cast<int32_t>(p)) {
-      throw std::runtime_error(name + " was given the index " + std::to_string(index) + " by shampoo_plan_add_param");
+      throw std::runtime_error(name + " has the index " + std::to_string(index) + " by shampoo_plan_add_param");
     }
   }
 }
@@ -185,17 +186,17 @@ void ReplayOptimizer::Step(const std::vector<const void*>& gradients) {
     const auto offset = static_cast<size_t>(cuts_[p].first) * ElementSize(params_[p].dtype);
     const auto* const gradient = static_cast<const std::byte*>(gradients.at(p));
     buffers[p].grad = gradient == nullptr ? nullptr : gradient + offset;
-    if (place_.device == nullptr) continue;
+    if (placement_.device == nullptr) continue;
     buffers[p].param = buffers[p].out = on_device_[p].param;
     if (gradient == nullptr) continue;
-    place_.device->CopyTo(on_device_[p].grad, gradient + offset, params_[p].bytes.size());
+    placement_.device->CopyTo(on_device_[p].grad, gradient + offset, params_[p].bytes.size());
     buffers[p].grad = on_device_[p].grad;
   }
   Check(shampoo_optimizer_bind(optimizer_, 0, static_cast<int32_t>(buffers.size()), buffers.data()),
         "shampoo_optimizer_bind");
   Check(shampoo_optimizer_step(optimizer_, Stream()), "shampoo_optimizer_step");
   for (size_t p = 0; p < on_device_.size(); ++p) {
-    place_.device->CopyFrom(params_[p].bytes.data(), on_device_[p].param, params_[p].bytes.size());
+    placement_.device->CopyFrom(params_[p].bytes.data(), on_device_[p].param, params_[p].bytes.size());
   }
 }
 

@@ -14,58 +14,58 @@
 
 namespace shampoo::golden {
 
-// Which rank an optimizer is; without communicators there is one.
-struct Place {
+// The rank and the communicators of an optimizer; without communicators there is one rank.
+struct RankPlacement {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
-  const shampoo_comm_ops* world_ops = nullptr;  // of all ranks, for checkpoints
-  Device* device = nullptr;                     // where the optimizer works; nullptr: on the host
-  bool rectangles = false;  // of shards: slices along dim 0; else equal parts of the flattened parameter
+  const shampoo_comm_ops* world_ops = nullptr;  // all ranks, for checkpoints
+  Device* device = nullptr;                     // device of the optimizer; nullptr: the host
+  bool rectangles = false;  // shards are slices along dim 0; otherwise equal parts of the flattened parameter
 };
 
-// The optimizer of one rank that a case describes ("shapes", "param_dtype", "groups"), with the parameters it moves, or
-// its shards of them, which start as the case's init/<p> and are updated in place. Every failure is a
-// std::runtime_error with the library's message.
+// The optimizer of one rank of a case ("shapes", "param_dtype", "groups"), with its parameters or its shards of them.
+// They start as init/<p> of the case and are updated in placement. Every failure is a std::runtime_error with the
+// library's message.
 class ReplayOptimizer {
  public:
-  // threads: 0 leaves the number to the library. Gradients are expected in the dtype of the parameters.
-  ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, const Place& place, int32_t threads,
-                  const std::vector<std::pair<std::string, std::string>>& keys);
+  // threads: 0 lets the library choose. Gradients have the dtype of the parameters.
+  ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, const RankPlacement& placement,
+                  int32_t threads, const std::vector<std::pair<std::string, std::string>>& keys);
   ~ReplayOptimizer();
   ReplayOptimizer(const ReplayOptimizer&) = delete;
   ReplayOptimizer& operator=(const ReplayOptimizer&) = delete;
 
-  // One learning rate per group, in the order of "groups".
+  // Sets one learning rate per group, in the order of "groups".
   void SetLearningRates(const std::vector<double>& rates);
 
-  // One step; gradients[p] holds gradient p, all of it, or is nullptr where the parameter has none.
+  // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);
 
-  // Collective over all ranks: the states alone.
+  // Collective over all ranks. Only the states are saved and loaded.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
 
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
-  // Elements of the flattened parameter.
+  // A range of elements of the flattened parameter.
   struct Cut {
     int64_t first = 0;
     int64_t count = 0;
   };
-  // A parameter, and room for its gradient, on a device.
+  // A parameter and memory for its gradient on a device.
   struct OnDevice {
     void* param = nullptr;
     void* grad = nullptr;
   };
   void AllocateOnDevice();
-  void* Stream() const { return place_.device == nullptr ? nullptr : place_.device->stream(); }
+  void* Stream() const { return placement_.device == nullptr ? nullptr : placement_.device->stream(); }
   Cut CutOf(const std::vector<int64_t>& shape) const;
   void Build(const nlohmann::json& settings, int32_t threads);
   void Destroy();
   void AddParams(const nlohmann::json& settings);
 
-  Place place_;
+  RankPlacement placement_;
   std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
   std::vector<Cut> cuts_;

@@ -11,24 +11,25 @@
 
 namespace shampoo::golden {
 
-ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const How& how) : how_(how) {
-  // A process is one rank of one copy.
-  process_is_shard_ = how.process != nullptr && how.shards > 1;
-  if (how.process != nullptr) how_.shards = 1;
-  const int world = how.ranks * how_.shards;
-  std::vector<Place> places(static_cast<size_t>(world));
+ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options)
+    : options_(options) {
+  // A process is one rank of one replica.
+  process_is_shard_ = options.process != nullptr && options.shards > 1;
+  if (options.process != nullptr) options_.shards = 1;
+  const int world = options.ranks * options_.shards;
+  std::vector<RankPlacement> places(static_cast<size_t>(world));
   replica_ops_.resize(places.size());
   shard_ops_.resize(places.size());
-  const int shards = how_.shards;
+  const int shards = options_.shards;
   const auto index = [shards](int replica, int shard) { return static_cast<size_t>(replica * shards + shard); };
-  for (int shard = 0; how.ranks > 1 && shard < shards; ++shard) {
-    comms_.push_back(MakeRankComms(how.ranks));
-    for (int replica = 0; replica < how.ranks; ++replica) {
+  for (int shard = 0; options.ranks > 1 && shard < shards; ++shard) {
+    comms_.push_back(MakeRankComms(options.ranks));
+    for (int replica = 0; replica < options.ranks; ++replica) {
       replica_ops_[index(replica, shard)] = comms_.back()->OpsOf(replica);
       places[index(replica, shard)].replica_ops = &replica_ops_[index(replica, shard)];
     }
   }
-  for (int replica = 0; shards > 1 && replica < how.ranks; ++replica) {
+  for (int replica = 0; shards > 1 && replica < options.ranks; ++replica) {
     comms_.push_back(MakeRankComms(shards));
     for (int shard = 0; shard < shards; ++shard) {
       shard_ops_[index(replica, shard)] = comms_.back()->OpsOf(shard);
@@ -38,24 +39,24 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
   if (world > 1) comms_.push_back(MakeRankComms(world));
   for (int rank = 0; world > 1 && rank < world; ++rank) world_ops_.push_back(comms_.back()->OpsOf(rank));
   for (size_t rank = 0; rank < world_ops_.size(); ++rank) places[rank].world_ops = &world_ops_[rank];
-  if (how.process != nullptr) {
-    (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = how.process;
-    places[0].world_ops = how.process;
+  if (options.process != nullptr) {
+    (process_is_shard_ ? places[0].shard_ops : places[0].replica_ops) = options.process;
+    places[0].world_ops = options.process;
   }
-  for (Place& place : places) {
-    place.rectangles = how.rectangles;
-    place.device = how.device;
+  for (RankPlacement& placement : places) {
+    placement.rectangles = options.rectangles;
+    placement.device = options.device;
   }
   ranks_.resize(places.size());
   OnEvery([&](size_t rank) {
-    ranks_[rank] = std::make_unique<ReplayOptimizer>(settings, data, places[rank], how.threads, how.keys);
+    ranks_[rank] = std::make_unique<ReplayOptimizer>(settings, data, places[rank], options.threads, options.keys);
   });
   const auto shapes = settings.at("shapes").get<std::vector<std::vector<int64_t>>>();
   for (size_t p = 0; p < shapes.size(); ++p) params_.push_back(data.At("init/" + std::to_string(p)));
   Collect();
 }
 
-// An exception of any rank is one of the caller's.
+// Rethrows an exception of any rank.
 template <typename Work>
 void ReplayRanks::OnEvery(Work&& work) {
   std::vector<std::exception_ptr> failures(ranks_.size());
@@ -93,9 +94,9 @@ void ReplayRanks::Load(const std::string& directory) {
   OnEvery([&](size_t rank) { ranks_[rank]->Load(directory); });
 }
 
-// The shards that processes hold, padded to equal segments.
+// Gathers the shards of the processes, padded to equal segments.
 std::vector<std::byte> ReplayRanks::GatherShards(size_t p) {
-  const shampoo_comm_ops& ops = *how_.process;
+  const shampoo_comm_ops& ops = *options_.process;
   const auto world = static_cast<size_t>(ops.world);
   const std::vector<std::byte>& own = At(0, 0).Params()[p].bytes;
   const size_t all = params_[p].bytes.size();
@@ -118,19 +119,19 @@ std::vector<std::byte> ReplayRanks::GatherShards(size_t p) {
 }
 
 void ReplayRanks::Collect() {
-  for (int replica = 0; replica < how_.ranks; ++replica) {
+  for (int replica = 0; replica < options_.ranks; ++replica) {
     for (size_t p = 0; p < params_.size(); ++p) {
       std::vector<std::byte> bytes;
       if (process_is_shard_) bytes = GatherShards(p);
-      for (int shard = 0; shard < how_.shards && !process_is_shard_; ++shard) {
+      for (int shard = 0; shard < options_.shards && !process_is_shard_; ++shard) {
         const std::vector<std::byte>& piece = At(replica, shard).Params()[p].bytes;
         bytes.insert(bytes.end(), piece.begin(), piece.end());
       }
       if (replica == 0) {
-        // In place: a caller may have kept the address.
+        // In place because a caller may have kept the address.
         std::copy(bytes.begin(), bytes.end(), params_[p].bytes.begin());
       } else if (bytes != params_[p].bytes) {
-        throw std::runtime_error("parameter " + std::to_string(p) + " has other bits on rank " +
+        throw std::runtime_error("parameter " + std::to_string(p) + " has different bits on rank " +
                                  std::to_string(replica) + " than on rank 0");
       }
     }

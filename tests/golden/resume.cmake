@@ -1,12 +1,12 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Training that goes on from a checkpoint, in another process and on other ranks, has the bits of training that never
-# stopped: for every step of a trajectory but the last. Sets of runs whose answers must be the same files:
+# Checks that training resumed from a checkpoint in another process and on other ranks has the bits of uninterrupted
+# training, for every step of a trajectory except the last. Each set consists of runs that must give the same files:
 #   sample        ten cases, in the short tier
 #   all           all cases
-#   <cut>         all cases, shards that are tensors of their own, which the same shards alone can go on with
+#   <cut>         all cases with shards in shard_mode local, which only the same shards can resume
 #   rules_sample  four cases of data/rules, in the short tier
-#   rules         all of them
+#   rules         all cases of data/rules
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 set(resume_sample_cases "")
 foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
@@ -19,8 +19,9 @@ foreach(case merged short_spread_async_late short_two_groups zeros_newton)
   list(APPEND resume_rules_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/rules/${case}.safetensors)
 endforeach()
 
-# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): a run from the
-# start, or from the checkpoints of another; SAVES: it leaves some. RANKS: beside 0, where they are processes.
+# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): adds a
+# run from the start or from the checkpoints of another run. SAVES: it saves checkpoints. RANKS: ranks other than 0, if
+# ranks are processes.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -41,7 +42,7 @@ function(golden_resume set run)
     list(APPEND command --resume-from ${resume_out}/${set}/${arg_FROM}/checkpoints)
   endif()
   add_test(NAME ${name} COMMAND ${command} ${cases})
-  # They wait for the disk most of the time.
+  # These tests mostly wait for the disk.
   set_tests_properties(${name} PROPERTIES FIXTURES_SETUP ${name} TIMEOUT 300)
   if(arg_FROM)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED golden.resume.${set}.${arg_FROM})
@@ -59,8 +60,8 @@ function(golden_resume set run)
   endforeach()
 endfunction()
 
-# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): after all runs of a set, which may be compared
-# with one more folder. Their checkpoints go.
+# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): compares the results of all runs of a
+# set, and of one more folder, and removes the checkpoints.
 function(golden_resume_same_bits set expected)
   get_property(runs GLOBAL PROPERTY resume_${set}_runs)
   get_property(answers GLOBAL PROPERTY resume_${set}_answers)
@@ -78,7 +79,7 @@ function(golden_resume_same_bits set expected)
   endif()
 endfunction()
 
-# Any number of ranks goes on where any other has stopped.
+# Any number of ranks can resume from any other.
 function(golden_resume_pairs set)
   foreach(from ${ARGN})
     golden_resume(${set} ranks${from} SAVES OPTIONS --ranks ${from})
@@ -97,13 +98,13 @@ golden_resume(sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ra
 golden_resume_same_bits(sample 10)
 
 golden_resume_pairs(all 1 2 3 4 8)
-# So does any number of threads.
+# Any number of threads can resume from any other.
 golden_resume(all threads5 SAVES OPTIONS --threads 5)
 golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Gathered shards, copies alone, and copies of gathered shards, one after the other: FSDP, DDP, HSDP, and the way back.
+# Gathered shards, replicas, and replicas of gathered shards resume one after the other: FSDP, DDP, HSDP, and back.
 foreach(cut flat rect)
   golden_resume(all ${cut}3 SAVES OPTIONS ${gathered_${cut}} 3)
   golden_resume(all ${cut}3_to_ranks2 FROM ${cut}3 SAVES OPTIONS --ranks 2)
@@ -115,7 +116,7 @@ foreach(cut flat rect)
 endforeach()
 golden_resume(all flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume(all rect3_to_flat2 FROM rect3 OPTIONS ${gathered_flat} 2)
-# Ranks that are processes.
+# Ranks as processes.
 if(TARGET shampoo_replay_mpi)
   foreach(to 2 3)
     set(others 1)
@@ -157,7 +158,7 @@ endforeach()
 golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
-# Shards that are tensors of their own: the same cut, on one copy or two.
+# Shards in shard_mode local: the same shards on one or two replicas.
 foreach(cut flat rect)
   set(set local_${cut}3)
   foreach(from 1 2)

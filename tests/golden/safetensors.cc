@@ -58,7 +58,7 @@ Tensor ParseTensor(const std::string& name, const nlohmann::json& entry, const s
   if (offsets[0] > offsets[1] || offsets[1] > body.size() || offsets[1] - offsets[0] != expected) {
     throw std::runtime_error("tensor " + name + " has data_offsets that do not fit its shape or the file");
   }
-  // Parameters with a dim of 0 still hand a valid address to the library.
+  // The library needs a valid address also for parameters with a dim of 0.
   tensor.bytes.reserve(std::max<uint64_t>(expected, sizeof(double)));
   tensor.bytes.assign(body.begin() + static_cast<std::ptrdiff_t>(offsets[0]),
                       body.begin() + static_cast<std::ptrdiff_t>(offsets[1]));
@@ -136,7 +136,8 @@ void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file)
     position = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the format lets the header end in spaces, to align the elements
+  text.resize((text.size() + 7) / 8 * 8,
+              ' ');  // the format allows spaces at the end of the header to align the elements
   const uint64_t header_size = text.size();
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char*>(&header_size), sizeof(header_size));

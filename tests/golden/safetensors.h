@@ -12,13 +12,13 @@
 
 namespace shampoo::golden {
 
-// One tensor of a file: elements are row-major and little-endian, as this machine keeps them.
+// A tensor of a file with row-major, little-endian elements.
 struct Tensor {
-  std::string dtype;  // as the file spells it: "F64", "F32", "F16", "BF16", "I64", "I32", "U8"
+  std::string dtype;  // as in the file: "F64", "F32", "F16", "BF16", "I64", "I32", "U8"
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
 
-  // The elements; throws if the tensor is not of the dtype named.
+  // Returns the elements. Throws if the tensor has another dtype.
   template <typename T>
   const T* As(const std::string& expected_dtype) const {
     if (dtype != expected_dtype) throw std::runtime_error("a tensor is " + dtype + ", expected " + expected_dtype);
@@ -30,14 +30,14 @@ struct TensorFile {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
 
-  const Tensor& At(const std::string& name) const;    // throws, naming the tensor
+  const Tensor& At(const std::string& name) const;    // throws an error that names the tensor
   const Tensor* Find(const std::string& name) const;  // nullptr: no such tensor
 };
 
 int64_t ElementCount(const std::vector<int64_t>& shape);
 size_t ElementSize(const std::string& dtype);             // bytes; throws for an unknown dtype
 int32_t DtypeCode(const std::string& dtype);              // SHAMPOO_F32, ...; throws for an unknown dtype
-std::string DtypeOfParameters(const std::string& lower);  // "bf16", as case settings spell it, to "BF16"
+std::string DtypeOfParameters(const std::string& lower);  // converts "bf16", as in case settings, to "BF16"
 
 // Both throw std::runtime_error with the path and the reason. The reader checks every size against the file.
 TensorFile ReadSafetensors(const std::filesystem::path& path);

@@ -10,13 +10,14 @@
 
 namespace shampoo::golden {
 
-// Checkpoints of a case after its steps: in <root>/<case>/<t> what shampoo_save writes, and beside it the parameters,
-// as a trainer keeps them, in <t>.safetensors as param/<t>/<p>.
+// Checkpoints of a case after its steps: <root>/<case>/<t> is written by shampoo_save, and <t>.safetensors has the
+// parameters as param/<t>/<p>.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);
 
-  // params: those after step t. What an earlier run has left there goes. One process of a job writes parameters.
+  // Saves a checkpoint after step t with these parameters. Removes files of an earlier run. Only one process of a job
+  // writes parameters.
   void Save(int64_t t, const TensorFile& params, bool writes_params, ReplayRanks* optimizer) const;
   TensorFile Params(int64_t t) const;
   void Load(int64_t t, ReplayRanks* optimizer) const;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/golden/how.h"
+#include "tests/golden/replay_options.h"
 #include "tests/golden/safetensors.h"
 
 namespace shampoo::golden {
@@ -16,10 +16,11 @@ struct Case {
   TensorFile data;
 };
 
-// Each returns the tensors that its suite is judged by; throws std::runtime_error where that was not possible.
-TensorFile ReplayTrajectory(const Case& recorded, const How& how);       // param/<t>/<p>: value after step t, t from 1
-TensorFile ReplayMatrixRoot(const Case& recorded, const How& how);       // X
-TensorFile ReplayMatrixRootExtra(const Case& recorded, const How& how);  // X
-TensorFile ReplayTraining(const Case& recorded, const How& how);         // loss, f64, one entry per step
+// Each returns the result tensors of its suite and throws std::runtime_error on failure.
+TensorFile ReplayTrajectory(const Case& recorded,
+                            const ReplayOptions& options);  // param/<t>/<p>: value after step t, t from 1
+TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);       // X
+TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);  // X
+TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);         // loss, f64, one entry per step
 
 }  // namespace shampoo::golden

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Turns recorded trajectories into tapes, which a binding replays with few lines of code.
+"""Turns recorded trajectories into tapes, which a binding can replay with few lines of code.
 
     tapes.py --answers FOLDER --out FOLDER CASE.safetensors...
 
-FOLDER of the answers is what shampoo_replay wrote of the same cases. Of each case NAME two files come out. NAME.tape is
-text; its lines are to be done in their order, and words are parted by one blank:
+The FOLDER of --answers has the results of shampoo_replay for the same cases. Each case NAME gives two files. NAME.tape
+is a text file; its lines are executed in order, and words are separated by one blank:
 
-    key GROUP NAME VALUE             set a key of a group; group 0 is that of the plan's own config
-    param NAME GROUP DTYPE DIM...    a parameter, without dims a scalar; DTYPE is f32, f64, f16 or bf16; its first value
-    lr GROUP VALUE                   set the learning rate
-    grad NAME                        the gradient of the next step; a parameter without this line has none
-    step                             make a step; then no parameter has a gradient
-    expect NAME                      the parameter as it must be now, bit by bit
+    key GROUP NAME VALUE             sets a key of a group; group 0 is that of the plan's config
+    param NAME GROUP DTYPE DIM...    adds a parameter with its initial value, a scalar without dims; DTYPE is f32, f64,
+                                     f16 or bf16
+    lr GROUP VALUE                   sets the learning rate
+    grad NAME                        sets the gradient of the next step; without this line a parameter has none
+    step                             makes a step and removes all gradients
+    expect NAME                      compares the parameter bit by bit
 
-All lines "key" come first, then all "param", both by group from 0 on. NAME.bin holds the bytes of what the lines
-"param", "grad" and "expect" stand for, in their order, and nothing else.
+The "key" lines come first, then the "param" lines, both by group from 0 on. NAME.bin has the bytes for the lines
+"param", "grad" and "expect", in their order, and nothing else.
 """
 from __future__ import annotations
 

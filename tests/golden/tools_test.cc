@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What the replay tool is made of, tested without the library: a wrong reader or a wrong gradient must not look like a
+// Tests the parts of the replay tool without the library, so that a wrong reader or gradient is not mistaken for a
 // wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 namespace shampoo::golden {
 namespace {
 
-// A file name of this process's own, removed at the end.
+// A file name that is unique to this process; the file is removed at the end.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -45,7 +45,7 @@ Tensor MakeTensor(const std::string& dtype, const std::vector<int64_t>& shape, c
   return tensor;
 }
 
-TEST_CASE("a file that was written is read back as it was") {
+TEST_CASE("a safetensors file is read back as it was written") {
   const double numbers[] = {1.0, -0.1, 3e300};
   const uint16_t halves[] = {0x3f80, 0x7fc1, 0x8000, 1, 2, 3};
   TensorFile file;
@@ -73,7 +73,7 @@ TEST_CASE("a file that was written is read back as it was") {
   CHECK_THROWS(static_cast<void>(back.At("x/1").As<float>("F32")));
 }
 
-TEST_CASE("damaged files are refused") {
+TEST_CASE("damaged safetensors files are rejected") {
   const TemporaryFile temporary;
   const std::string good = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   WriteRaw(temporary.Path(), good, "12345678");
@@ -96,7 +96,7 @@ TEST_CASE("damaged files are refused") {
   CHECK_THROWS(ReadSafetensors(temporary.Path()));
 }
 
-// A small network with random numbers in it.
+// A small network with random parameters.
 struct Example {
   std::vector<std::vector<int64_t>> shapes = {{5, 4}, {5}, {3, 5}, {3}, {6, 3}, {6}};
   std::vector<std::vector<double>> params;
@@ -121,12 +121,12 @@ struct Example {
   }
 };
 
-TEST_CASE("the network's gradients are the slopes of its loss") {
+TEST_CASE("the network's gradients agree with finite differences of its loss") {
   Example example;
   std::vector<std::vector<double>> gradients(6);
   std::vector<std::vector<double>> unused(6);
   example.Loss(gradients);
-  constexpr double step = 1e-5;  // the central difference errs by about step^2
+  constexpr double step = 1e-5;  // the error of the central difference is about step^2
   for (size_t p = 0; p < example.params.size(); ++p) {
     REQUIRE(gradients[p].size() == example.params[p].size());
     for (size_t i = 0; i < example.params[p].size(); ++i) {
@@ -144,15 +144,15 @@ TEST_CASE("the network's gradients are the slopes of its loss") {
   }
 }
 
-TEST_CASE("shapes that make no network are refused") {
+TEST_CASE("shapes that do not form a network are rejected") {
   CHECK_THROWS(Network({}));
   CHECK_THROWS(Network({{2, 3}}));
   CHECK_THROWS(Network({{2, 3}, {3}}));
   CHECK_THROWS(Network({{2, 3}, {2}, {4, 3}, {4}}));
 }
 
-// Before any step: no optimizer is involved in this number.
-TEST_CASE("the first loss of the recorded training runs comes out") {
+// The loss before any step does not depend on an optimizer.
+TEST_CASE("the first loss of each recorded training run is reproduced") {
   const std::filesystem::path folder = std::filesystem::path(SHAMPOO_GOLDEN_DATA) / "training";
   const TensorFile data = ReadSafetensors(folder / "data.safetensors");
   const Tensor& images = data.At("x_train");

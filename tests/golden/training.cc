@@ -13,7 +13,7 @@
 namespace shampoo::golden {
 namespace {
 
-// Rows of images; all cases of a folder share the file data.safetensors in it.
+// Rows of images. All cases of a folder share its file data.safetensors.
 struct Images {
   std::vector<double> pixels;  // rows of `width`
   std::vector<uint8_t> labels;
@@ -39,7 +39,7 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
   return images;
 }
 
-// The rows used in one step (from 0): those of `batches`, or all where the case has none.
+// Returns the rows of a step (from 0): those of `batches`, or all rows if the case has no batches.
 std::vector<int32_t> RowsOfStep(const Case& recorded, int64_t step, size_t rows) {
   const Tensor* batches = recorded.data.Find("batches");
   if (batches == nullptr) {
@@ -72,10 +72,10 @@ Images Gather(const Images& images, const std::vector<int32_t>& rows) {
 
 }  // namespace
 
-TensorFile ReplayTraining(const Case& recorded, const How& how) {
+TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options) {
   const Network network(recorded.settings.at("shapes").get<std::vector<std::vector<int64_t>>>());
   const Images images = ReadTrainingImages(recorded.path.parent_path() / "data.safetensors", network);
-  ReplayRanks optimizer(recorded.settings, recorded.data, how);
+  ReplayRanks optimizer(recorded.settings, recorded.data, options);
 
   std::vector<const double*> params;
   for (const Tensor& param : optimizer.Params()) params.push_back(param.As<double>("F64"));

@@ -14,7 +14,7 @@ std::string Name(const char* kind, int64_t step, size_t param) {
   return std::string(kind) + "/" + std::to_string(step) + "/" + std::to_string(param);
 }
 
-// What the case recorded as the gradients of one step; nullptr for a parameter without one.
+// Returns the recorded gradients of a step; nullptr for a parameter without one.
 std::vector<const void*> GradientsOfStep(const Case& recorded, const std::vector<Tensor>& params, int64_t step) {
   std::vector<const void*> gradients;
   for (size_t p = 0; p < params.size(); ++p) {
@@ -35,35 +35,35 @@ TensorFile ParamsAfter(int64_t step, const ReplayRanks& optimizer) {
   return params;
 }
 
-// One case, by one optimizer or, where it is resumed, by several.
+// Replays a case with one optimizer or, if it is resumed, with several.
 class Trajectory {
  public:
-  Trajectory(const Case& recorded, const How& how)
-      : recorded_(recorded), how_(how), steps_(recorded.settings.at("steps").get<int64_t>()) {}
+  Trajectory(const Case& recorded, const ReplayOptions& options)
+      : recorded_(recorded), options_(options), steps_(recorded.settings.at("steps").get<int64_t>()) {}
 
   TensorFile Run() {
-    if (how_.resume_from.empty()) {
-      ReplayRanks optimizer(recorded_.settings, recorded_.data, how_);
+    if (options_.resume_from.empty()) {
+      ReplayRanks optimizer(recorded_.settings, recorded_.data, options_);
       Steps(1, true, &optimizer);
       return std::move(result_);
     }
-    const StepCheckpoints from(how_.resume_from, recorded_);
+    const StepCheckpoints from(options_.resume_from, recorded_);
     for (int64_t t = 1; t < steps_; ++t) Take(from.Params(t));
     for (int64_t t = 1; t < steps_; ++t) ResumeAfter(t, from);
     return std::move(result_);
   }
 
  private:
-  // As a process does that begins with what the one before it has left.
+  // Resumes from the checkpoint of another process.
   void ResumeAfter(int64_t t, const StepCheckpoints& from) {
     TensorFile start = from.Params(t);
     for (size_t p = 0; start.Find(Name("param", t, p)) != nullptr; ++p) {
       start.tensors.emplace("init/" + std::to_string(p), start.At(Name("param", t, p)));
     }
     try {
-      ReplayRanks optimizer(recorded_.settings, start, how_);
+      ReplayRanks optimizer(recorded_.settings, start, options_);
       from.Load(t, &optimizer);
-      // The first of the resumed runs has all further checkpoints to leave; this one before a step of its own.
+      // The first of the resumed runs saves all further checkpoints, including one before its first step.
       if (t == 1) SaveAfter(t, &optimizer);
       Steps(t + 1, t == 1, &optimizer);
     } catch (const std::exception& error) {
@@ -88,26 +88,26 @@ class Trajectory {
   }
 
   void SaveAfter(int64_t t, ReplayRanks* optimizer) const {
-    if (how_.save_every.empty() || t == steps_) return;
-    const bool is_first = how_.process == nullptr || how_.process->rank == 0;
-    StepCheckpoints(how_.save_every, recorded_).Save(t, ParamsAfter(t, *optimizer), is_first, optimizer);
+    if (options_.save_every.empty() || t == steps_) return;
+    const bool is_first = options_.process == nullptr || options_.process->rank == 0;
+    StepCheckpoints(options_.save_every, recorded_).Save(t, ParamsAfter(t, *optimizer), is_first, optimizer);
   }
 
-  // Every run that comes by a step has the same parameters after it.
+  // Adds the parameters after a step. All runs must have the same parameters after the same step.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
-      if (how_.resume_across) {
+      if (options_.resume_across) {
         Append(name, tensor);
         continue;
       }
       const auto [known, is_new] = result_.tensors.emplace(name, tensor);
       if (!is_new && known->second.bytes != tensor.bytes) {
-        throw std::runtime_error(name + " has other bits than in the run that was not resumed");
+        throw std::runtime_error(name + " has different bits than in the run that was not resumed");
       }
     }
   }
 
-  // Those of two devices have not: all are judged.
+  // Runs on two devices differ, so the results of all runs are kept.
   void Append(const std::string& name, const Tensor& tensor) {
     const auto [known, is_new] = result_.tensors.emplace(name, Tensor{tensor.dtype, tensor.shape, {}});
     Tensor& all = known->second;
@@ -117,13 +117,15 @@ class Trajectory {
   }
 
   const Case& recorded_;
-  const How& how_;
+  const ReplayOptions& options_;
   const int64_t steps_;
   TensorFile result_;
 };
 
 }  // namespace
 
-TensorFile ReplayTrajectory(const Case& recorded, const How& how) { return Trajectory(recorded, how).Run(); }
+TensorFile ReplayTrajectory(const Case& recorded, const ReplayOptions& options) {
+  return Trajectory(recorded, options).Run();
+}
 
 }  // namespace shampoo::golden

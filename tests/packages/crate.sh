@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# crate.sh ROOT PACKAGES SOURCE: the crates in an empty Debian with Cargo, against the library of the Debian packages: the first
-# program of docs/rust.md builds and runs, with the shared library and with the archive.
+# crate.sh ROOT PACKAGES SOURCE: tests the crates in a minimal Debian with Cargo and the library of the Debian packages:
+# the first program of docs/rust.md builds and runs with the shared library and with the archive.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"

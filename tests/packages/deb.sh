@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: Debian packages in an empty Debian: they install, the programs of the documentation
-# build with what they bring and run, and nothing is left when they are gone.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the programs of the
+# documentation build and run with them, and removing them leaves no files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4
@@ -20,12 +20,12 @@ cp "$packages"/*.deb "$root/packages"
 code_of "$source/README.md" c >"$root/program/program.c"
 grep -q 'int main' "$root/program/program.c"
 
-# The library alone is enough to run a program, here of the host's compiler, which the root does not have.
+# The library package is enough to run a program, which was built with the host's compiler.
 install /packages/libshampoo0_*.deb
 cc -I"$source/capi/include" "$root/program/program.c" "$root"/usr/lib/*/libshampoo.so.0 -o "$root/program/of_host"
 inside /program/of_host | grep '^w = '
 
-# What libshampoo-dev brings is enough to build one.
+# libshampoo-dev is enough to build one.
 install /packages/libshampoo-dev_*.deb /packages/shampoo-tools_*.deb gcc libc6-dev libstdc++-12-dev pkg-config
 inside 'cd /program && cc program.c $(pkg-config --cflags --libs shampoo) -o program && ./program' | grep '^w = '
 inside 'cd /program && cc -static program.c $(pkg-config --static --libs shampoo) -o program && ./program' | grep '^w = '
@@ -37,7 +37,7 @@ for package in libshampoo0 libshampoo-dev shampoo-tools; do
   done
 done
 
-# The backend for CUDA, where it was built: it installs without CUDA, and what is missing is told.
+# The CUDA backend, if it was built, installs without CUDA, and the library reports what is missing.
 if ls "$packages"/libshampoo0-cuda_*.deb >/dev/null 2>&1; then
   install /packages/libshampoo0-cuda_*.deb
   cat >"$root/program/backends.c" <<'C'

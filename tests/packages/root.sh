@@ -1,17 +1,17 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# For the tests beside it, which source it: a Debian in a folder, in which nothing is but what a package brings.
-# Without debootstrap or without being root they are skipped.
+# Sourced by the tests in this folder: creates a minimal Debian in a folder, without other packages. The tests are
+# skipped without debootstrap or without root.
 
 skip() {
   echo "skipped: $1"
   exit 77
 }
 
-# make_root FOLDER: a Debian of this machine's release, made once.
+# make_root FOLDER: creates a Debian of this machine's release, once.
 make_root() {
-  [ "$(id -u)" -eq 0 ] || skip "a root of its own needs root"
+  [ "$(id -u)" -eq 0 ] || skip "creating a Debian needs root"
   command -v debootstrap >/dev/null || skip "debootstrap is not installed"
   [ ! -d "$1" ] || return 0
   local codename mirror
@@ -22,25 +22,25 @@ make_root() {
   mv "$1.part" "$1"
 }
 
-# copy_root FOLDER: sets root to a copy of it, which goes when the shell ends.
+# copy_root FOLDER: sets root to a copy of it, which is deleted when the shell exits.
 copy_root() {
   root=$(mktemp -d "$1.XXXXXX")
   trap 'rm -rf "$root"' EXIT
   cp -a "$1/." "$root"
 }
 
-# inside COMMAND: runs it in the copy, with no environment of ours. /proc is mounted for it alone.
+# inside COMMAND: runs the command in the copy with an empty environment and its own /proc.
 inside() {
   unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
     DEBIAN_FRONTEND=noninteractive chroot "$0" sh -ec "$1"' "$root" "$1"
 }
 
-# install PACKAGE...: of Debian, or files of the copy's /packages.
+# install PACKAGE...: installs Debian packages, or files in /packages of the copy.
 install() {
   inside "apt-get -qq update && apt-get -qq install --no-install-recommends $* >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }"
 }
 
-# code_of PAGE LANGUAGE [NUMBER]: a block of code of a page of the documentation, by default the first of the language.
+# code_of PAGE LANGUAGE [NUMBER]: prints a code block of a page, by default the first one of the language.
 code_of() {
   awk -v start="\`\`\`$2" -v wanted="${3:-1}" '
     $0 == start && !open { open = 1; ++seen; next }

@@ -12,15 +12,15 @@
 
 namespace shampoo::roots_test {
 
-// How a solver fails.
+// The kind of failure of a solver.
 enum class Fault {
-  kReported,  // LAPACK's info; an iteration that does not converge
-  kNan,       // success, and NaN in the result
-  kGarbage,   // success, and a result that is finite and wrong
+  kReported,  // the solver reports it: LAPACK's info, or an iteration that does not converge
+  kNan,       // the solver reports success and the result has NaN
+  kGarbage,   // the solver reports success and the result is finite and wrong
 };
 
-// Where solvers fail, by factor matrix (in the order of the plan), rung, and how often that rung was called for that
-// matrix before.
+// Specifies which solver calls fail, by factor matrix (in the order of the plan), rung, and number of earlier calls of
+// that rung for that matrix.
 class FaultPlan {
  public:
   static constexpr int64_t kEveryMatrix = -1;
@@ -28,7 +28,7 @@ class FaultPlan {
 
   void Clear();
   void Add(int64_t matrix, Rung rung, Fault fault, int64_t call = kEveryCall);
-  // Called by the solver: whether it is to fail this time.
+  // Called by the solver. Returns whether this call must fail.
   bool Find(int64_t matrix, Rung rung, Fault* fault);
   int64_t Calls(int64_t matrix, Rung rung);
 

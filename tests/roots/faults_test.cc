@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The recovery ladder under injected failures, through the C API: which rung gives the root, what is counted, what is
-// logged, and what becomes of a block whose root cannot be computed at all.
+// Tests the recovery ladder through the C API with injected failures: the rung that gives the root, the statistics, the
+// log messages, and blocks whose root cannot be computed at all.
 #include "tests/roots/faults.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using shampoo::roots_test::Fault;
 using shampoo::roots_test::FaultPlan;
 using shampoo::roots_test::Faults;
 
-// Two matrices, four factors: first/0/factor.0 is 0, second/0/factor.1 is 3.
+// Two parameters with four factor matrices: first/0/factor.0 is number 0, second/0/factor.1 is number 3.
 constexpr int64_t kFaulty = 2;  // second/0/factor.0
 constexpr const char* kFaultyName = "second/0/factor.0";
 constexpr const char* kFaultyInverse = "second/0/inverse.0";
@@ -46,7 +46,7 @@ struct Fixture {
 struct Ladder {
   const char* method;
   const char* root_dtype;
-  std::vector<std::pair<Rung, const char*>> rungs;  // with the counter of each
+  std::vector<std::pair<Rung, const char*>> rungs;  // with the statistic that counts each
 };
 
 const std::vector<Ladder>& Ladders() {
@@ -66,7 +66,7 @@ const std::vector<Ladder>& Ladders() {
   return ladders;
 }
 
-TEST_CASE("when a rung fails the next one gives the same root, is counted, and is told once with the block's name") {
+TEST_CASE("when a rung fails, the next one gives the same root, is counted, and is logged once with the block") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -82,7 +82,7 @@ TEST_CASE("when a rung fails the next one gives the same root, is counted, and i
         for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, ladder.rungs[i].first, fault);
         Listener listener(1);
         faulty.Step();
-        // A root of the same matrix, by another way.
+        // The same root from another solver.
         const Array got = faulty.host.Read(kFaultyInverse);
         for (size_t i = 0; i < expected.size(); ++i) {
           CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
@@ -111,7 +111,8 @@ void FailEverywhere(int64_t matrix) {
   }
 }
 
-TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row is an error that changes nothing") {
+TEST_CASE(
+    "when all rungs fail the block keeps its inverse root, and repeated failures are an error that changes nothing") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -142,7 +143,7 @@ TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row i
                   shampoo_last_error());
     CHECK(host.Everything() == untouched);
 
-    // It is told once; the state can be taken over, and both go on alike.
+    // It is reported once. A copy of the state continues in the same way.
     Fixture other(Basic(ladder.method, ladder.root_dtype));
     FailEverywhere(kFaulty);
     for (const Host::Entry& entry : host.Entries()) other.host.Write(entry.info.key, host.Read(entry));
@@ -155,7 +156,7 @@ TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row i
     CHECK(host.Everything() == other.host.Everything());
     CHECK(host.Stat("root_reused") == 4);
 
-    // A refresh that succeeds ends the count.
+    // A successful refresh resets the count.
     CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
     Faults().Clear();
     host.Step();
@@ -166,9 +167,9 @@ TEST_CASE("when all rungs fail the block keeps its inverse; too often in a row i
   }
 }
 
-TEST_CASE("an inverse square root without eigenvectors that fails is computed again in float64, and counted") {
+TEST_CASE("an inverse square root without eigenvectors that fails is computed again in float64 and counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
-  // Factors of order 9 and 12: 1 is only/0/factor.1.
+  // Factor matrices of order 9 and 12; only/0/factor.1 is number 1.
   const auto step = [&](Host* host) {
     std::mt19937_64 random(8);
     host->Fill(random);
@@ -202,7 +203,7 @@ TEST_CASE("an inverse square root without eigenvectors that fails is computed ag
   Faults().Clear();
 }
 
-TEST_CASE("a tolerance of 0 reports the first failure, and one call that fails concerns one refresh") {
+TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one failed call affects one refresh") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
   // The third call: the refresh of step 3.
   for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
@@ -217,7 +218,7 @@ TEST_CASE("a tolerance of 0 reports the first failure, and one call that fails c
   CHECK(shampoo_optimizer_step(fixture.host.optimizer, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("results with failures are the same on every number of threads") {
+TEST_CASE("results with failures are the same for every number of threads") {
   std::vector<std::vector<std::vector<char>>> results;
   for (const int32_t threads : {1, 2, 5}) {
     Faults().Clear();
@@ -238,7 +239,7 @@ TEST_CASE("results with failures are the same on every number of threads") {
   CHECK(results[0] == results[2]);
 }
 
-TEST_CASE("the root of a matrix goes the same ladder, and tells how far") {
+TEST_CASE("shampoo_matrix_inverse_root uses the same ladder and reports the rung") {
   std::vector<float> a = {4, 1, 0, 1, 3, 1, 0, 1, 5};
   std::vector<float> x(9);
   for (const Ladder& ladder : Ladders()) {

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Takes the place of core/roots/solver.cc: the same solvers, which fail where the plan of faults says so.
+// Replaces core/roots/solver.cc with the same solvers, which fail according to the fault plan.
 #include <algorithm>
 #include <limits>
 
@@ -54,7 +54,7 @@ int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, R
   roots_test::Fault fault;
   if (!roots_test::Faults().Find(spec.id, rung, &fault)) return info;
   if (fault == roots_test::Fault::kReported) return 3;
-  // One element of one eigenvector, or one eigenvalue: the least that can be wrong.
+  // The smallest possible error: one element of one eigenvector, or one eigenvalue.
   if (fault == roots_test::Fault::kNan) l[n / 2] = std::numeric_limits<Root>::quiet_NaN();
   if (fault == roots_test::Fault::kGarbage) a[n * n / 2] += Root{0.01};
   return 0;

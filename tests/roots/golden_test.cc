@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What the replay tool cannot judge: the recorded residuals, and every method on every recorded matrix, not only the
-// one that it was recorded for.
+// Checks that the replay tool does not make: the recorded residuals, and every method on every recorded matrix instead
+// of only the method that it was recorded with.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<Case> Cases(const char* suite) {
   return cases;
 }
 
-TEST_CASE("tracked residuals are the recorded ones") {
+TEST_CASE("tracked residuals equal the recorded ones") {
   const std::vector<Case> cases = Cases("residuals");
   CHECK(cases.size() == 18);
   blas::Scratch scratch;
@@ -65,7 +65,7 @@ TEST_CASE("tracked residuals are the recorded ones") {
   }
 }
 
-// Whether a root is as accurate as docs/roots.md states, or else says that it may not be.
+// Checks that a root is as accurate as docs/roots.md states or that its status reports otherwise.
 template <typename Real>
 void Check(const Case& one, RootMethod method, int64_t* accurate, int64_t* reported) {
   const golden::Tensor& tensor = one.file.At("A");
@@ -121,7 +121,7 @@ void Check(const Case& one, RootMethod method, int64_t* accurate, int64_t* repor
   ++*reported;
 }
 
-TEST_CASE("every method on every recorded matrix is accurate, or says that it is not") {
+TEST_CASE("every method on every recorded matrix is accurate or reports that it is not") {
   const std::vector<Case> cases = Cases("matrix_root");
   CHECK(cases.size() == 420);
   for (const RootMethod method : {RootMethod::kEigen, RootMethod::kNewton, RootMethod::kHigherOrder}) {

@@ -11,15 +11,15 @@ namespace shampoo::roots_test {
 using Wide = long double;  // 64 bits of mantissa
 using Matrix = std::vector<Wide>;
 
-// Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations: values, and vectors as the columns of
-// `vectors`. Slow, simple and accurate to the last bits: the tests' own truth.
+// Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations. The eigenvectors are the columns of
+// `vectors`. Slow and simple, but accurate to the last bits, as a reference for the tests.
 struct Eigen {
   std::vector<Wide> values;
   Matrix vectors;
 };
 Eigen JacobiEigen(int64_t n, Matrix a);
 
-// Q diag(f(l)) Q^T
+// Returns Q diag(f(l)) Q^T.
 template <typename Function>
 Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
   Matrix result(static_cast<size_t>(n * n), 0);
@@ -35,7 +35,7 @@ Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
   return result;
 }
 
-// max |B X^power - I| in quadruple precision.
+// Returns max |B X^power - I|, computed in quadruple precision.
 double QuadResidual(int64_t n, const Matrix& b, const Matrix& x, int64_t power);
 
 }  // namespace shampoo::roots_test

@@ -9,16 +9,16 @@
 
 namespace shampoo::roots_test {
 
-// A symmetric matrix that gives solvers trouble. Elements are exact in float32, or in float64.
+// A symmetric matrix that is difficult for solvers. Its elements are exact in float32 or in float64.
 struct RandomMatrix {
   std::string kind;
   int64_t n = 0;
   Matrix a;
-  double size = 0;  // about the largest eigenvalue
+  double size = 0;  // approximately the largest eigenvalue
 };
 
-// n in 1..64; condition 1 to 1e30; rank 0 to n; repeated, tiny, huge, denormal and slightly negative eigenvalues;
-// block-diagonal, nearly diagonal and diagonal; scaled by 1e-30 to 1e30.
+// Draws a matrix: n in 1..64; condition 1 to 1e30; rank 0 to n; repeated, tiny, huge, denormal and slightly negative
+// eigenvalues; block-diagonal, nearly diagonal and diagonal; scaled by 1e-30 to 1e30.
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random);
 
 }  // namespace shampoo::roots_test

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Inverse roots of random difficult matrices. Never silent: every one ends in a finite result whose residual is what is
-// stated, or in a status that says what happened. And reporting is no way out: where the condition allows it, the
-// result must be there and be right, by a truth in higher precision.
+// Inverse roots of random difficult matrices. Each root must be finite with the stated residual, or have a status that
+// explains the failure. If the condition number allows it, the root must exist and agree with a reference in higher
+// precision.
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -27,16 +27,16 @@ struct Wanted {
 struct Row {
   int64_t all = 0;
   int64_t by_rung[kRungCount] = {};
-  int64_t unconverged = 0;  // reached the maximum, and says so
+  int64_t unconverged = 0;  // stopped at root_max_iterations and reported it
   int64_t refused = 0;
   int64_t judged = 0;  // condition times unit roundoff below 0.01
   int64_t judged_right = 0;
-  double worst = 0;  // error relative to what is allowed, of those that are right
+  double worst = 0;  // largest error relative to the tolerance among the correct roots
 };
 
 constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
 
-// Of kMethods.
+// Returns the index in kMethods.
 int NameOf(const Wanted& wanted) {
   const bool pseudo_inverse = wanted.settings.root_rank_handling == RankHandling::kPseudoInverse;
   return pseudo_inverse ? 3 : static_cast<int>(wanted.method);
@@ -68,7 +68,7 @@ Wanted Draw(const RandomMatrix& matrix, std::mt19937_64* random) {
   const bool relative = wanted.method == RootMethod::kHigherOrder || pick(3) != 0;
   wanted.settings.epsilon = std::pow(10.0, -decades);
   if (relative && wanted.method != RootMethod::kHigherOrder) wanted.settings.epsilon *= matrix.size;
-  // A denormal epsilon has no digits left that a truth could be compared by.
+  // A denormal epsilon does not have enough digits for a comparison.
   wanted.settings.epsilon = std::max(wanted.settings.epsilon, std::numeric_limits<double>::min());
   if (wanted.method == RootMethod::kEigen && pick(3) == 0) {
     wanted.settings.root_rank_handling = RankHandling::kPseudoInverse;
@@ -91,7 +91,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
   ++row->all;
 
-  // Of the matrix whose root is asked for. Where there is none the shift is that of the method, without rounding.
+  // The matrix whose root was computed. Without an explicit shift it is that of the method, without rounding.
   const Eigen eigen = JacobiEigen(n, matrix.a);
   Wide least = eigen.values[0];
   Wide largest = eigen.values[0];
@@ -112,7 +112,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const bool representable =
       lowest > 0 && size_of_root < limit / 2 && size_of_root > std::numeric_limits<Real>::min() / unit;
   const bool pseudo_inverse = NameOf(wanted) == 3;
-  // A pseudo-inverse drops what is below n times the machine epsilon, which is 2 units.
+  // A pseudo-inverse omits eigenvalues below n times the machine epsilon, which is 2 units.
   const bool kept_whole = !pseudo_inverse || condition * unit * static_cast<double>(4 * n) < 1;
   const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;
@@ -126,9 +126,9 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) Fail(matrix, wanted, kFloat32, "x written on failure", static_cast<double>(value));
     }
-    // Of a pseudo-inverse what is kept is above rank_rtol times the largest eigenvalue.
+    // A pseudo-inverse keeps eigenvalues above rank_rtol times the largest one.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
-    // With the clamp nothing is below epsilon.
+    // After the shift no eigenvalue is below epsilon.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
       Fail(matrix, wanted, kFloat32, status.message().c_str(), lowest);
     }
@@ -151,7 +151,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     Matrix b = matrix.a;
     for (int64_t i = 0; i < n; ++i) b[static_cast<size_t>(i * n + i)] += static_cast<Wide>(shift);
     const double residual = QuadResidual(n, b, root, wanted.numerator);
-    // The stated one is computed in float64, and so has the rounding of that.
+    // The stated residual is computed in float64 and has its rounding error.
     const double size = static_cast<double>(largest + static_cast<Wide>(shift));
     const double rounding = 64.0 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
                             (1 + size * std::pow(norm, static_cast<double>(wanted.numerator)));
@@ -177,7 +177,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     ++row->judged_right;
     row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
-    // Says that it is right, with a residual that agrees, and is not.
+    // The root reports success with a consistent residual but is wrong.
     Fail(matrix, wanted, kFloat32, "wrong without a word", relative / allowed);
   }
 }

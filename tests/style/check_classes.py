@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the methods and members of every class of the core, of the C API and of the bindings' native code.
 
-A class that grows past the limits is to be divided. Constructors, destructors, operators and the members of structs are
+A class that exceeds the limits must be divided. Constructors, destructors, operators and the members of structs are
 not counted.
 """
 
@@ -19,7 +19,7 @@ MOST_METHODS = 25
 MOST_MEMBERS = 20
 FOLDERS = ("core", "capi/src", "bindings/python/native", "bindings/python/xla", "bindings/java/native")
 
-# At most three, each with the reason why it is not divided.
+# At most three exceptions, each with the reason why it is not divided.
 EXCEPTIONS: dict[str, str] = {
     "shampoo::cuda::Engine": "one object behind the C table of the CUDA plugin; it is divided with sharded CUDA",
 }
@@ -27,7 +27,7 @@ MOST_EXCEPTIONS = 3
 
 
 def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str]]:
-    """Return what ctags finds in the files."""
+    """Return the tags of ctags for the files."""
     options = ["--output-format=json", "--language-force=C++", "--kinds-C++=cspfm", "--fields=+neKsZ", "-L", "-"]
     found = subprocess.run(
         [ctags, *options], input="\n".join(files), capture_output=True, text=True, cwd=root, check=True
@@ -36,7 +36,7 @@ def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str
 
 
 def main() -> int:
-    """Print the classes beyond the limits; the exit status is their number."""
+    """Print the classes that exceed the limits. The exit status is their number."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ctags", required=True)
     parser.add_argument("--list", type=int, default=0, metavar="N", help="print the N largest classes")
@@ -63,7 +63,7 @@ def main() -> int:
             members[owner].add(tag["name"])
         elif tag["kind"] in ("prototype", "function"):
             is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
-            # A definition outside of its class has the class as scope, too: only its declaration counts.
+            # A definition outside its class also has the class as scope; only the declaration is counted.
             is_declared_here = tag["kind"] == "prototype" or tag["path"].endswith((".h", ".cuh"))
             if is_declared_here and not is_special:
                 methods[owner].add((tag["name"], tag["line"]))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_format.sh CLANG_FORMAT: names every source file whose format differs from .clang-format.
+# check_format.sh CLANG_FORMAT: lists every source file whose format differs from .clang-format.
 set -euo pipefail
 if [ ! -x "${1:-}" ]; then
   echo "skipped: clang-format is not installed (Debian package clang-format)"
@@ -11,5 +11,5 @@ if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   echo "skipped: this is not a git checkout"
   exit 77
 fi
-# Files at the top are a user's own, as README.md's program.c.
+# Ignores files in the root, which belong to the user, such as program.c of README.md.
 git ls-files -z --cached --others --exclude-standard -- '*/*.c' '*/*.cc' '*/*.cu' '*/*.h' | xargs -0 "$1" --dry-run --Werror

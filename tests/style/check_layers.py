@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that files of the core include only what stands below their folder in the table of docs/architecture.md.
+"""Checks that files of the core include only folders that are below theirs in the table of docs/architecture.md.
 
-Checks also that no modules of the Python package, and no modules of the Rust crate, import each other in a cycle.
+Also checks that no modules of the Python package and of the Rust crate import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def folder_of(path: str, order: list[str]) -> str:
 
 
 def upward_includes(root: pathlib.Path) -> Iterator[str]:
-    """Yield a line for each include of a folder that does not stand below."""
+    """Yield a line for each include of a folder that is not below."""
     order = layers(root)
     for path in sorted((root / "core").rglob("*")):
         if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
@@ -42,7 +42,7 @@ def upward_includes(root: pathlib.Path) -> Iterator[str]:
 
 
 def python_imports(root: pathlib.Path) -> Graph:
-    """Return the modules that each module of the package imports, also those for type checkers alone."""
+    """Return the modules that each module of the package imports, including imports for type checkers only."""
     folder = root / "bindings/python/libshampoo"
     names = {path.stem for path in folder.glob("*.py")}
     graph = {}
@@ -64,7 +64,7 @@ def rust_imports(root: pathlib.Path) -> Graph:
 
 
 def cycle_in(graph: Graph) -> list[str]:
-    """Return the modules of one cycle; none if there is no cycle."""
+    """Return the modules of a cycle, or an empty list."""
     done: set[str] = set()
 
     def visit(module: str, way: list[str]) -> list[str]:
@@ -85,7 +85,7 @@ def cycle_in(graph: Graph) -> list[str]:
 
 
 def main() -> int:
-    """Print what is found; the exit status is 0 if there is nothing."""
+    """Print the problems. The exit status is 0 if there are none."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=pathlib.Path)
     root = parser.parse_args().root

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_mutations.py ROOT CTEST BUILD: every patch in tests/mutations applies, and names a test that exists.
+"""check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
-tests/mutations/run.sh runs the tests with the patches, which takes too long for every day. A test of a language that
-the build does not have is not looked up.
+tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. Tests of languages that
+the build does not include are not checked.
 """
 import re
 import subprocess

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_urls.py ROOT BUILD: the files that name the project's URL or issue tracker have those of cmake/urls.cmake.
+"""check_urls.py ROOT BUILD: checks that files with the project's URL or issue tracker have those of cmake/urls.cmake.
 
-Prints each file that has another one. BUILD: the build folder, for files that CMake makes. If an old URL is left anywhere
-else, `git grep` finds it; the placeholders of the first version are searched for here.
+Prints each file with a different one. BUILD: the build folder, for files that CMake generates. Other old URLs can be
+found with `git grep`; this script searches for the placeholders of the first version.
 """
 import re
 import subprocess
@@ -29,7 +29,7 @@ FIELDS = (
     ("docs/troubleshooting.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
     ("docs/faq.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
 )
-# The same, of the build folder.
+# The same for the build folder.
 MADE = (
     ("capi/shampoo.pc", r"(?m)^URL: (.*)$", "SHAMPOO_URL"),
     ("CPackConfig.cmake", r'(?m)^set\(CPACK_DEBIAN_PACKAGE_HOMEPAGE "(.*)"\)$', "SHAMPOO_URL"),

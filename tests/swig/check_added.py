@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_added.py REPOSITORY SWIG: what is added to the header comes into every binding, without a line by hand.
+"""check_added.py REPOSITORY SWIG: checks that additions to the header appear in every binding automatically.
 
-A copy of the header gets a function, a field and a constant. The declarations of each binding are made of it, and of
-the header as it is, and looked through for the names.
+Adds a function, a field and a constant to a copy of the header, generates the declarations of each binding from the
+copy and from the original, and searches them for the names.
 """
 import subprocess
 import sys
@@ -22,12 +22,12 @@ ADDED = {  # each is put before a text of the header
 
 
 def generate_python(include: Path, out: Path) -> None:
-    """As bindings/python/CMakeLists.txt does."""
+    """Run SWIG as bindings/python/CMakeLists.txt does."""
     run_swig(include, out, "c", "-python", "-builtin", "-interface", "_native")
 
 
 def generate_java(include: Path, out: Path) -> None:
-    """As bindings/java/CMakeLists.txt does."""
+    """Run SWIG as bindings/java/CMakeLists.txt does."""
     run_swig(include, out, "cc", "-java", "-c++", "-package", "io.github.libshampoo", "-module", "Raw", "-Wall")
 
 
@@ -39,12 +39,12 @@ def run_swig(include: Path, out: Path, suffix: str, *options: str) -> None:
 
 
 def generate_rust(include: Path, out: Path) -> None:
-    """As whoever changes the header does."""
+    """Run the generator as a developer does after changing the header."""
     command = [sys.executable, root / "bindings/rust/generate.py", "--header", include / "shampoo/shampoo.h"]
     subprocess.run([*command, "--out", out / "bindings.rs"], check=True)
 
 
-# What makes the declarations, and where what is added is to be found in them.
+# The generator of each binding, and where the additions must appear.
 BINDINGS = {
     "Python": (
         generate_python,
@@ -82,7 +82,7 @@ BINDINGS = {
 
 
 def made_of(text: str, generate, folder: Path) -> dict[str, str]:
-    """Make a binding of a header; gives its files by their names."""
+    """Generate a binding of a header. Returns its files by name."""
     include, out = folder / "include", folder / "out"
     include.joinpath("shampoo").mkdir(parents=True)
     include.joinpath("shampoo/shampoo.h").write_text(text, encoding="utf-8")
@@ -92,7 +92,7 @@ def made_of(text: str, generate, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Look through what is made."""
+    """Search the generated files."""
     text = HEADER
     for place, addition in ADDED.items():
         assert text.count(place) == 1, f"the header has {place!r} {text.count(place)} times"

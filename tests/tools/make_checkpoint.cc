@@ -1,20 +1,20 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a small model for some steps and saves it, as often as is asked for; by the public header alone.
+// Trains a small model for some steps and saves it, once or several times, using only the public header.
 //
 //   make_checkpoint DIRECTORY [OPTIONS]
-//     --copies N, --shards N    ranks, which are threads; shards are flat
+//     --copies N, --shards N    ranks as threads; shards are flat
 //     --steps N                 before each save (3)
 //     --saves N                 one after another into the directory (1)
 //     --seed N                  of parameters and gradients (1)
 //     --set KEY=VALUE           of the optimizer and group 0
 //     --set1 KEY=VALUE          of group 1
-//     --shape NAME=9x7          another shape for a parameter; NAME= for none at all
-//     --load FROM               instead of the steps before the first save
-//     --poke KEY=nan,-0         writes these to the first elements of an f32 entry before the last save; of one rank
-//     --dump FOLDER             at the end, all entries of the state of all ranks by shampoo_state_read, as
-//                               FOLDER/<rank>-<number>, and FOLDER/entries.json that tells of them
+//     --shape NAME=9x7          another shape of a parameter; NAME= removes the parameter
+//     --load FROM               loads a checkpoint instead of the steps before the first save
+//     --poke KEY=nan,-0         writes these to the first elements of an f32 entry of one rank before the last save
+//     --dump FOLDER             finally writes all entries of the state of all ranks, read with
+//                               shampoo_state_read, as FOLDER/<rank>-<number>, and FOLDER/entries.json with their names
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in OUTPUT, is
-# not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference does not, a new name for a field included.
-# 77: no comparison is possible, for the reason printed.
+# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: fails if the library's interface, described in
+# OUTPUT, is not that of the baseline. Added functions pass (tests/capi/exports.txt watches them); any other difference
+# fails, also a new name of a field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw an
 [ -z "$sanitizers" ] || skip "a build with -fsanitize=$sanitizers is not what callers link"
 [ "$processor" = x86_64 ] || skip "the baseline is of x86_64, this is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
-  skip "the library has no debug information, which tells the types: build with CMAKE_BUILD_TYPE RelWithDebInfo"
+  skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
 
 sh "$here/describe.sh" "$library" "$include_dir" "$output"
 status=0
@@ -24,7 +24,7 @@ abidiff --harmless --no-added-syms --no-show-locs "$baseline" "$output" || statu
 cat <<END
 
 The interface of $library is not that of $baseline
-(abidiff's status is $status: 1 and 2 are errors of its own, 4 a change, 8 one that breaks callers).
+(abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
 A released struct may only grow, at its end, and a released function may neither change nor go. If the change above is meant
 and allowed, make a new baseline from a RelWithDebInfo build, look at its difference, and commit it with the change:
 

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the library's interface as abidw sees it, by the types of the public headers
-# alone. Of the paths of source files only the names stay: abidiff wants them, and wants them distinct.
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes the description of the library's interface by abidw, limited to the
+# types of the public headers. Paths of source files are reduced to their names because abidiff requires distinct names.
 set -eu
-# abidiff has options to leave private types out as well, but version 2.2 fails on its own format with them: so what is left
-# out is left out here, of the baseline and of what is compared with it.
+# abidiff has options to omit private types, but with them version 2.2 cannot read its own format. Therefore this script
+# omits them, both from the baseline and from the description that is compared with it.
 abidw --headers-dir "$2" --drop-private-types --exported-interfaces-only --no-architecture --no-corpus-path \
       --no-comp-dir-path --no-show-locs --no-elf-needed --out-file "$3.made" "$1"
 sed "s| path='[^']*/| path='|" "$3.made" > "$3"

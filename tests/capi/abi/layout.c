@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout that the structs had in version 0.1, for good: programs compiled then run with every later library. A
- * later version may be larger; what stood in 0.1 stays where it was. Last field of 0.1, and where it ends: no struct
- * has padding there, so that a new field never hides in the size of an old one. */
+/* Pins the layout of the structs of version 0.1, so that programs compiled then run with every later library. A later
+ * struct may be larger, but the fields of 0.1 keep their offsets. The last field of 0.1 ends at the size of the struct:
+ * no struct has padding there, so a new field always increases the size. */
 #include <shampoo/api.h>
 #include <stdio.h>
 
@@ -18,12 +18,12 @@ static void expect_at_least(size_t is, size_t was, const char* what) {
   if (is < was) expect(is, was, what);
 }
 
-/* The size of 0.1, of which the last field fills the end. */
+/* The size in 0.1; the last field ends there. */
 #define LAYOUT(type, size, last)                                             \
   expect(offsetof(type, struct_size), 0, "offset of " #type ".struct_size"); \
   expect_at_least(sizeof(type), size, "size of " #type);                     \
   expect(offsetof(type, last) + sizeof(((type*)0)->last), size, "end of " #type "." #last)
-/* The place of a function in the table, counted from 0. */
+/* The position of a function in the table, counted from 0. */
 #define SLOT(name, number) OFFSET(shampoo_api, name, sizeof(size_t) + (number) * sizeof(void (*)(void)))
 #define OFFSET(type, field, offset) expect(offsetof(type, field), offset, "offset of " #type "." #field)
 
@@ -142,7 +142,7 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_root_info, retried, 20);
 }
 
-/* The functions of 0.1, each in its place. Later versions append to them. */
+/* The functions of 0.1 at their positions. Later versions append functions. */
 static void check_api(void) {
   LAYOUT(shampoo_api, sizeof(size_t) + 49 * sizeof(void (*)(void)), matrix_inverse_root);
   SLOT(version, 0);

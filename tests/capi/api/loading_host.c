@@ -1,7 +1,7 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host in C89 that uses the headers only: it loads the library, which is its argument, takes the table, and follows
- * the gradient of half the squared norm of a 4x3 matrix. */
+/* A C89 host that uses only the headers. It loads the library that is its argument, gets the function table, and
+ * minimizes half the squared norm of a 4x3 matrix. */
 #include <dlfcn.h>
 #include <shampoo/api.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
     }                                    \
   } while (0)
 
-/* The host exports a function with the name of one of the library. The table must not refer to it. */
+/* The host exports a function with the name of a library function. The table must not refer to it. */
 int32_t shampoo_version(void) { return -1; }
 
 static int train(const shampoo_api* api) {
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   api = get_api();
   if (api->version() == shampoo_version()) return puts("the table has a function of the host"), 1;
   if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR) return puts("another version"), 2;
-  /* It may be closed: the library stays mapped. */
+  /* Closing the handle is allowed because the library stays mapped. */
   dlclose(library);
   return train(api);
 }

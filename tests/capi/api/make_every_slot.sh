@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program that compares every member of shampoo_api with what dlsym finds
-# under its name.
+# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program that compares every member of shampoo_api with what dlsym
+# finds under its name.
 set -eu
 export LC_ALL=C
 names=$(grep -vx shampoo_get_api "$1" | sed 's/^shampoo_//')
@@ -24,7 +24,7 @@ static void check(void* library, const char* name, any_function in_table) {
   ++count;
   if (exported != NULL && memcmp(&exported, &in_table, sizeof exported) == 0) return;
   ++wrong;
-  printf("the table has another function in the place of %s\n", name);
+  printf("the table has another function in the slot of %s\n", name);
 }
 
 int main(int argc, char** argv) {

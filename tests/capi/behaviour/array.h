@@ -18,7 +18,8 @@ inline size_t SizeOfDtype(int32_t dtype) {
   return dtype == SHAMPOO_F64 || dtype == SHAMPOO_I64 ? 8 : dtype == SHAMPOO_F32 || dtype == SHAMPOO_I32 ? 4 : 2;
 }
 
-// A float format: bits of the significand with the hidden one, exponent of the smallest normal number, largest number.
+// A floating-point format: bits of the significand including the hidden bit, exponent of the smallest normal number,
+// largest number.
 struct Format {
   int precision;
   int least_exponent;
@@ -38,7 +39,8 @@ inline Format FormatOf(int32_t dtype) {
   }
 }
 
-// The nearest number of the format, ties to even, straight from the definition: a multiple of the quantum at its size.
+// Rounds to the nearest number of the format, ties to even, directly from the definition: the result is a multiple of
+// the quantum of its binade.
 inline double Rounded(double value, int32_t dtype) {
   if (dtype == SHAMPOO_F64 || value == 0 || !std::isfinite(value)) return value;
   const Format format = FormatOf(dtype);
@@ -47,7 +49,7 @@ inline double Rounded(double value, int32_t dtype) {
   return std::fabs(rounded) > format.largest ? std::copysign(INFINITY, value) : rounded;
 }
 
-// Elements of any floating-point dtype, as the library reads and writes them, and as float64 for the test.
+// An array of any floating-point dtype. The library reads and writes its bytes; the test reads and writes float64.
 class Array {
  public:
   Array() = default;
@@ -74,7 +76,7 @@ class Array {
     return sign * std::ldexp(fraction + (1 << fraction_bits), least + exponent - 1);
   }
 
-  // Rounded to the dtype.
+  // Rounds to the dtype.
   void Set(size_t i, double value) {
     if (dtype_ == SHAMPOO_F64) return Store(i, value);
     const double rounded = Rounded(value, dtype_);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create and shampoo_config_parse: an optimizer from tensors and a text of options.
+// shampoo_create and shampoo_config_parse: create an optimizer from tensors and a text of options.
 #include <cstring>
 #include <vector>
 
@@ -25,7 +25,7 @@ struct Tensors {
   }
 };
 
-// Creates an optimizer of the tensors, and returns the status without one.
+// Creates and destroys an optimizer of the tensors, and returns the status of the creation.
 shampoo_status Create(const Tensors& model, const char* options, int32_t count = 2) {
   shampoo_optimizer* opt = nullptr;
   const shampoo_status status = shampoo_create(&opt, options, model.tensors, count);
@@ -36,36 +36,36 @@ shampoo_status Create(const Tensors& model, const char* options, int32_t count =
 
 bool ErrorHas(const char* text) { return std::string(shampoo_last_error()).find(text) != std::string::npos; }
 
-TEST_CASE("shampoo_create steps with the bits of an optimizer that is made from a config and a plan") {
+TEST_CASE("shampoo_create gives the same bits as an optimizer created from a config and a plan") {
   Tensors simple, full;
   shampoo_optimizer* opt = nullptr;
-  Must(shampoo_create(&opt, kOptions, simple.tensors, 2));
+  RequireOk(shampoo_create(&opt, kOptions, simple.tensors, 2));
 
   shampoo_config* config = nullptr;
-  Must(shampoo_config_create(&config));
-  Must(shampoo_config_parse(config, kOptions));
+  RequireOk(shampoo_config_create(&config));
+  RequireOk(shampoo_config_parse(config, kOptions));
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;
-  Must(shampoo_plan_create(&plan, config, &place));
+  RequireOk(shampoo_plan_create(&plan, config, &place));
   shampoo_param_desc weight = SHAMPOO_PARAM_DESC_INIT, bias = SHAMPOO_PARAM_DESC_INIT;
   weight.name = "weight", weight.ndim = 2, weight.shape[0] = 2, weight.shape[1] = 3;
   bias.name = "param.1", bias.ndim = 1, bias.shape[0] = 2;
-  Must(shampoo_plan_add_param(plan, &weight, nullptr));
-  Must(shampoo_plan_add_param(plan, &bias, nullptr));
-  Must(shampoo_plan_finish(plan));
+  RequireOk(shampoo_plan_add_param(plan, &weight, nullptr));
+  RequireOk(shampoo_plan_add_param(plan, &bias, nullptr));
+  RequireOk(shampoo_plan_finish(plan));
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* second = nullptr;
-  Must(shampoo_optimizer_create(&second, plan, &desc));
+  RequireOk(shampoo_optimizer_create(&second, plan, &desc));
   shampoo_buffers buffers[2] = {SHAMPOO_BUFFERS_INIT, SHAMPOO_BUFFERS_INIT};
   buffers[0].param = buffers[0].out = full.weight.data(), buffers[0].grad = full.weight_grad.data();
   buffers[1].param = buffers[1].out = full.bias.data(), buffers[1].grad = full.bias_grad.data();
-  Must(shampoo_optimizer_bind(second, 0, 2, buffers));
+  RequireOk(shampoo_optimizer_bind(second, 0, 2, buffers));
 
   for (int step = 0; step < 5; ++step) {
     simple.FillGradients();
     full.FillGradients();
-    Must(shampoo_optimizer_step(opt, nullptr));
-    Must(shampoo_optimizer_step(second, nullptr));
+    RequireOk(shampoo_optimizer_step(opt, nullptr));
+    RequireOk(shampoo_optimizer_step(second, nullptr));
     CHECK(simple.weight == full.weight);
     CHECK(simple.bias == full.bias);
     CHECK(simple.weight[5] < 6);
@@ -73,12 +73,12 @@ TEST_CASE("shampoo_create steps with the bits of an optimizer that is made from 
 
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT, other = SHAMPOO_STATE_ENTRY_INIT;
   int64_t count = 0, other_count = 0;
-  Must(shampoo_state_count(opt, &count));
-  Must(shampoo_state_count(second, &other_count));
+  RequireOk(shampoo_state_count(opt, &count));
+  RequireOk(shampoo_state_count(second, &other_count));
   REQUIRE(count == other_count);
   for (int64_t i = 0; i < count; ++i) {
-    Must(shampoo_state_describe(opt, i, &entry));
-    Must(shampoo_state_describe(second, i, &other));
+    RequireOk(shampoo_state_describe(opt, i, &entry));
+    RequireOk(shampoo_state_describe(second, i, &other));
     CHECK(std::strcmp(entry.key, other.key) == 0);
   }
   shampoo_optimizer_destroy(opt);
@@ -87,35 +87,35 @@ TEST_CASE("shampoo_create steps with the bits of an optimizer that is made from 
   shampoo_config_destroy(config);
 }
 
-TEST_CASE("shampoo_create without options has the defaults, and without tensors it does nothing") {
+TEST_CASE("shampoo_create uses the defaults without options and accepts zero tensors") {
   Tensors model;
   CHECK(Create(model, nullptr) == SHAMPOO_OK);
   CHECK(Create(model, "") == SHAMPOO_OK);
   CHECK(Create(model, "lr=1", 0) == SHAMPOO_OK);
   shampoo_optimizer* opt = nullptr;
-  Must(shampoo_create(&opt, nullptr, nullptr, 0));
-  Must(shampoo_optimizer_step(opt, nullptr));
+  RequireOk(shampoo_create(&opt, nullptr, nullptr, 0));
+  RequireOk(shampoo_optimizer_step(opt, nullptr));
   shampoo_optimizer_destroy(opt);
 }
 
-TEST_CASE("a tensor without a gradient stays as it is until one is bound") {
+TEST_CASE("a tensor without a gradient is unchanged until a gradient is bound") {
   Tensors model;
   model.tensors[0].grad = nullptr;
   shampoo_optimizer* opt = nullptr;
-  Must(shampoo_create(&opt, kOptions, model.tensors, 2));
+  RequireOk(shampoo_create(&opt, kOptions, model.tensors, 2));
   model.FillGradients();
-  Must(shampoo_optimizer_step(opt, nullptr));
+  RequireOk(shampoo_optimizer_step(opt, nullptr));
   CHECK(model.weight == std::vector<float>{1, 2, 3, 4, 5, 6});
   CHECK(model.bias[0] < 7);
   shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
   buffers.param = buffers.out = model.weight.data(), buffers.grad = model.weight_grad.data();
-  Must(shampoo_optimizer_bind(opt, 0, 1, &buffers));
-  Must(shampoo_optimizer_step(opt, nullptr));
+  RequireOk(shampoo_optimizer_bind(opt, 0, 1, &buffers));
+  RequireOk(shampoo_optimizer_step(opt, nullptr));
   CHECK(model.weight != std::vector<float>{1, 2, 3, 4, 5, 6});
   shampoo_optimizer_destroy(opt);
 }
 
-TEST_CASE("shampoo_create says what is wrong with an argument, and leaves *out as it was") {
+TEST_CASE("shampoo_create reports a wrong argument and leaves *out unchanged") {
   Tensors model;
   const auto refuses = [&](const char* options, shampoo_status code, const char* says) {
     CAPTURE(says);
@@ -148,7 +148,7 @@ TEST_CASE("shampoo_create says what is wrong with an argument, and leaves *out a
   CHECK(Create(model, kOptions) == SHAMPOO_OK);
 }
 
-TEST_CASE("tensors of a later version are read if the fields that this one does not know are 0") {
+TEST_CASE("tensor structs of a newer version are accepted if the unknown fields are 0") {
   struct Later {
     shampoo_tensor tensor;
     int64_t added;
@@ -169,10 +169,10 @@ TEST_CASE("tensors of a later version are read if the fields that this one does 
   CHECK(ErrorHas("tensor_size is"));
 }
 
-TEST_CASE("shampoo_config_parse sets all keys of a text, or none") {
+TEST_CASE("shampoo_config_parse sets all keys of a text or none") {
   shampoo_config* config = nullptr;
-  Must(shampoo_config_create(&config));
-  Must(shampoo_config_parse(config, "# of the last run\nlr = 0.5\nmomentum = 0.9  # heavy ball\n"));
+  RequireOk(shampoo_config_create(&config));
+  RequireOk(shampoo_config_parse(config, "# of the last run\nlr = 0.5\nmomentum = 0.9  # heavy ball\n"));
   CHECK(std::string(shampoo_config_get(config, "lr")) == "0.5");
   CHECK(std::string(shampoo_config_get(config, "momentum")) == "0.9");
   CHECK(shampoo_config_parse(config, "lr=0.1\nmomentum=2") == SHAMPOO_E_INVALID);

@@ -38,14 +38,14 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
     const Array& result = plain.tensors[0].w;
     CHECK(tensor.w == result.As(out_dtype).As(param_dtype));
     CHECK(tensor.copy == result.As(desc.copy_dtype));
-    if (tensor.apart) CHECK(tensor.out == result.As(out_dtype));
+    if (tensor.separate) CHECK(tensor.out == result.As(out_dtype));
     for (const Host::Entry& entry : mixed.Entries()) {
       CHECK_MESSAGE(mixed.Read(entry) == plain.Read(entry.info.key), std::string(entry.info.key));
     }
   }
 }
 
-TEST_CASE("any mix of dtypes is the run in the computation dtype, with each output rounded once") {
+TEST_CASE("a run with mixed dtypes equals a run in the computation dtype with each output rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
@@ -60,7 +60,7 @@ TEST_CASE("any mix of dtypes is the run in the computation dtype, with each outp
   }
 }
 
-TEST_CASE("updates are rounded once to the dtype of the output") {
+TEST_CASE("updates are rounded once, to the dtype of the output") {
   for (const int32_t out_dtype : kFloatDtypes) {
     shampoo_param_desc desc = Param("w", kShape, SHAMPOO_F64);
     Host exact(kKeys + Keys{{"output", "updates"}}, {desc});
@@ -72,7 +72,7 @@ TEST_CASE("updates are rounded once to the dtype of the output") {
       exact.tensors[0].g.Fill(random);
       rounded.tensors[0].w = exact.tensors[0].w;
       rounded.tensors[0].g = exact.tensors[0].g;
-      exact.tensors[0].apart = rounded.tensors[0].apart = true;
+      exact.tensors[0].separate = rounded.tensors[0].separate = true;
       exact.Step();
       rounded.Step();
       CHECK(rounded.tensors[0].out == exact.tensors[0].out.As(out_dtype));
@@ -80,7 +80,7 @@ TEST_CASE("updates are rounded once to the dtype of the output") {
   }
 }
 
-TEST_CASE("a parameter without a gradient is passed on, rounded once to the dtypes of out and copy") {
+TEST_CASE("a parameter without a gradient is copied to out and copy, rounded once to their dtypes") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -93,11 +93,12 @@ TEST_CASE("a parameter without a gradient is passed on, rounded once to the dtyp
         tensor.w.Fill(random);
         tensor.w.Set(1, 1e30);
         tensor.w.Set(2, -1e-7);
-        // Just above the middle of two numbers of bf16 and f16, where a rounding by way of float32 goes wrong.
+        // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result
+        // here.
         tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
         tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
         tensor.has_grad = false;
-        tensor.apart = true;
+        tensor.separate = true;
         const Array before = tensor.w;
         host.Step();
         CHECK(tensor.out == before.As(out_dtype));
@@ -108,7 +109,7 @@ TEST_CASE("a parameter without a gradient is passed on, rounded once to the dtyp
   }
 }
 
-TEST_CASE("float32 parameters computed in float64 are the float64 run, rounded") {
+TEST_CASE("float32 parameters computed in float64 equal the rounded results of the float64 run") {
   Host single(kKeys + Keys{{"computation_dtype", "f64"}}, {Param("w", kShape)});
   Host wide(kKeys, {Param("w", kShape, SHAMPOO_F64)});
   Host plain(kKeys, {Param("w", kShape)});
@@ -127,7 +128,7 @@ TEST_CASE("float32 parameters computed in float64 are the float64 run, rounded")
   CHECK(!(single.tensors[0].w == plain.tensors[0].w));
 }
 
-TEST_CASE("float64 parameters computed in float32 are the float32 run") {
+TEST_CASE("float64 parameters computed in float32 equal those of the float32 run") {
   const Keys narrow = kKeys + Keys{{"computation_dtype", "f32"}};
   Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
   Host single(narrow, {Param("w", kShape)});
@@ -163,15 +164,15 @@ TEST_CASE("a root is computed in the root dtype") {
     Array a = host.Read("w/0/factor.0").As(root_dtype);
     Array x(root_dtype, a.size());
     shampoo_config* config = MakeConfig(keys);
-    Must(shampoo_matrix_inverse_root(config, 6, root_dtype, a.data(), x.data(), 4, 1, nullptr));
+    RequireOk(shampoo_matrix_inverse_root(config, 6, root_dtype, a.data(), x.data(), 4, 1, nullptr));
     shampoo_config_destroy(config);
     CHECK(host.Read("w/0/inverse.0") == x.As(param_dtype));
   }
 }
 
-// Every state in turn in another dtype. In the step that makes it nothing else may differ, as it is used unrounded;
-// from then on the run is that of wide states into which the rounded ones are written.
-TEST_CASE("a state in another dtype is rounded once at the end of a step, and only there") {
+// Stores each state in turn in another dtype. The step that first computes the state uses it unrounded, so nothing else
+// may differ in that step. From then on the run equals one with wide states into which the rounded values are written.
+TEST_CASE("a state in another dtype is rounded once, at the end of a step") {
   const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
                                                         {"inverse_dtype", "inverse"},
                                                         {"filtered_grad_dtype", "filtered_grad"},

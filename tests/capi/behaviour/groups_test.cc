@@ -32,7 +32,7 @@ std::vector<shampoo_param_desc> ParamsOf(int32_t group) {
   return params;
 }
 
-// Three groups in one optimizer, and each in an optimizer of its own.
+// Three groups in one optimizer, and the same three groups in separate optimizers.
 struct Together {
   Together() : all({kFirst, kSecond, kThird}, Interleaved(), 2) {
     int32_t group = 0;
@@ -46,9 +46,9 @@ struct Together {
     for (size_t g = 0; g < 3; ++g) {
       for (size_t p = 0; p < 2; ++p) alone[g]->tensors[p].w = all.tensors[At(g, p)].w;
     }
-    for (Host::Tensors& tensor : all.tensors) tensor.apart = true;
+    for (Host::Tensors& tensor : all.tensors) tensor.separate = true;
     for (auto& host : alone) {
-      for (Host::Tensors& tensor : host->tensors) tensor.apart = true;
+      for (Host::Tensors& tensor : host->tensors) tensor.separate = true;
     }
   }
   // a, b, c, a2, b2, c2
@@ -89,12 +89,12 @@ struct Together {
   std::vector<std::unique_ptr<Host>> alone;
 };
 
-TEST_CASE("groups in one optimizer are optimizers of their own, bit for bit") {
+TEST_CASE("each group of one optimizer has the bits of a separate optimizer") {
   Together both;
   for (uint64_t t = 0; t < 7; ++t) both.Step(t);
 }
 
-TEST_CASE("a group without gradients stands still while the others go on, and so does a parameter in its group") {
+TEST_CASE("a group or a parameter without gradients is unchanged while the others are updated") {
   Together both;
   for (uint64_t t = 0; t < 12; ++t) {
     both.all.tensors[Together::At(1, 0)].has_grad = t % 3 != 1;
@@ -104,12 +104,12 @@ TEST_CASE("a group without gradients stands still while the others go on, and so
     both.Step(t);
   }
   CHECK(both.all.Steps(0) == 12);
-  CHECK(both.all.Steps(1) == 10);  // all but 1 and 7
+  CHECK(both.all.Steps(1) == 10);  // all steps except 1 and 7
   CHECK(both.all.Steps(2) == 7);
   CHECK(both.all.Stat("steps") == 12);
 }
 
-TEST_CASE("a step in which nobody has a gradient is a step of the optimizer and of no group") {
+TEST_CASE("a step without any gradient increases the step of the optimizer and of no group") {
   Host host(kFirst, {Param("w", {3, 2})});
   std::mt19937_64 random(2);
   host.Fill(random);
@@ -122,43 +122,43 @@ TEST_CASE("a step in which nobody has a gradient is a step of the optimizer and 
   CHECK(host.Stat("steps") == 2);
 }
 
-TEST_CASE("scalars belong to their group") {
+TEST_CASE("a scalar changes only its own group") {
   Together both;
   float lr = 0;
   double scale = 0;
-  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", SHAMPOO_F32, &lr));
-  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 1, "gradient_scale", SHAMPOO_F64, &scale));
+  RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", SHAMPOO_F32, &lr));
+  RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 1, "gradient_scale", SHAMPOO_F64, &scale));
   for (uint64_t t = 0; t < 6; ++t) {
     lr = 0.0625f * static_cast<float>(t);
     scale = 1.5 - 0.25 * static_cast<double>(t);
-    Must(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", static_cast<double>(lr)));
-    Must(shampoo_optimizer_set(both.alone[1]->optimizer, 0, "gradient_scale", scale));
+    RequireOk(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", static_cast<double>(lr)));
+    RequireOk(shampoo_optimizer_set(both.alone[1]->optimizer, 0, "gradient_scale", scale));
     for (shampoo_optimizer* optimizer : {both.all.optimizer, both.alone[0]->optimizer}) {
-      Must(shampoo_optimizer_set(optimizer, 0, "beta1", 0.5 / static_cast<double>(t + 1)));
+      RequireOk(shampoo_optimizer_set(optimizer, 0, "beta1", 0.5 / static_cast<double>(t + 1)));
     }
-    // Bound, and so read by the next step instead of this.
-    Must(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 1000));
+    // The scalar is bound, so the next step reads it instead of this value.
+    RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 1000));
     both.Step(t);
     double now = -1;
-    Must(shampoo_optimizer_get(both.all.optimizer, 2, "lr", &now));
+    RequireOk(shampoo_optimizer_get(both.all.optimizer, 2, "lr", &now));
     CHECK(now == static_cast<double>(lr));
   }
-  Must(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
+  RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
   lr = 77;
-  both.Step(100);  // the value read last is still in force
-  Must(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 0.75));
-  Must(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", 0.75));
+  both.Step(100);  // the value that was read last still applies
+  RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 0.75));
+  RequireOk(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", 0.75));
   both.Step(101);
 }
 
-TEST_CASE("get tells what is in force, worked out for each group") {
+TEST_CASE("get returns the resolved value of each group") {
   Host host({Keys{{"grafting", "rmsprop"}, {"precondition_frequency", "4"}},
              Keys{{"grafting", "adam"}, {"start_preconditioning_step", "9"}},
              Keys{{"grafting", "adagrad"}, {"use_nesterov", "true"}, {"start_preconditioning_step", "0"}}},
             {Param("w", {2})}, 3);
   const auto get = [&](int32_t group, const char* key) {
     double value = -1;
-    Must(shampoo_optimizer_get(host.optimizer, group, key, &value));
+    RequireOk(shampoo_optimizer_get(host.optimizer, group, key, &value));
     return value;
   };
   const double beta2[] = {0.99, 0.999, 1};
@@ -178,7 +178,7 @@ TEST_CASE("get tells what is in force, worked out for each group") {
   }
 }
 
-TEST_CASE("the step of a group is that of the state, and only groups have one") {
+TEST_CASE("step.<group> equals the step counter in the state, and exists for groups only") {
   Together together;
   for (uint64_t seed = 1; seed <= 3; ++seed) together.Step(seed);
   CHECK(together.all.Stat("step.2") == 3);

@@ -16,7 +16,7 @@ namespace shampoo_test {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
+inline void RequireOk(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
 
 inline Keys operator+(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
@@ -33,19 +33,20 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
 
 inline shampoo_config* MakeConfig(const Keys& keys) {
   shampoo_config* config = nullptr;
-  Must(shampoo_config_create(&config));
-  Must(SetPreset(config));
-  for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+  RequireOk(shampoo_config_create(&config));
+  RequireOk(SetPreset(config));
+  for (const auto& [key, value] : keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   return config;
 }
 
-// An optimizer over parameters of any dtypes and groups, with the arrays of a host that updates in place where it can.
+// An optimizer of parameters with any dtypes and groups, and the arrays of its host. Updates are in place where
+// possible.
 class Host {
  public:
   struct Tensors {
     Array w, g, out, copy;
     bool has_grad = true;
-    bool apart = false;  // the step writes to out, and w moves on to it after the step
+    bool separate = false;  // the step writes to out, which is copied to w after the step
   };
 
   Host(const Keys& keys, const std::vector<shampoo_param_desc>& params, int32_t threads = 1)
@@ -55,14 +56,14 @@ class Host {
     place.threads = threads;
     for (const Keys& keys : groups) {
       shampoo_config* config = MakeConfig(keys);
-      Must(plan == nullptr ? shampoo_plan_create(&plan, config, &place)
-                           : shampoo_plan_add_group(plan, config, nullptr));
+      RequireOk(plan == nullptr ? shampoo_plan_create(&plan, config, &place)
+                                : shampoo_plan_add_group(plan, config, nullptr));
       shampoo_config_destroy(config);
     }
     for (const shampoo_param_desc& desc : params) Add(desc);
-    Must(shampoo_plan_finish(plan));
+    RequireOk(shampoo_plan_finish(plan));
     const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+    RequireOk(shampoo_optimizer_create(&optimizer, plan, &desc));
   }
   ~Host() {
     shampoo_optimizer_destroy(optimizer);
@@ -83,17 +84,17 @@ class Host {
       Tensors& tensor = tensors[p];
       shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
       buffers.param = tensor.w.data();
-      buffers.out = tensor.apart ? tensor.out.data() : tensor.w.data();
+      buffers.out = tensor.separate ? tensor.out.data() : tensor.w.data();
       if (tensor.has_grad) buffers.grad = tensor.g.data();
       if (tensor.copy.size() != 0) buffers.copy = tensor.copy.data();
-      Must(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
+      RequireOk(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
     }
   }
   void Step() {
     Bind();
-    Must(shampoo_optimizer_step(optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(optimizer, nullptr));
     for (Tensors& tensor : tensors) {
-      if (tensor.apart) tensor.w = tensor.out.As(tensor.w.dtype());
+      if (tensor.separate) tensor.w = tensor.out.As(tensor.w.dtype());
     }
   }
 
@@ -104,11 +105,11 @@ class Host {
   };
   std::vector<Entry> Entries() const {
     int64_t count = 0;
-    Must(shampoo_state_count(optimizer, &count));
+    RequireOk(shampoo_state_count(optimizer, &count));
     std::vector<Entry> entries;
     for (int64_t i = 0; i < count; ++i) {
       shampoo_state_entry info = SHAMPOO_STATE_ENTRY_INIT;
-      Must(shampoo_state_describe(optimizer, i, &info));
+      RequireOk(shampoo_state_describe(optimizer, i, &info));
       size_t elements = 1;
       for (int k = 0; k < info.ndim; ++k) elements *= static_cast<size_t>(info.shape[k]);
       entries.push_back({i, elements, info});
@@ -124,29 +125,29 @@ class Host {
   }
   Array Read(const Entry& entry) const {
     Array values(entry.info.dtype, entry.elements);
-    Must(shampoo_state_read(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
-                            values.bytes().size(), SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_read(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
+                                 values.bytes().size(), SHAMPOO_CPU, nullptr));
     return values;
   }
   Array Read(const std::string& key) const { return Read(Find(key)); }
   void Write(const std::string& key, Array values) {
     const Entry entry = Find(key);
     REQUIRE(values.dtype() == entry.info.dtype);
-    Must(shampoo_state_write(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
-                             values.bytes().size(), SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_write(optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), values.data(),
+                                  values.bytes().size(), SHAMPOO_CPU, nullptr));
   }
   int64_t Steps(int group) const {
     int64_t steps = -1;
     const std::string key = "group." + std::to_string(group) + "/step";
-    Must(shampoo_state_read(optimizer, Find(key).index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_read(optimizer, Find(key).index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr));
     return steps;
   }
   double Stat(const char* key) const {
     double value = -1;
-    Must(shampoo_optimizer_stat(optimizer, key, &value));
+    RequireOk(shampoo_optimizer_stat(optimizer, key, &value));
     return value;
   }
-  // All that a step writes, bit for bit.
+  // Everything that a step writes, as bytes.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all;
     for (const Tensors& tensor : tensors)
@@ -161,7 +162,7 @@ class Host {
 
  private:
   void Add(const shampoo_param_desc& desc) {
-    Must(shampoo_plan_add_param(plan, &desc, nullptr));
+    RequireOk(shampoo_plan_add_param(plan, &desc, nullptr));
     size_t elements = 1;
     for (int k = 0; k < desc.ndim; ++k) {
       elements *= static_cast<size_t>(desc.shard_form == 2 ? desc.local_shape[k] : desc.shape[k]);
@@ -170,7 +171,7 @@ class Host {
     const int32_t out_dtype = desc.out_dtype == 0 ? desc.param_dtype : desc.out_dtype;
     Tensors tensor{Array(desc.param_dtype, elements), Array(desc.grad_dtype, elements), Array(out_dtype, elements), {}};
     if (desc.copy_dtype != 0) tensor.copy = Array(desc.copy_dtype, elements);
-    tensor.apart = out_dtype != desc.param_dtype;
+    tensor.separate = out_dtype != desc.param_dtype;
     tensors.push_back(std::move(tensor));
   }
 };

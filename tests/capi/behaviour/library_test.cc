@@ -7,34 +7,34 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("the library tells the version of its header") {
+TEST_CASE("the library reports the version of its header") {
   CHECK(shampoo_version() == SHAMPOO_VERSION_MAJOR * 10000 + SHAMPOO_VERSION_MINOR * 100 + SHAMPOO_VERSION_PATCH);
   const std::string info = shampoo_build_info();
   const std::string version = std::to_string(SHAMPOO_VERSION_MAJOR) + "." + std::to_string(SHAMPOO_VERSION_MINOR) +
                               "." + std::to_string(SHAMPOO_VERSION_PATCH);
   CHECK(info.find("\"version\": \"" + version + "\"") != std::string::npos);
-  CHECK(shampoo_build_info() == shampoo_build_info());  // the same memory, which lives as long as the library
+  CHECK(shampoo_build_info() == shampoo_build_info());  // the same memory, valid as long as the library is loaded
 }
 
-TEST_CASE("the first backend is the CPU, and usable") {
+TEST_CASE("the first backend is the CPU and is usable") {
   REQUIRE(shampoo_backend_count() == 2);
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
-  Must(shampoo_backend_describe(0, &info));
+  RequireOk(shampoo_backend_describe(0, &info));
   CHECK(std::string(info.name) == "cpu");
   CHECK(std::string(info.unavailable_reason).empty());
   CHECK(info.usable == 1);
   CHECK(info.device_count == 1);
 }
 
-TEST_CASE("the second backend is CUDA, with a reason where it is not usable") {
+TEST_CASE("the second backend is CUDA and has a reason if it is not usable") {
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
-  Must(shampoo_backend_describe(1, &info));
+  RequireOk(shampoo_backend_describe(1, &info));
   CHECK(std::string(info.name) == "cuda");
   CHECK((info.usable == 1) == std::string(info.unavailable_reason).empty());
   CHECK((info.usable == 1) == (info.device_count > 0));
 }
 
-TEST_CASE("the keys of this version, their types and who may change them") {
+TEST_CASE("the keys of this version have the expected names, types and scopes") {
   const std::set<std::string> changeable = {
       "lr",       "beta1",        "beta2",          "epsilon",          "root_relative_epsilon",
       "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "gradient_scale"};
@@ -45,7 +45,7 @@ TEST_CASE("the keys of this version, their types and who may change them") {
   std::set<std::string> names;
   for (int32_t i = 0; i < shampoo_config_key_count(); ++i) {
     shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
-    Must(shampoo_config_describe_key(i, &info));
+    RequireOk(shampoo_config_describe_key(i, &info));
     const std::string name = info.name;
     CAPTURE(name);
     CHECK(names.insert(name).second);
@@ -103,32 +103,32 @@ TEST_CASE("the keys of this version, their types and who may change them") {
                                        "allow_stalled_moments"});
 }
 
-TEST_CASE("a clone goes its own way, and a plan keeps what it was given") {
+TEST_CASE("a clone is independent of its config, and a plan keeps the values it was created with") {
   shampoo_config* config = MakeConfig({{"lr", "0.5"}});
   shampoo_config* clone = nullptr;
-  Must(shampoo_config_clone(&clone, config));
-  Must(shampoo_config_set_f64(config, "lr", 0.25));
+  RequireOk(shampoo_config_clone(&clone, config));
+  RequireOk(shampoo_config_set_f64(config, "lr", 0.25));
   CHECK(std::string(shampoo_config_get(clone, "lr")) == "0.5");
   shampoo_plan* plan = nullptr;
   const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
-  Must(shampoo_plan_create(&plan, clone, &place));
-  Must(shampoo_config_set_f64(clone, "lr", 7));
+  RequireOk(shampoo_plan_create(&plan, clone, &place));
+  RequireOk(shampoo_config_set_f64(clone, "lr", 7));
   shampoo_config_destroy(clone);
   shampoo_config_destroy(config);
   char name[] = "w";
   shampoo_param_desc param = Param(name, {2});
-  Must(shampoo_plan_add_param(plan, &param, nullptr));
+  RequireOk(shampoo_plan_add_param(plan, &param, nullptr));
   name[0] = '?';
-  Must(shampoo_plan_finish(plan));
+  RequireOk(shampoo_plan_finish(plan));
   shampoo_optimizer* optimizer = nullptr;
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+  RequireOk(shampoo_optimizer_create(&optimizer, plan, &desc));
   shampoo_plan_destroy(plan);
   double lr = 0;
-  Must(shampoo_optimizer_get(optimizer, 0, "lr", &lr));
+  RequireOk(shampoo_optimizer_get(optimizer, 0, "lr", &lr));
   CHECK(lr == 0.5);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  Must(shampoo_state_describe(optimizer, 1, &entry));
+  RequireOk(shampoo_state_describe(optimizer, 1, &entry));
   CHECK(std::string(entry.key) == "w/0/factor.0");
   shampoo_optimizer_destroy(optimizer);
 }

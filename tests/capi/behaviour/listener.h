@@ -12,10 +12,10 @@
 
 namespace shampoo_test {
 
-// Collects what the library says while it lives.
+// Collects the log messages of the library during its lifetime.
 class Listener {
  public:
-  explicit Listener(int32_t max_level) { Must(shampoo_set_log(&Receive, this, max_level)); }
+  explicit Listener(int32_t max_level) { RequireOk(shampoo_set_log(&Receive, this, max_level)); }
   ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
 
   std::vector<std::string> Take() {

@@ -6,7 +6,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("Nesterov's momentum without momentum is ignored with a warning that names the group") {
+TEST_CASE("use_nesterov without momentum is ignored with a warning that names the group") {
   const Keys plain = {{"momentum", "0"}, {"root_relative_epsilon", "1e-5"}};
   Listener listener(1);
   Host quiet({plain, plain + Keys{{"use_nesterov", "true"}, {"momentum", "0.5"}}}, {Param("w", {2})});
@@ -25,17 +25,17 @@ TEST_CASE("Nesterov's momentum without momentum is ignored with a warning that n
   CHECK(quiet.tensors[0].w == warned.tensors[0].w);
 }
 
-TEST_CASE("levels above the asked one are not told, and without a callback there is silence") {
+TEST_CASE("messages above the requested level are not logged, and nothing is logged without a callback") {
   const auto make = [] { Host(Keys{{"use_nesterov", "true"}}, {Param("w", {2})}); };
   Listener listener(2);
   make();
   const std::vector<std::string> all = listener.Take();
-  REQUIRE(all.size() >= 2);  // the warning, and what was made
+  REQUIRE(all.size() >= 2);  // the warning, and the description of the optimizer
   for (const std::string& message : all) {
     CHECK((message[0] == '1' || message[0] == '2'));
     CHECK(message.back() != '\n');
   }
-  Must(shampoo_set_log(nullptr, nullptr, 3));
+  RequireOk(shampoo_set_log(nullptr, nullptr, 3));
   make();
   CHECK(listener.Take().empty());
   {
@@ -46,14 +46,14 @@ TEST_CASE("levels above the asked one are not told, and without a callback there
   CHECK(listener.Take().empty());
 }
 
-// A factor that cannot be inverted: written by hand, as a gradient that would make it is refused.
+// Writes a factor matrix that cannot be inverted. A gradient that would produce it is rejected.
 void Spoil(Host* host, double value) {
   Array factor = host->Read("w/0/factor.0");
   factor.Set(0, value);
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE("a factor that the host spoiled is told before a refresh, which then has changed nothing") {
+TEST_CASE("a factor matrix that the host made invalid is reported before a refresh, which changes nothing") {
   const Keys keys = {{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}};
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);
@@ -81,10 +81,10 @@ TEST_CASE("a factor that the host spoiled is told before a refresh, which then h
   CHECK(host.Stat("root_reused") == 0);
 }
 
-TEST_CASE("a root that does not fit its dtype keeps the previous one, and is no failure of the next step") {
+TEST_CASE("a root that does not fit its dtype is replaced by the previous root, and the next step succeeds") {
   Host host(Keys{{"inverse_dtype", "f16"}, {"epsilon", "1e-30"}, {"beta1", "0"}, {"beta2", "0.5"}}, {Param("w", {3})});
   Listener listener(1);
-  host.tensors[0].g.Set(0, 1);  // the two others have factors of 0, and roots of 1e15
+  host.tensors[0].g.Set(0, 1);  // the two other factor matrices are 0, and their roots 1e15
   host.Step();
   CHECK(host.Stat("root_reused") == 1);
   const std::vector<std::string> messages = listener.Take();

@@ -29,7 +29,7 @@ Array Matrix(int32_t dtype, const std::vector<double>& values) {
   return a;
 }
 
-// B B^T of an n x n matrix of random numbers, and so with eigenvalues from nearly 0 to about n^2.
+// B B^T for a random n x n matrix B: its eigenvalues range from nearly 0 to about n^2.
 Array RandomMatrix(int32_t dtype, size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   Array b(SHAMPOO_F64, n * n);
@@ -53,7 +53,7 @@ std::vector<double> Product(size_t n, const std::vector<double>& a, const std::v
   return c;
 }
 
-TEST_CASE("elements beyond the root dtype are no infinities, and those below it no zeros") {
+TEST_CASE("elements outside the range of the root dtype become neither infinities nor zeros") {
   for (const double off : {0.0, 1e10}) {
     const Root root =
         InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}}, Matrix(SHAMPOO_F64, {1e40, off, off, 4e40}), 2);
@@ -69,7 +69,7 @@ TEST_CASE("elements beyond the root dtype are no infinities, and those below it 
   }
 }
 
-TEST_CASE("a number is its own matrix") {
+TEST_CASE("a 1 x 1 matrix is treated as a number") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     const Root root = InverseRoot({{"epsilon", "1"}}, Matrix(dtype, {15}), 4);
     CHECK(root.status == SHAMPOO_OK);
@@ -83,7 +83,7 @@ TEST_CASE("a number is its own matrix") {
   }
 }
 
-TEST_CASE("a diagonal matrix is taken element by element, and reads nothing above its diagonal") {
+TEST_CASE("the root of a diagonal matrix is taken element by element, and nothing above the diagonal is read") {
   const Root root = InverseRoot({{"epsilon", "0"}}, Matrix(SHAMPOO_F64, {16, 3, NAN, 0, 81, INFINITY, 0, 0, 1}), 4);
   CHECK(root.status == SHAMPOO_OK);
   const double expected[] = {0.5, 0, 0, 0, 1.0 / 3, 0, 0, 0, 1};
@@ -92,7 +92,7 @@ TEST_CASE("a diagonal matrix is taken element by element, and reads nothing abov
   CHECK(root.info.residual < 1e-14);
 }
 
-TEST_CASE("a dense matrix times the power of its root is the identity") {
+TEST_CASE("a dense matrix times the matching power of its inverse root is the identity") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     for (const size_t n : {2, 3, 17, 48}) {
       for (const int root_num : {1, 2, 3, 4, 6}) {
@@ -112,18 +112,19 @@ TEST_CASE("a dense matrix times the power of its root is the identity") {
         double largest = 0;
         for (size_t i = 0; i < n * n; ++i)
           largest = std::max(largest, std::fabs(product[i] - (i % (n + 1) == 0 ? 1 : 0)));
-        // The condition number is about 30 n^2 at most; a residual is that times the precision times the root.
+        // The condition number is at most about 30 n^2. The residual is at most its product with the precision and the
+        // root.
         const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
         CHECK(largest < bound);
         CHECK(root.info.residual < bound);
-        // In float32 the rounding of X is nearly all of it, so that the number told is this one.
+        // In float32 the residual is almost entirely the rounding of X, so the reported number equals this one.
         if (dtype == SHAMPOO_F32) CHECK(root.info.residual / largest == doctest::Approx(1).epsilon(1e-3));
       }
     }
   }
 }
 
-TEST_CASE("the exponent is multiplier times denominator over numerator") {
+TEST_CASE("the exponent is multiplier * denominator / numerator") {
   DenseReference reference(1, 1);
   reference.epsilon = 0.5;
   const Array a = RandomMatrix(SHAMPOO_F64, 6, 1);
@@ -146,14 +147,14 @@ TEST_CASE("the exponent is multiplier times denominator over numerator") {
   }
 }
 
-TEST_CASE("negative eigenvalues are raised to 0 together, then epsilon is added") {
-  // Eigenvalues -1 and 3 of [1 2; 2 1]: 0 and 4 after the raise, 1 and 5 with epsilon.
+TEST_CASE("all eigenvalues are shifted until the least is 0, then epsilon is added") {
+  // [1 2; 2 1] has the eigenvalues -1 and 3: 0 and 4 after the shift, 1 and 5 with epsilon.
   const Root root = InverseRoot({{"epsilon", "1"}}, Matrix(SHAMPOO_F64, {1, 2, 2, 1}), 2);
   REQUIRE(root.status == SHAMPOO_OK);
   const double low = 1, high = 1 / std::sqrt(5.0);
   CHECK(root.x.Get(0) == doctest::Approx((high + low) / 2).epsilon(1e-14));
   CHECK(root.x.Get(1) == doctest::Approx((high - low) / 2).epsilon(1e-14));
-  // Element by element there is no raise, as long as the result is a number.
+  // A diagonal matrix is not shifted if the result is a number.
   const Root diagonal = InverseRoot({{"epsilon", "2"}}, Matrix(SHAMPOO_F64, {-1, 0, 0, 7}), 2);
   CHECK(diagonal.x.Get(0) == 1);
   CHECK(diagonal.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
@@ -162,7 +163,7 @@ TEST_CASE("negative eigenvalues are raised to 0 together, then epsilon is added"
   CHECK(raised.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
 }
 
-TEST_CASE("the result may be written over the matrix, the upper triangle does not count, and info is not needed") {
+TEST_CASE("the result may overwrite the matrix, the upper triangle is ignored, and info is optional") {
   const Array a = RandomMatrix(SHAMPOO_F64, 5, 4);
   const Root root = InverseRoot({{"epsilon", "0.5"}}, a, 4);
   Array in_place = a;
@@ -170,7 +171,7 @@ TEST_CASE("the result may be written over the matrix, the upper triangle does no
     for (size_t j = i + 1; j < 5; ++j) in_place.Set(i * 5 + j, NAN);
   }
   shampoo_config* config = MakeConfig({{"epsilon", "0.5"}});
-  Must(shampoo_matrix_inverse_root(config, 5, SHAMPOO_F64, in_place.data(), in_place.data(), 4, 1, nullptr));
+  RequireOk(shampoo_matrix_inverse_root(config, 5, SHAMPOO_F64, in_place.data(), in_place.data(), 4, 1, nullptr));
   shampoo_config_destroy(config);
   CHECK(in_place == root.x);
 }

@@ -1,14 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that cannot be used: the error after which a run goes on, and what on_nonfinite skips.
+// Gradients that are not finite: a run continues after the error, and on_nonfinite skips steps or blocks.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a block whose gradients were zero for long goes on when they return") {
-  // Its factor matrices decay to subnormal numbers, which rounding keeps from reaching 0.
+TEST_CASE("a block whose gradients were zero for a long time is updated when they return") {
+  // Its factor matrices decay to subnormal numbers; rounding prevents them from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
     const Keys keys = {{"epsilon", "0"},
@@ -30,7 +30,7 @@ TEST_CASE("a block whose gradients were zero for long goes on when they return")
       host.Step();
     }
     double skipped = -1;
-    Must(shampoo_optimizer_stat(host.optimizer, "nonfinite_blocks", &skipped));
+    RequireOk(shampoo_optimizer_stat(host.optimizer, "nonfinite_blocks", &skipped));
     CHECK(skipped == 0);
   }
 }
@@ -43,7 +43,7 @@ const Keys kAll = {{"grafting", "adam"},
 
 std::vector<shampoo_param_desc> Params() { return {Param("w", {6, 5}), Param("b", {5})}; }
 
-TEST_CASE("after the error of an infinite gradient a run has the bits of one that skipped that step") {
+TEST_CASE("after an error about an infinite gradient, a run has the bits of a run without that step") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     CAPTURE(std::string(method));
     Host bad(kAll + Keys{{"root_method", method}}, Params(), 2);
@@ -70,7 +70,7 @@ TEST_CASE("after the error of an infinite gradient a run has the bits of one tha
   }
 }
 
-TEST_CASE("skip_step: the step succeeds, changes nothing, and is counted") {
+TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing and is counted") {
   Listener listener(1);
   Host host(kAll + Keys{{"on_nonfinite", "skip_step"}}, Params(), 2);
   listener.Take();
@@ -99,7 +99,7 @@ TEST_CASE("skip_step: the step succeeds, changes nothing, and is counted") {
   CHECK(host.Steps(0) == 2);
 }
 
-TEST_CASE("skip_step tells of a step once, and does not advise what has been chosen") {
+TEST_CASE("with skip_step a step is logged once, without the advice to set on_nonfinite") {
   Listener listener(1);
   Host host(kAll + Keys{{"on_nonfinite", "skip_step"}}, Params(), 2);
   listener.Take();
@@ -107,7 +107,7 @@ TEST_CASE("skip_step tells of a step once, and does not advise what has been cho
   host.Fill(random);
   host.FillGradients(random);
   host.tensors[0].g.Set(0, NAN);
-  host.tensors[0].g.Set(29, NAN);  // of another block
+  host.tensors[0].g.Set(29, NAN);  // in another block
   host.Step();
   CHECK(host.Stat("nonfinite_blocks") == 2);
   const std::vector<std::string> messages = listener.Take();
@@ -116,7 +116,7 @@ TEST_CASE("skip_step tells of a step once, and does not advise what has been cho
   CHECK_MESSAGE(messages[0].find("on_nonfinite") == std::string::npos, messages[0]);
 }
 
-TEST_CASE("skip_step completes outputs that lie apart") {
+TEST_CASE("with skip_step separate outputs are complete") {
   for (const char* output : {"parameters", "updates"}) {
     CAPTURE(std::string(output));
     shampoo_param_desc desc = Param("w", {6, 5});
@@ -128,7 +128,7 @@ TEST_CASE("skip_step completes outputs that lie apart") {
     host.tensors[0].g.Set(0, NAN);
     const Array w = host.tensors[0].w;
     host.Bind();
-    Must(shampoo_optimizer_step(host.optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(host.optimizer, nullptr));
     const bool updates = output == std::string("updates");
     for (size_t i = 0; i < w.size(); ++i) {
       CHECK(host.tensors[0].out.Get(i) == (updates ? 0 : w.Get(i)));
@@ -137,7 +137,7 @@ TEST_CASE("skip_step completes outputs that lie apart") {
   }
 }
 
-TEST_CASE("skip_block: the block concerned stays as it is, the others go on as if nothing were") {
+TEST_CASE("with skip_block the affected block is unchanged, and the others are updated as usual") {
   Listener listener(1);
   Host host(kAll + Keys{{"on_nonfinite", "skip_block"}}, Params(), 2);
   Host sound(kAll, Params(), 2);
@@ -183,7 +183,7 @@ TEST_CASE("skip_block: the block concerned stays as it is, the others go on as i
   CHECK_MESSAGE(Has(messages[0], {"1 ", "a block is skipped", "NaN", "w/3", "element 29"}), messages[0]);
 }
 
-TEST_CASE("groups choose for themselves, and an error comes before a skip") {
+TEST_CASE("each group has its own on_nonfinite, and an error takes precedence over a skip") {
   Host host({kAll + Keys{{"on_nonfinite", "skip_block"}}, kAll + Keys{{"on_nonfinite", "error"}}}, [] {
     std::vector<shampoo_param_desc> params = Params();
     params[1].group = 1;
@@ -202,8 +202,8 @@ TEST_CASE("groups choose for themselves, and an error comes before a skip") {
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-// Gradients of one direction, or none at all, for a thousand steps: every factor has rank 1, or 0.
-TEST_CASE("rank-1 and zero gradients for 1000 steps: no error, and parameters stay finite") {
+// The gradients have one direction, or are zero, for a thousand steps: every factor matrix has rank 1 or 0.
+TEST_CASE("1000 steps with rank-1 or zero gradients succeed, and the parameters stay finite") {
   const Keys with_epsilon = {{"epsilon", "1e-12"}};
   const Keys without = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}};
   for (const Keys& rank : {with_epsilon, without}) {

@@ -10,7 +10,7 @@
 
 namespace shampoo_test {
 
-// A step with an ordinary gradient whose new parameter or momentum would not be finite.
+// A step with an ordinary gradient for which the new parameter or momentum would not be finite.
 struct OverflowCase {
   std::string what;
   std::vector<std::pair<std::string, std::string>> keys;
@@ -19,7 +19,7 @@ struct OverflowCase {
   double momentum = 0;  // each element of the state
 };
 
-// limit: the largest number of the parameter's dtype. All cases have a learning rate and a gradient of about 1.
+// `limit` is the largest number of the parameter's dtype. In all cases the learning rate and the gradient are about 1.
 inline std::vector<OverflowCase> OverflowCases(double limit) {
   const auto text = [](double value) {
     char digits[40];

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Steps whose gradient and direction are ordinary, and whose new parameter or momentum would not be finite.
+// Steps with an ordinary gradient and direction for which the new parameter or momentum would not be finite.
 #include <cfenv>
 #include <cstdio>
 #include <limits>
@@ -22,7 +22,7 @@ std::string Digits(double value) {
   return digits;
 }
 
-// Block "bad/0" is that of the case; "sound" has ordinary values.
+// Block "bad/0" has the values of the case; "sound" has ordinary values.
 struct Overflowing : Host {
   Overflowing(const OverflowCase& one, const Keys& more, int32_t dtype)
       : Host(Keys{{"lr", "1"}} + more + one.keys, {Param("bad", {6, 5}, dtype), Param("sound", {5}, dtype)}, 2) {
@@ -38,7 +38,7 @@ struct Overflowing : Host {
   }
   bool IsFinite() const {
     for (const Tensors& tensor : tensors) {
-      for (const double value : (tensor.apart ? tensor.out : tensor.w).Values()) {
+      for (const double value : (tensor.separate ? tensor.out : tensor.w).Values()) {
         if (!std::isfinite(value)) return false;
       }
     }
@@ -53,7 +53,7 @@ struct Overflowing : Host {
   }
 };
 
-TEST_CASE("a block whose new value would not be finite does not move, is counted, and is reported by the next step") {
+TEST_CASE("a block whose new value would not be finite is unchanged, counted, and reported by the next step") {
   const Listener listener(1);
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     for (const OverflowCase& one : OverflowCases(LimitOf(dtype))) {
@@ -63,12 +63,12 @@ TEST_CASE("a block whose new value would not be finite does not move, is counted
         CAPTURE(std::string(output));
         Overflowing host(one, {{"output", output}}, dtype);
         const bool updates = output == std::string("updates");
-        for (Host::Tensors& tensor : host.tensors) tensor.apart = updates;
+        for (Host::Tensors& tensor : host.tensors) tensor.separate = updates;
         const Array before = host.tensors[0].w;
         const Array sound = host.tensors[1].w;
         const Array momentum = one.has_momentum ? host.Read("bad/0/momentum") : Array();
         host.Bind();
-        Must(shampoo_optimizer_step(host.optimizer, nullptr));
+        RequireOk(shampoo_optimizer_step(host.optimizer, nullptr));
         CHECK(host.Stat("nonfinite_blocks") == 1);
         CHECK(host.tensors[0].w == before);
         if (one.has_momentum) CHECK(host.Read("bad/0/momentum") == momentum);
@@ -84,14 +84,14 @@ TEST_CASE("a block whose new value would not be finite does not move, is counted
   }
 }
 
-TEST_CASE("a parameter at the limit moves where its sum with the update is rounded to the limit, and not elsewhere") {
+TEST_CASE("a parameter at the largest number is updated only if its sum with the update rounds to a finite number") {
   struct Update {
     int32_t dtype;
     double value;
     int rounding;
     bool moves;
   };
-  // Half a unit in the last place of the limit is 2^103 in float32 and 2^970 in float64.
+  // Half a unit in the last place of the largest number is 2^103 in float32 and 2^970 in float64.
   for (const Update& update :
        {Update{SHAMPOO_F32, 0x1p+103, FE_TONEAREST, false}, Update{SHAMPOO_F32, 0x1p+102, FE_TONEAREST, true},
         Update{SHAMPOO_F32, 1, FE_TONEAREST, true}, Update{SHAMPOO_F32, 1, FE_UPWARD, false},
@@ -112,7 +112,7 @@ TEST_CASE("a parameter at the limit moves where its sum with the update is round
     std::fesetround(update.rounding);
     const shampoo_status status = shampoo_optimizer_step(host.optimizer, nullptr);
     std::fesetround(FE_TONEAREST);
-    Must(status);
+    RequireOk(status);
     CHECK(host.Stat("nonfinite_blocks") == (update.moves ? 0 : 1));
     for (size_t i = 0; i < 6; ++i) {
       CHECK(host.tensors[0].w.Get(i) == (i == 4 ? limit : update.moves ? update.value : 0));
@@ -120,7 +120,7 @@ TEST_CASE("a parameter at the limit moves where its sum with the update is round
   }
 }
 
-TEST_CASE("an infinite parameter without decay keeps no other element of its block from moving") {
+TEST_CASE("an infinite parameter without decay does not prevent updates of the other elements of its block") {
   for (const Keys& keys : {Keys{}, Keys{{"momentum", "0.9"}}, Keys{{"momentum", "0.9"}, {"use_nesterov", "true"}}}) {
     Host host(Keys{{"weight_decay", "0"}} + keys, {Param("w", {3, 2})});
     std::mt19937_64 random(1);
@@ -137,7 +137,7 @@ TEST_CASE("an infinite parameter without decay keeps no other element of its blo
   }
 }
 
-TEST_CASE("a float64 parameter beyond float32 stays where it is when steps compute in float32") {
+TEST_CASE("a float64 parameter beyond the range of float32 is unchanged when steps compute in float32") {
   const Listener listener(1);
   Host host(Keys{{"computation_dtype", "f32"}, {"on_nonfinite", "skip_block"}}, {Param("w", {3, 2}, SHAMPOO_F64)});
   std::mt19937_64 random(1);
@@ -150,7 +150,7 @@ TEST_CASE("a float64 parameter beyond float32 stays where it is when steps compu
   CHECK(host.tensors[0].w == before);
 }
 
-TEST_CASE("no successful step makes a number that is not finite, whatever the size of parameters, momentum and rates") {
+TEST_CASE("no successful step produces a number that is not finite, for any size of parameters, momentum and rates") {
   const Listener listener(1);
   std::mt19937_64 random(20);
   const auto pick = [&](const std::vector<std::string>& from) { return from[random() % from.size()]; };
@@ -160,7 +160,7 @@ TEST_CASE("no successful step makes a number that is not finite, whatever the si
     CAPTURE(run);
     const int32_t dtype = kFloatDtypes[random() % 4];
     const double limit = LimitOf(dtype);
-    // Up to the limit of the dtype, most often far below it or close to it.
+    // Up to the largest number of the dtype, mostly far below it or close to it.
     const auto size = [&] {
       const double fraction = static_cast<double>(random() % 1000) / 1000;
       return std::pow(limit, random() % 2 == 0 ? fraction * 0.1 : 1 - fraction * 0.1) * (random() % 3 == 0 ? 1 : 0.5);
@@ -174,7 +174,7 @@ TEST_CASE("no successful step makes a number that is not finite, whatever the si
                        {"output", updates ? "updates" : "parameters"},
                        {"on_nonfinite", "skip_block"}};
     Overflowing host({"", {}, 0}, keys, dtype);
-    for (Host::Tensors& tensor : host.tensors) tensor.apart = updates;
+    for (Host::Tensors& tensor : host.tensors) tensor.separate = updates;
     const auto fill = [&](Array* values) {
       const double largest = size();
       for (size_t i = 0; i < values->size(); ++i) {

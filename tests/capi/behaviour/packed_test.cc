@@ -8,23 +8,23 @@
 namespace shampoo_test {
 namespace {
 
-// Of orders from which on one triangle of a factor matrix and of its inverse root is kept.
+// Shapes around the order from which only one triangle of a factor matrix and of its inverse root is stored.
 const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
 
-// Largest difference of a parameter from the formulas in float64 after four steps, for each of several sets of dtypes.
+// Returns for each set of dtypes the largest difference between a parameter and the float64 reference after four steps.
 std::vector<double> DifferencesFromReference(const std::vector<int>& shape, const std::vector<Keys>& dtypes) {
   TensorReference reference(shape);
   reference.rmsprop = true;
   reference.frequency = 2;
   reference.start = 2;
-  reference.epsilon = 0.5;  // low rank: next to a small one the rounding of the factor would count
+  reference.epsilon = 0.5;  // the rank is low: with a small epsilon the rounding of the factor matrix would matter
   std::vector<double> w;
   std::vector<double> found;
   for (const Keys& keys : dtypes) {
     Host host(KeysOf(reference) + keys, {Param("w", {shape.begin(), shape.end()}, SHAMPOO_F64)});
     std::mt19937_64 random(8);
     host.Fill(random);
-    const bool first = w.empty();  // the formulas are the same for all
+    const bool first = w.empty();  // the reference is the same for all dtypes
     if (first) w = host.tensors[0].w.Values();
     for (int t = 1; t <= 4; ++t) {
       host.FillGradients(random);
@@ -38,11 +38,11 @@ std::vector<double> DifferencesFromReference(const std::vector<int>& shape, cons
   return found;
 }
 
-TEST_CASE("a step with packed states is the step of the formulas") {
+TEST_CASE("a step with packed states agrees with the reference") {
   for (const std::vector<int>& shape : kShapes) {
     CAPTURE(shape.size());
     CAPTURE(shape[0]);
-    // Both narrow: they share an array. One narrow: each is packed by itself.
+    // If both are narrow, they share an array. If one is narrow, each is packed separately.
     const std::vector<double> differences =
         DifferencesFromReference(shape, {{},
                                          {{"factor_dtype", "f32"}, {"inverse_dtype", "f32"}},
@@ -54,7 +54,7 @@ TEST_CASE("a step with packed states is the step of the formulas") {
 }
 
 TEST_CASE(
-    "packed states are read in full and written from their lower triangle, and a copy goes on with the same bits") {
+    "packed states are read in full and written from their lower triangle, and a copy continues with the same bits") {
   for (const Keys& dtypes :
        {Keys{}, Keys{{"inverse_dtype", "bf16"}}, Keys{{"factor_dtype", "f16"}, {"inverse_dtype", "f16"}}}) {
     const Keys keys =
@@ -80,17 +80,18 @@ TEST_CASE(
         CHECK(symmetric);
         const auto size = static_cast<size_t>(values.bytes().size() / entry.elements);
         CHECK(entry.info.stored_bytes == static_cast<int64_t>(size * (d < 128 ? d * d : d * (d + 1) / 2)));
-        // What is above the diagonal does not count.
+        // Elements above the diagonal are ignored.
         std::vector<char> bytes = values.bytes();
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
                     bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * d * size), char{77});
-        // In two parts, cut within a row.
+        // Writes two ranges; the border is within a row.
         const auto cut = static_cast<int64_t>(d * d / 2 + 1);
-        Must(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
-                                 nullptr));
-        Must(shampoo_state_write(second.optimizer, entry.index, cut, static_cast<int64_t>(d * d) - cut,
-                                 bytes.data() + static_cast<size_t>(cut) * size, bytes.size(), SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
+                                      nullptr));
+        RequireOk(shampoo_state_write(second.optimizer, entry.index, cut, static_cast<int64_t>(d * d) - cut,
+                                      bytes.data() + static_cast<size_t>(cut) * size, bytes.size(), SHAMPOO_CPU,
+                                      nullptr));
       } else {
         second.Write(entry.info.key, values);
       }
@@ -107,7 +108,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a factor that holds NaN is told apart from the inverse root it shares memory with") {
+TEST_CASE("NaN in a factor matrix is not confused with NaN in the inverse root that shares its array") {
   Host host(Keys{{"use_merge_dims", "false"}}, {Param("w", {130, 2}, SHAMPOO_F64)});
   std::mt19937_64 random(1);
   host.Fill(random);
@@ -115,11 +116,11 @@ TEST_CASE("a factor that holds NaN is told apart from the inverse root it shares
   host.Step();
   const Host::Entry inverse = host.Find("w/0/inverse.0");
   const double nan = std::nan("");
-  Must(shampoo_state_write(host.optimizer, inverse.index, 0, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
+  RequireOk(shampoo_state_write(host.optimizer, inverse.index, 0, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
   host.Step();  // refreshes every root, so that the NaN is gone
   CHECK(std::isfinite(host.Read("w/0/inverse.0").Values()[0]));
   const Host::Entry factor = host.Find("w/0/factor.0");
-  Must(shampoo_state_write(host.optimizer, factor.index, 129 * 130, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
+  RequireOk(shampoo_state_write(host.optimizer, factor.index, 129 * 130, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
   host.Bind();
   CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
   CHECK(std::string(shampoo_last_error()).find("w/0/factor.0 has NaN") != std::string::npos);

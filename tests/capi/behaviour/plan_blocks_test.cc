@@ -30,7 +30,7 @@ shampoo_param_desc RandomParam(std::mt19937_64& random) {
   return desc;
 }
 
-// Where element `at` of this rank's buffer lies in the whole flattened parameter.
+// Returns the position of element `at` of this rank's buffer in the whole flattened parameter.
 int64_t InWholeParameter(const shampoo_param_desc& desc, int64_t at) {
   if (desc.shard_form == 0) return at;
   if (desc.shard_form == 1) return desc.flat_offset + at;
@@ -44,7 +44,7 @@ int64_t InWholeParameter(const shampoo_param_desc& desc, int64_t at) {
   return whole;
 }
 
-TEST_CASE("blocks cover every element of the buffer once, and tell where they lie") {
+TEST_CASE("blocks cover every element of the buffer once and report their positions") {
   std::mt19937_64 random(21);
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
@@ -56,11 +56,11 @@ TEST_CASE("blocks cover every element of the buffer once, and tell where they li
     const auto elements = static_cast<int64_t>(host.tensors[0].w.size());
     std::vector<int> covered(static_cast<size_t>(elements), 0);
     int64_t count = 0;
-    Must(shampoo_plan_block_count(host.plan, &count));
+    RequireOk(shampoo_plan_block_count(host.plan, &count));
     int64_t state_bytes = 0;
     for (int64_t i = 0; i < count; ++i) {
       shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-      Must(shampoo_plan_block(host.plan, i, &block));
+      RequireOk(shampoo_plan_block(host.plan, i, &block));
       CHECK(block.param == 0);
       CHECK(block.owner == 0);
       CHECK(block.shard_owner == 0);
@@ -87,13 +87,13 @@ TEST_CASE("blocks cover every element of the buffer once, and tell where they li
     }
     for (const int times : covered) CHECK(times == 1);
     int64_t arena = 0;
-    Must(shampoo_plan_bytes(host.plan, 0, "state", &arena));
+    RequireOk(shampoo_plan_bytes(host.plan, 0, "state", &arena));
     CHECK(arena >= state_bytes);
-    CHECK(arena <= state_bytes + 512);  // the step counter, and the end of the arena
+    CHECK(arena <= state_bytes + 512);  // the step counter, and the padding at the end of the arena
   }
 }
 
-TEST_CASE("blocks come by parameter and stacked tensor, the chunks of the first dim outermost") {
+TEST_CASE("blocks are ordered by parameter, stacked tensor and chunk, with the first dim outermost") {
   shampoo_param_desc stacked = Param("layers", {2, 5, 4});
   stacked.stack_dims = 1;
   const Host host(Keys{{"max_preconditioner_dim", "3"}, {"use_merge_dims", "false"}}, {Param("v", {4}), stacked});
@@ -102,18 +102,18 @@ TEST_CASE("blocks come by parameter and stacked tensor, the chunks of the first 
                                                       {1, 12, 2, 3}, {1, 15, 2, 1}, {1, 20, 3, 3}, {1, 23, 3, 1},
                                                       {1, 32, 2, 3}, {1, 35, 2, 1}};
   int64_t count = 0;
-  Must(shampoo_plan_block_count(host.plan, &count));
+  RequireOk(shampoo_plan_block_count(host.plan, &count));
   REQUIRE(count == static_cast<int64_t>(expected.size()));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-    Must(shampoo_plan_block(host.plan, i, &block));
+    RequireOk(shampoo_plan_block(host.plan, i, &block));
     std::vector<int64_t> got = {block.param, block.flat_offset};
     got.insert(got.end(), block.shape, block.shape + block.ndim);
     CHECK(got == expected[static_cast<size_t>(i)]);
   }
 }
 
-TEST_CASE("plans of several ranks share out the blocks, and their bytes") {
+TEST_CASE("plans of several ranks assign each block to one rank and report the bytes of each rank") {
   shampoo_config* config = MakeConfig({{"max_preconditioner_dim", "8"}});
   for (const int32_t world : {1, 3, 40}) {
     CAPTURE(world);
@@ -123,16 +123,16 @@ TEST_CASE("plans of several ranks share out the blocks, and their bytes") {
     place.shard_world = 5;
     place.shard_rank = 3;
     shampoo_plan* plan = nullptr;
-    Must(shampoo_plan_create(&plan, config, &place));
+    RequireOk(shampoo_plan_create(&plan, config, &place));
     const shampoo_param_desc params[] = {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})};
-    for (const shampoo_param_desc& param : params) Must(shampoo_plan_add_param(plan, &param, nullptr));
-    Must(shampoo_plan_finish(plan));
+    for (const shampoo_param_desc& param : params) RequireOk(shampoo_plan_add_param(plan, &param, nullptr));
+    RequireOk(shampoo_plan_finish(plan));
     int64_t count = 0;
-    Must(shampoo_plan_block_count(plan, &count));
+    RequireOk(shampoo_plan_block_count(plan, &count));
     std::vector<int64_t> owned(static_cast<size_t>(world), 0);
     for (int64_t i = 0; i < count; ++i) {
       shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-      Must(shampoo_plan_block(plan, i, &block));
+      RequireOk(shampoo_plan_block(plan, i, &block));
       REQUIRE(block.owner >= 0);
       REQUIRE(block.owner < world);
       CHECK(block.shard_owner == 3);
@@ -141,12 +141,12 @@ TEST_CASE("plans of several ranks share out the blocks, and their bytes") {
     for (int32_t rank = 0; rank < world; ++rank) {
       int64_t bytes[4] = {};
       const char* const what[] = {"state", "workspace", "total", "comm"};
-      for (int i = 0; i < 4; ++i) Must(shampoo_plan_bytes(plan, rank, what[i], &bytes[i]));
+      for (int i = 0; i < 4; ++i) RequireOk(shampoo_plan_bytes(plan, rank, what[i], &bytes[i]));
       CHECK(bytes[0] >= owned[static_cast<size_t>(rank)]);
       CHECK(bytes[0] <= owned[static_cast<size_t>(rank)] + 512);
       CHECK(bytes[2] == bytes[0] + bytes[1]);
       CHECK((bytes[3] > 0) == (world > 1));
-      // A rank without blocks has the gather buffer, and little more.
+      // A rank without blocks needs little more than the gather buffer.
       CHECK((owned[static_cast<size_t>(rank)] > 0) == (bytes[1] > bytes[3] * world + 512));
     }
     shampoo_plan_destroy(plan);

@@ -20,7 +20,7 @@ namespace {
 
 const Keys kAsync = {{"precondition_frequency", "4"}, {"root_async", "2"},  {"start_preconditioning_step", "5"},
                      {"use_merge_dims", "false"},     {"grafting", "adam"}, {"momentum", "0.9"}};
-// Roots of step 5 at once, of 8 from 10 on, of 12 from 14 on.
+// Roots of step 5 are used at once, those of step 8 from step 10 on, those of step 12 from step 14 on.
 
 void StepWith(Host* host, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -31,7 +31,7 @@ void StepWith(Host* host, uint64_t seed) {
 int64_t SnapshotStep(const Host& host, const std::string& param) {
   int64_t step = -1;
   const Host::Entry entry = host.Find(param + "/0/snapshot_step");
-  Must(shampoo_state_read(host.optimizer, entry.index, 0, 1, &step, sizeof step, SHAMPOO_CPU, nullptr));
+  RequireOk(shampoo_state_read(host.optimizer, entry.index, 0, 1, &step, sizeof step, SHAMPOO_CPU, nullptr));
   return step;
 }
 
@@ -40,7 +40,7 @@ void FillParams(Host* host) {
   host->Fill(random);
 }
 
-TEST_CASE("roots are those of root_async steps before, but for the first") {
+TEST_CASE("a step uses roots that were started root_async steps earlier, except the first ones") {
   struct Schedule {
     int frequency, start, async;
     bool spread;
@@ -71,7 +71,7 @@ TEST_CASE("roots are those of root_async steps before, but for the first") {
   }
 }
 
-TEST_CASE("roots of kept triangles and narrow dtypes are those of an optimizer that does not wait") {
+TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an optimizer without root_async") {
   const Keys narrow = {{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}, {"epsilon", "0.1"}};
   for (const Keys& more : {Keys{}, narrow}) {
     for (const int threads : {1, 3}) {
@@ -101,19 +101,19 @@ TEST_CASE("roots of kept triangles and narrow dtypes are those of an optimizer t
   }
 }
 
-// At which steps a block has a gradient, and from which steps on it uses the roots of which.
-struct Course {
+// The steps at which a block has a gradient, and the refreshes whose roots it uses from each step on.
+struct BlockHistory {
   std::string name;
   std::function<bool(uint64_t t)> has_gradient;
-  std::map<uint64_t, uint64_t> used;  // the step from which they are, then the step of the factor matrices
+  std::map<uint64_t, uint64_t> used;  // from the step of first use to the step of the factor matrices
 };
 
 bool IsAmong(uint64_t t, std::initializer_list<uint64_t> steps) {
   return std::find(steps.begin(), steps.end(), t) != steps.end();
 }
 
-// Roots are due at steps 5, 8, 12, 16 and 20.
-const std::vector<Course> kCourses = {
+// Refreshes are due at steps 5, 8, 12, 16 and 20.
+const std::vector<BlockHistory> kBlockHistories = {
     {"at all steps", [](uint64_t) { return true; }, {{5, 5}, {10, 8}, {14, 12}, {18, 16}}},
     {"not at 8", [](uint64_t t) { return t != 8; }, {{5, 5}, {14, 12}, {18, 16}}},
     {"not at 10", [](uint64_t t) { return t != 10; }, {{5, 5}, {11, 8}, {14, 12}, {18, 16}}},
@@ -132,9 +132,9 @@ const std::vector<Course> kCourses = {
 };
 constexpr uint64_t kLastStep = 21;
 
-TEST_CASE("each block uses its first roots at once, and later ones at its first step after root_async others") {
-  for (const Course& course : kCourses) {
-    CAPTURE(course.name);
+TEST_CASE("each block uses its first roots at once, and later roots at its first step at least root_async steps on") {
+  for (const BlockHistory& history : kBlockHistories) {
+    CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
     Host waiting(kAsync + Keys{{"root_async", "0"}}, params);
     Host host(kAsync, params);
@@ -145,12 +145,12 @@ TEST_CASE("each block uses its first roots at once, and later ones at its first 
     std::vector<double> expected = inverse(host);
     for (uint64_t t = 1; t <= kLastStep; ++t) {
       CAPTURE(t);
-      waiting.tensors[1].has_grad = host.tensors[1].has_grad = course.has_gradient(t);
+      waiting.tensors[1].has_grad = host.tensors[1].has_grad = history.has_gradient(t);
       StepWith(&waiting, t);
       StepWith(&host, t);
       of_step[t] = inverse(waiting);
-      const auto used = course.used.find(t);
-      if (used != course.used.end()) {
+      const auto used = history.used.find(t);
+      if (used != history.used.end()) {
         CHECK(expected != of_step[used->second]);
         expected = of_step[used->second];
       }
@@ -159,7 +159,7 @@ TEST_CASE("each block uses its first roots at once, and later ones at its first 
   }
 }
 
-TEST_CASE("the state snapshot_step holds the step whose roots are in use, and whether others are waiting") {
+TEST_CASE("the state snapshot_step holds the step of the roots in use and whether other roots are pending") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
   FillParams(&host);
   const std::map<uint64_t, int64_t> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};
@@ -172,33 +172,33 @@ TEST_CASE("the state snapshot_step holds the step whose roots are in use, and wh
   }
 }
 
-TEST_CASE("steps from one arena into another leave the bits of steps in place, whatever steps a block misses") {
-  for (const Course& course : kCourses) {
-    CAPTURE(course.name);
+TEST_CASE("steps from one arena into another give the bits of steps in place, also when blocks miss steps") {
+  for (const BlockHistory& history : kBlockHistories) {
+    CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
     Host in_place(kAsync, params);
     Host host(kAsync, params);
     FillParams(&in_place);
     FillParams(&host);
     int64_t bytes = 0;
-    Must(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
+    RequireOk(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
     const auto make_arena = [&] {
       return std::unique_ptr<char, void (*)(void*)>(
           static_cast<char*>(std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256)), &std::free);
     };
     const std::unique_ptr<char, void (*)(void*)> arenas[] = {make_arena(), make_arena()};
     std::fill_n(arenas[0].get(), static_cast<size_t>(bytes), char{0});
-    Must(shampoo_optimizer_bind_state(host.optimizer, arenas[0].get(), arenas[0].get()));
+    RequireOk(shampoo_optimizer_bind_state(host.optimizer, arenas[0].get(), arenas[0].get()));
     for (const Host::Entry& entry : in_place.Entries()) {
       const std::vector<char> initial = in_place.Read(entry).bytes();
-      Must(shampoo_state_write(host.optimizer, entry.index, 0, static_cast<int64_t>(entry.elements), initial.data(),
-                               initial.size(), SHAMPOO_CPU, nullptr));
+      RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, static_cast<int64_t>(entry.elements),
+                                    initial.data(), initial.size(), SHAMPOO_CPU, nullptr));
     }
     for (uint64_t t = 1; t <= kLastStep; ++t) {
-      in_place.tensors[1].has_grad = host.tensors[1].has_grad = course.has_gradient(t);
+      in_place.tensors[1].has_grad = host.tensors[1].has_grad = history.has_gradient(t);
       StepWith(&in_place, t);
       std::fill_n(arenas[t % 2].get(), static_cast<size_t>(bytes), char{0x5a});
-      Must(shampoo_optimizer_bind_state(host.optimizer, arenas[1 - t % 2].get(), arenas[t % 2].get()));
+      RequireOk(shampoo_optimizer_bind_state(host.optimizer, arenas[1 - t % 2].get(), arenas[t % 2].get()));
       StepWith(&host, t);
       CAPTURE(t);
       for (const Host::Entry& entry : in_place.Entries()) {
@@ -208,14 +208,14 @@ TEST_CASE("steps from one arena into another leave the bits of steps in place, w
   }
 }
 
-TEST_CASE("training goes on from a checkpoint of any step, with what was kept") {
+TEST_CASE("training continues with the same bits from a checkpoint of any step") {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("shampoo_async" + std::to_string(getpid()));
   const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {7, 3})};
-  for (const Course& course : kCourses) {
-    CAPTURE(course.name);
+  for (const BlockHistory& history : kBlockHistories) {
+    CAPTURE(history.name);
     const auto step = [&](Host* host, uint64_t t) {
-      host->tensors[1].has_grad = course.has_gradient(t);
+      host->tensors[1].has_grad = history.has_gradient(t);
       StepWith(host, t);
     };
     for (uint64_t saved = 1; saved < kLastStep; ++saved) {
@@ -225,9 +225,9 @@ TEST_CASE("training goes on from a checkpoint of any step, with what was kept") 
       FillParams(&first);
       FillParams(&second);
       for (uint64_t t = 1; t <= saved; ++t) step(&first, t);
-      for (uint64_t t = 20; t < 29; ++t) StepWith(&second, t);  // it has something waiting
-      Must(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
-      Must(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
+      for (uint64_t t = 20; t < 29; ++t) StepWith(&second, t);  // it has pending roots
+      RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
+      RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
       for (size_t p = 0; p < params.size(); ++p) second.tensors[p].w = first.tensors[p].w;
       for (uint64_t t = saved + 1; t <= kLastStep; ++t) {
         step(&first, t);
@@ -242,7 +242,7 @@ TEST_CASE("training goes on from a checkpoint of any step, with what was kept") 
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a checkpoint with other root_async is loaded, and what waits is left out") {
+TEST_CASE("a checkpoint with another root_async is loaded without its pending roots") {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("shampoo_async_other" + std::to_string(getpid()));
   const std::vector<shampoo_param_desc> params = {Param("a", {6, 5})};
@@ -255,20 +255,20 @@ TEST_CASE("a checkpoint with other root_async is loaded, and what waits is left 
     FillParams(&second);
     for (uint64_t t = 1; t <= 9; ++t) StepWith(&first, t);
     for (uint64_t t = 20; t < 28; ++t) StepWith(&second, t);
-    Must(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
+    RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
     Listener listener(1);
-    Must(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
-    bool told = false;
+    RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
+    bool reported = false;
     for (const std::string& line : listener.Take()) {
-      told = told || Has(line, {"the snapshot_step of 1 block of the checkpoint is not loaded"});
+      reported = reported || Has(line, {"the snapshot_step of 1 block of the checkpoint is not loaded"});
     }
-    CHECK(told == from_async);
+    CHECK(reported == from_async);
     const std::vector<double> inverse = first.Read("a/0/inverse.0").Values();
     CHECK((second.Read("a/0/inverse.0").Values() == inverse));
     if (!from_async) CHECK(SnapshotStep(second, "a") == 0);
     for (uint64_t t = 10; t <= 11; ++t) StepWith(&second, t);
     CHECK((second.Read("a/0/inverse.0").Values() == inverse));
-    // Where nothing is known of roots in use, the next ones are used at once.
+    // Without a record of the roots in use, the next roots are used at once.
     StepWith(&second, 12);
     CHECK((second.Read("a/0/inverse.0").Values() != inverse));
     if (!from_async) CHECK(SnapshotStep(second, "a") == -12);
@@ -276,7 +276,7 @@ TEST_CASE("a checkpoint with other root_async is loaded, and what waits is left 
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("roots that are not in use before the next are refused") {
+TEST_CASE("a root_async that is not smaller than precondition_frequency is rejected") {
   shampoo_config* config = MakeConfig({{"precondition_frequency", "3"}, {"root_async", "3"}});
   shampoo_plan* plan = nullptr;
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;

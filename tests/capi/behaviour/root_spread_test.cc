@@ -11,12 +11,12 @@ namespace {
 constexpr int kFrequency = 3;
 constexpr int kStart = 4;
 
-// Three blocks of equal cost and a fourth of less: phases 0, 1, 2 in this order, and then 0 again, the first of the
-// least loaded.
+// Three blocks of equal cost and a fourth of less cost. They have the phases 0, 1, 2 and then 0, which is the first of
+// the least loaded phases.
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 
-TEST_CASE("with root_spread each block is the step of a single block that is refreshed at its phase") {
+TEST_CASE("with root_spread each block steps like a single block that is refreshed at its phase") {
   std::vector<TensorReference> references;
   std::vector<shampoo_param_desc> params;
   const char* const names[] = {"a", "b", "c", "d"};
@@ -50,7 +50,7 @@ TEST_CASE("with root_spread each block is the step of a single block that is ref
         for (size_t j = 0; j < seen.size(); ++j) largest = std::max(largest, std::fabs(seen[j] - w[i][j]));
         CHECK(largest < 1e-9);
       }
-      // Two roots a block: never those of two large ones in a step.
+      // Each block has two roots. No step computes the roots of two large blocks.
       const double roots = host.Stat("root_computed");
       CHECK(roots - roots_before == (t < kStart ? 0 : (t - kStart) % kFrequency == 0 ? 4 : 2));
       roots_before = roots;
@@ -72,7 +72,7 @@ TEST_CASE("without root_spread all roots are computed at one step") {
   CHECK(computed == std::vector<double>{0, 0, 0, 4, 4, 8, 8});
 }
 
-TEST_CASE("times are measured where they are asked for") {
+TEST_CASE("times are measured if track_times is set") {
   for (const bool tracked : {false, true}) {
     Host host(Keys{{"track_times", tracked ? "true" : "false"}, {"grafting", "adam"}}, {Param("a", {60, 50})}, 2);
     std::mt19937_64 random(2);

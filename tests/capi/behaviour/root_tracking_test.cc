@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// track_root_residuals and the rules of pseudo_inverse, through statistics, log and states.
+// track_root_residuals and pseudo_inverse, observed through statistics, log messages and states.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("tracked residuals are there for every method, and tell float32 from float64") {
+TEST_CASE("tracked residuals exist for every method and differ between float32 and float64") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     double error[2] = {};
     double residual[2] = {};
@@ -45,7 +45,7 @@ TEST_CASE("tracked residuals are there for every method, and tell float32 from f
       CHECK_MESSAGE(Has(messages[0], {"2 ", "root_error mean", "root_residual mean", "largest", "/factor."}),
                     messages[0]);
     }
-    // The inverse is kept in float32, so float64 does not come out exact.
+    // The inverse root is stored in float32, so the residual is not zero in float64.
     CHECK(error[1] <= error[0]);
     CAPTURE(std::string(method));
     CHECK(error[1] < 1e-6);
@@ -53,7 +53,7 @@ TEST_CASE("tracked residuals are there for every method, and tell float32 from f
   }
 }
 
-TEST_CASE("nothing is tracked, and nothing told, unless asked") {
+TEST_CASE("nothing is tracked or logged without track_root_residuals") {
   Host host(Keys{}, {Param("w", {3, 2})});
   Listener listener(2);
   std::mt19937_64 random(1);
@@ -63,8 +63,8 @@ TEST_CASE("nothing is tracked, and nothing told, unless asked") {
   CHECK(listener.Take().empty());
 }
 
-// G = u v^T: the factor |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
-TEST_CASE("with pseudo_inverse the directions without gradient are left out of the inverse root") {
+// For G = u v^T the factor matrix |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
+TEST_CASE("with pseudo_inverse directions without gradient are not part of the inverse root") {
   Host host(Keys{{"root_rank_handling", "pseudo_inverse"},
                  {"epsilon", "0"},
                  {"use_merge_dims", "false"},
@@ -95,7 +95,7 @@ TEST_CASE("with pseudo_inverse the directions without gradient are left out of t
   }
 }
 
-TEST_CASE("the cutoffs of the rank: relative, absolute, and the larger of the two") {
+TEST_CASE("the rank is cut off at the larger of the relative and the absolute tolerance") {
   const auto root = [](const char* rtol, const char* atol) {
     shampoo_config* const config = MakeConfig({{"root_rank_handling", "pseudo_inverse"},
                                                {"epsilon", "0"},
@@ -104,7 +104,7 @@ TEST_CASE("the cutoffs of the rank: relative, absolute, and the larger of the tw
     std::vector<double> a = {100, 0, 0, 0, 4, 0, 0, 0, 0.01};
     a[1] = a[3] = 1e-9;  // not diagonal
     std::vector<double> x(9);
-    Must(shampoo_matrix_inverse_root(config, 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
+    RequireOk(shampoo_matrix_inverse_root(config, 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
     shampoo_config_destroy(config);
     return x;
   };
@@ -116,7 +116,7 @@ TEST_CASE("the cutoffs of the rank: relative, absolute, and the larger of the tw
   };
   CHECK(kept("auto", "0") == 3);
   CHECK(kept("1e-3", "0") == 2);
-  CHECK(kept("0.04", "0") == 1);  // at the cutoff counts as 0
+  CHECK(kept("0.04", "0") == 1);  // an eigenvalue at the cutoff counts as 0
   CHECK(kept("0", "0.005") == 3);
   CHECK(kept("0", "0.02") == 2);
   CHECK(kept("1e-3", "5") == 1);

@@ -9,8 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-// One parameter of one element, where the whole step is a line of arithmetic, in long double; every scalar is looked up
-// anew in each step, as shampoo_optimizer_set promises.
+// A parameter of one element, for which a whole step is a few lines of arithmetic in long double. Each step looks up
+// every scalar again, as shampoo_optimizer_set documents.
 struct OneElement {
   using Real = long double;
   std::map<std::string, Real> scalar = {
@@ -60,7 +60,7 @@ void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::stri
                {"use_bias_correction", reference.corrected ? "true" : "false"}};
   shampoo_config* config = MakeConfig(keys);
   for (const auto& [key, value] : reference.scalar) {
-    Must(shampoo_config_set_f64(config, key.c_str(), static_cast<double>(value)));
+    RequireOk(shampoo_config_set_f64(config, key.c_str(), static_cast<double>(value)));
     keys.emplace_back(key, shampoo_config_get(config, key.c_str()));
   }
   shampoo_config_destroy(config);
@@ -71,7 +71,7 @@ void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::stri
     const auto change = changes.find(t);
     if (change != changes.end()) {
       const auto& [key, value] = change->second;
-      Must(shampoo_optimizer_set(host.optimizer, 0, key.c_str(), value));
+      RequireOk(shampoo_optimizer_set(host.optimizer, 0, key.c_str(), value));
       reference.scalar[key] = value;
     }
     host.FillGradients(random);
@@ -81,7 +81,7 @@ void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::stri
   }
 }
 
-TEST_CASE("each scalar that may change changes the formula from the next step on") {
+TEST_CASE("each changeable scalar takes effect in the next step") {
   const std::map<std::string, std::vector<double>> values = {{"lr", {0, 0.5, 3}},
                                                              {"beta1", {0, 0.25, 0.875}},
                                                              {"beta2", {0.25, 1, 0.875}},

@@ -7,9 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-// The pieces of elements [first, end) of a tensor of this shape, by looking at one element after the other: as long as
-// `first` is where a slice along some dim begins, the outermost such dim of which a whole slice fits gives the piece,
-// of as many slices as fit.
+// Returns the shapes of the pieces of the elements [first, end) of a tensor. If a slice along some dim begins at
+// `first` and fits, the outermost such dim gives the next piece, which has as many slices as fit.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {
@@ -18,7 +17,7 @@ std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int6
       int64_t stride = 1;
       for (size_t i = k + 1; i < shape.size(); ++i) stride *= shape[i];
       if (first % stride != 0 || first + stride > end) continue;
-      // No further than to the end of the slice of the dim outside.
+      // The piece ends at the latest with the slice of the enclosing dim.
       const int64_t slices = std::min((end - first) / stride, shape[k] - first / stride % shape[k]);
       piece = {slices};
       piece.insert(piece.end(), shape.begin() + static_cast<int64_t>(k) + 1, shape.end());
@@ -41,7 +40,7 @@ Keys RandomKeys(std::mt19937_64& random) {
           {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
-// The buffer of the one parameter of `one` is those of the parameters of `many`, one behind the other.
+// The buffer of the single parameter of `one` is the concatenation of the buffers of `many`.
 void CheckSame(Host* one, Host* many, std::mt19937_64& random) {
   const auto scatter = [many](const Array& from, Array Host::Tensors::*to) {
     size_t at = 0;
@@ -65,14 +64,14 @@ void CheckSame(Host* one, Host* many, std::mt19937_64& random) {
   CHECK(one->tensors[0].w.Values() == expected);
 }
 
-TEST_CASE("random flat shards are their recovered pieces, bit for bit") {
+TEST_CASE("random flat shards have the bits of separate parameters with the shapes of their pieces") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     std::vector<int64_t> shape(1 + random() % 4);
     int64_t elements = 1;
     for (int64_t& dim : shape) elements *= dim = 1 + static_cast<int64_t>(random() % 6);
-    // Up to two stacking dims: layers that a shard may begin and end within.
+    // Up to two stack dims; a shard may begin and end within a layer.
     const size_t stacked = shape.size() > 2 && round % 3 == 0 ? 1 + random() % 2 : 0;
     shampoo_param_desc desc = Param("w", shape);
     desc.stack_dims = static_cast<int32_t>(stacked);
@@ -102,7 +101,7 @@ TEST_CASE("random flat shards are their recovered pieces, bit for bit") {
   }
 }
 
-TEST_CASE("random rectangles are tensors of their shapes, bit for bit") {
+TEST_CASE("random rectangles have the bits of parameters with their shapes") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);

@@ -37,7 +37,7 @@ void CheckEntries(const Host& host, const std::vector<Row>& rows) {
   }
 }
 
-TEST_CASE("entries have the names, shapes and dtypes that the header tells") {
+TEST_CASE("entries have the names, shapes and dtypes that the header documents") {
   const Host host(kEveryState, {Param("m", {6, 3}), Param("s", {})});
   CheckEntries(host, {{"group.0/step", {}, SHAMPOO_I64, -1, false},
                       {"m/0/factor.0", {4, 4}, SHAMPOO_F64, -1, true},
@@ -64,7 +64,7 @@ TEST_CASE("entries have the names, shapes and dtypes that the header tells") {
                       {"s/0/momentum", {1}, SHAMPOO_F64, 0, false}});
 }
 
-TEST_CASE("only states that a method has are kept, counted from 0 along stacks and groups") {
+TEST_CASE("entries exist only for the states of the configured method, numbered from 0 along stacks and groups") {
   shampoo_param_desc stacked = Param("layers", {2, 2, 3}, SHAMPOO_F64);
   stacked.stack_dims = 1;
   stacked.group = 1;
@@ -87,7 +87,7 @@ TEST_CASE("only states that a method has are kept, counted from 0 along stacks a
                       {"v/0/diagonal", {1}, SHAMPOO_I32, -1, false}});
 }
 
-TEST_CASE("a new optimizer has factors of 0, inverses of identity or 0, and diagonal flags") {
+TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse roots, and diagonal flags") {
   for (const char* initial : {"identity", "zero"}) {
     const Host host(kEveryState + Keys{{"initial_inverse", initial}}, {Param("m", {6, 3})});
     for (const Host::Entry& entry : host.Entries()) {
@@ -95,7 +95,7 @@ TEST_CASE("a new optimizer has factors of 0, inverses of identity or 0, and diag
       CAPTURE(key);
       if (entry.info.dtype == SHAMPOO_I32) {
         std::vector<int32_t> flags(entry.elements, -1);
-        Must(shampoo_state_read(host.optimizer, entry.index, 0, 2, flags.data(), 8, SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_read(host.optimizer, entry.index, 0, 2, flags.data(), 8, SHAMPOO_CPU, nullptr));
         CHECK(flags == std::vector<int32_t>{1, 1});
       } else if (entry.info.dtype != SHAMPOO_I64) {
         const Array values = host.Read(entry);
@@ -108,8 +108,8 @@ TEST_CASE("a new optimizer has factors of 0, inverses of identity or 0, and diag
   }
 }
 
-// Ranges of every length and place, against the whole entry.
-TEST_CASE("a range of an entry is that part of the whole, read and written") {
+// Compares ranges of every length and position with the whole entry.
+TEST_CASE("reading or writing a range of an entry affects that part of the whole entry") {
   Host host(kEveryState, {Param("m", {6, 3})});
   std::mt19937_64 random(6);
   host.FillGradients(random);
@@ -124,17 +124,18 @@ TEST_CASE("a range of an entry is that part of the whole, read and written") {
     for (size_t first = 0; first <= entry.elements; ++first) {
       for (size_t count = 0; first + count <= entry.elements; ++count) {
         std::vector<char> part(count * size + 8, 'x');
-        Must(shampoo_state_read(host.optimizer, entry.index, static_cast<int64_t>(first), static_cast<int64_t>(count),
-                                part.data(), count * size, SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_read(host.optimizer, entry.index, static_cast<int64_t>(first),
+                                     static_cast<int64_t>(count), part.data(), count * size, SHAMPOO_CPU, nullptr));
         CHECK(std::memcmp(part.data(), whole.data() + first * size, count * size) == 0);
         CHECK(std::string(part.end() - 8, part.end()) == "xxxxxxxx");
 
-        Must(shampoo_state_write(host.optimizer, entry.index, static_cast<int64_t>(first), static_cast<int64_t>(count),
-                                 fresh.data() + first * size, count * size, SHAMPOO_CPU, nullptr));
+        RequireOk(shampoo_state_write(host.optimizer, entry.index, static_cast<int64_t>(first),
+                                      static_cast<int64_t>(count), fresh.data() + first * size, count * size,
+                                      SHAMPOO_CPU, nullptr));
         const Array written = host.Read(entry);
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
-          // The element on or below the diagonal that stands for this one.
+          // The element on or below the diagonal that represents this one.
           const size_t kept = entry.info.symmetric == 1 && i / n < i % n ? i % n * n + i / n : i;
           const bool is_new = kept >= first && kept < first + count;
           const char* const expected = is_new ? fresh.bytes().data() : whole.data();
@@ -148,7 +149,7 @@ TEST_CASE("a range of an entry is that part of the whole, read and written") {
   }
 }
 
-TEST_CASE("what is written into the state is what the next step goes on from") {
+TEST_CASE("a step continues from values that were written into the state") {
   const Keys keys = {
       {"grafting", "sgd"}, {"lr", "1"}, {"beta1", "0"}, {"momentum", "0.5"}, {"use_merge_dims", "false"}};
   Host host(keys, {Param("w", {1, 2}, SHAMPOO_F64)});
@@ -163,8 +164,8 @@ TEST_CASE("what is written into the state is what the next step goes on from") {
   const Keys late = {{"precondition_frequency", "100"}, {"beta1", "0"}, {"lr", "1"}, {"epsilon", "1"}};
   Host counted(late, {Param("w", {1}, SHAMPOO_F64)});
   const int64_t steps = 99;
-  Must(shampoo_state_write(counted.optimizer, counted.Find("group.0/step").index, 0, 1, &steps, 8, SHAMPOO_CPU,
-                           nullptr));
+  RequireOk(shampoo_state_write(counted.optimizer, counted.Find("group.0/step").index, 0, 1, &steps, 8, SHAMPOO_CPU,
+                                nullptr));
   counted.tensors[0].g.Set(0, std::sqrt(3.0));
   counted.Step();  // step 100: preconditioned by (3 + 1)^(-1/2)
   CHECK(counted.Steps(0) == 100);

@@ -12,15 +12,15 @@
 
 namespace shampoo_test {
 
-// The step of one dense block of any order, from the formulas, element by element with indices worked out one by one.
+// Reference for the step of one dense block of any order: computed from the formulas, one element at a time.
 struct TensorReference {
   std::vector<int> shape;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-4, momentum = 0.5, weight_decay = 0.01, scale = 1;
   double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root 0: twice the order
   bool rmsprop = true;                                                       // the grafting method, or none
   int frequency = 1, start = 1;
-  bool spread = false;  // refreshes keep to the phase of `start`
-  int async = 0;        // steps from a refresh, but for the first, to the use of its roots
+  bool spread = false;  // refreshes occur at the phase of `start`
+  int async = 0;        // steps from a refresh to the first use of its roots, except for the first refresh
 
   std::vector<double> e, v, m;
   std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not in use yet
@@ -40,7 +40,7 @@ struct TensorReference {
     for (const int d : shape) size *= static_cast<size_t>(d);
     return size;
   }
-  // How far apart neighbours along dim k lie.
+  // Distance between neighbours along dim k.
   size_t Stride(size_t k) const {
     size_t stride = 1;
     for (size_t i = k + 1; i < shape.size(); ++i) stride *= static_cast<size_t>(shape[i]);
@@ -59,7 +59,7 @@ struct TensorReference {
     return result;
   }
 
-  // Step t of the group, which need not have been one of this block before.
+  // Makes step t of the group. The block may have missed earlier steps.
   void Step(int t, std::vector<double> g, std::vector<double>* w) {
     for (double& x : g) x *= scale;
     DenseReference roots(1, 1);
@@ -116,7 +116,7 @@ inline std::string Text(double value) {
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-// The settings of the reference, as an optimizer gets them.
+// Returns the settings of the reference as keys of an optimizer.
 inline Keys KeysOf(const TensorReference& r) {
   return {{"lr", Text(r.lr)},
           {"beta1", Text(r.beta1)},

@@ -14,9 +14,9 @@ double LargestDifference(const std::vector<double>& a, const std::vector<double>
 
 std::vector<int64_t> Wide(const std::vector<int>& shape) { return {shape.begin(), shape.end()}; }
 
-// 10 steps of a parameter that is one block.
-double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& given_shape) {
-  Host host(KeysOf(reference) + more, {Param("w", given_shape, SHAMPOO_F64)});
+// Makes 10 steps of a parameter that is one block.
+double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& param_shape) {
+  Host host(KeysOf(reference) + more, {Param("w", param_shape, SHAMPOO_F64)});
   std::mt19937_64 random(8);
   host.Fill(random);
   std::vector<double> w = host.tensors[0].w.Values();
@@ -28,7 +28,7 @@ double DifferenceOf(TensorReference reference, const Keys& more, const std::vect
   return LargestDifference(w, host.tensors[0].w.Values());
 }
 
-TEST_CASE("a block of every order is the step of the formulas") {
+TEST_CASE("blocks of every order agree with the reference") {
   const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},          {3, 4, 2},
                                                 {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}, {8, 9, 10}};
   for (const std::vector<int>& shape : shapes) {
@@ -46,9 +46,9 @@ TEST_CASE("a block of every order is the step of the formulas") {
   }
 }
 
-TEST_CASE("the root is looked up by the order of the block") {
+TEST_CASE("inverse_root_override selects the root by the order of the block") {
   const std::vector<std::vector<int>> shapes = {{5}, {3, 4}, {2, 3, 2}, {2, 2, 2, 2}};
-  const double roots[] = {3, 5, 0, 0};  // an entry 0, and an order beyond the list: the default
+  const double roots[] = {3, 5, 0, 0};  // the default applies for an entry 0 and for an order beyond the list
   for (size_t i = 0; i < shapes.size(); ++i) {
     TensorReference reference(shapes[i]);
     reference.root = roots[i];
@@ -59,9 +59,9 @@ TEST_CASE("the root is looked up by the order of the block") {
   }
 }
 
-TEST_CASE("merged dims are one dim of the block") {
+TEST_CASE("merged dims form one dim of the block") {
   struct Case {
-    std::vector<int64_t> given;
+    std::vector<int64_t> param_shape;
     const char* largest;
     std::vector<int> merged;
   };
@@ -69,14 +69,14 @@ TEST_CASE("merged dims are one dim of the block") {
                         {{1, 1}, "8", {1}},       {{}, "8", {1}},           {{2, 2, 2, 3}, "5", {4, 2, 3}}};
   for (const Case& one : cases) {
     CAPTURE(one.largest);
-    CAPTURE(one.given.size());
+    CAPTURE(one.param_shape.size());
     CHECK(DifferenceOf(TensorReference(one.merged),
-                       {{"use_merge_dims", "true"}, {"max_preconditioner_dim", one.largest}}, one.given) < 1e-9);
+                       {{"use_merge_dims", "true"}, {"max_preconditioner_dim", one.largest}}, one.param_shape) < 1e-9);
   }
 }
 
-// Cuts of at most 3 along each dim: the blocks in the order of the plan, each a tensor of its own.
-TEST_CASE("a parameter of many blocks is its blocks, each stepped alone, also without some gradients") {
+// Each dim is divided into chunks of at most 3. Each block is also stepped as a separate tensor.
+TEST_CASE("a parameter of many blocks has the values of its blocks stepped alone, also with missing gradients") {
   const std::vector<int> shape = {4, 7, 5};
   const auto linear = [&](int i, int j, int k) { return static_cast<size_t>((i * shape[1] + j) * shape[2] + k); };
   struct Piece {
@@ -108,7 +108,8 @@ TEST_CASE("a parameter of many blocks is its blocks, each stepped alone, also wi
   std::vector<double> w = host.tensors[0].w.Values();
   for (int t = 1; t <= 14; ++t) {
     host.FillGradients(random);
-    host.tensors[0].has_grad = t % 3 != 0 && t != 8;  // never at a refresh before step 15, once elsewhere
+    host.tensors[0].has_grad =
+        t % 3 != 0 && t != 8;  // missing at each refresh before step 15, and once at another step
     if (t == 12) host.tensors[0].has_grad = true;
     const std::vector<double> g = host.tensors[0].g.Values();
     for (Piece& piece : pieces) {

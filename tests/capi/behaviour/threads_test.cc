@@ -8,8 +8,8 @@
 namespace shampoo_test {
 namespace {
 
-// Everything at once: large blocks and tiny ones, all dtypes, orders 1 to 4, a stack, a shard, a parameter that is
-// scanned in several stretches, and a group with other keys.
+// A model with large and tiny blocks, all dtypes, orders 1 to 4, a stack, a shard, a parameter that is scanned in
+// several chunks, and a group with other keys.
 std::vector<shampoo_param_desc> MixedModel() {
   std::vector<shampoo_param_desc> params = {Param("large", {160, 130}),         Param("half", {40, 33}, SHAMPOO_F16),
                                             Param("brain", {70}, SHAMPOO_BF16), Param("wide", {9, 8}, SHAMPOO_F64),
@@ -68,7 +68,7 @@ std::vector<std::vector<char>> TrainDivided(int32_t threads) {
   return host.Everything();
 }
 
-TEST_CASE("blocks that threads share give the same bits, too") {
+TEST_CASE("blocks that are divided among threads give the same bits") {
   const auto expected = TrainDivided(1);
   for (const int32_t threads : {2, 5}) {
     CAPTURE(threads);
@@ -76,10 +76,10 @@ TEST_CASE("blocks that threads share give the same bits, too") {
   }
 }
 
-TEST_CASE("optimizers on several threads at once do not disturb each other") {
+TEST_CASE("optimizers on several threads do not affect each other") {
   const auto expected = Train(1);
   constexpr int kOptimizers = 4;
-  // doctest's own assertions are for one thread, so each thread only computes.
+  // The threads only compute; the assertions run on the main thread.
   std::vector<std::unique_ptr<Host>> hosts;
   for (int i = 0; i < kOptimizers; ++i) hosts.push_back(std::make_unique<Host>(kGroups, MixedModel(), 1 + i % 3));
   std::vector<shampoo_status> status(kOptimizers, SHAMPOO_OK);

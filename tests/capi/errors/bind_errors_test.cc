@@ -5,8 +5,8 @@
 namespace shampoo_test {
 namespace {
 
-// A model that is bound and has made a step. A bind that fails must leave the bindings as they are, so the next step
-// writes what it writes in a model without the failure.
+// A model with bound buffers that has made a step. A failed bind must not change the bindings, so the next step writes
+// the same values as in a model without the failure.
 struct BoundModel : SmallModel {
   BoundModel() {
     Bind();
@@ -45,7 +45,7 @@ TEST_CASE("a step before bind names the parameter that has no buffers") {
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a step refuses NULL and streams") {
+TEST_CASE("a step rejects NULL and streams") {
   BoundModel model;
   const auto before = model.Everything();
   int stream = 0;
@@ -54,7 +54,7 @@ TEST_CASE("a step refuses NULL and streams") {
   CHECK(model.Everything() == before);
 }
 
-TEST_CASE("bind is held to the parameters of the plan") {
+TEST_CASE("bind accepts only indices of the plan's parameters") {
   BoundModel model;
   const shampoo_buffers own = model.Buffers(0);
   const shampoo_buffers bias = model.Buffers(1);
@@ -63,7 +63,7 @@ TEST_CASE("bind is held to the parameters of the plan") {
   CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count 2", "2 parameters"});
   CheckBindRefused(&model, INT32_MAX, {own}, {"first is " + Text(INT32_MAX)});
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, -1, &own), SHAMPOO_E_INVALID, {"count -1", "2 parameters"});
-  // Refused before any element is read: there is but one.
+  // Rejected before any element is read: the array has only one.
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), SHAMPOO_E_INVALID,
               {"count " + Text(INT32_MAX), "2 parameters"});
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), SHAMPOO_E_INVALID, {"buffers is NULL"});
@@ -72,7 +72,7 @@ TEST_CASE("bind is held to the parameters of the plan") {
   CheckStillBound(&model);
 }
 
-TEST_CASE("bind refuses buffers that a step would need") {
+TEST_CASE("bind rejects missing buffers that a step needs") {
   BoundModel model;
   shampoo_buffers buffers = model.Buffers(0);
   buffers.param = nullptr;
@@ -85,7 +85,7 @@ TEST_CASE("bind refuses buffers that a step would need") {
   CheckBindRefused(&model, 0, {buffers}, {"\"weight\"", "param is NULL", "out"});
   buffers.out = nullptr;
   CheckBindRefused(&model, 0, {buffers}, {"\"weight\"", "param is NULL", "copy"});
-  // One bad element: none is bound.
+  // One wrong element: none is bound.
   shampoo_buffers bad = model.Buffers(1);
   bad.param = nullptr;
   buffers = model.Buffers(0);
@@ -95,7 +95,7 @@ TEST_CASE("bind refuses buffers that a step would need") {
   CheckStillBound(&model);
 }
 
-TEST_CASE("bind refuses memory that is misaligned for its dtype") {
+TEST_CASE("bind rejects memory that is misaligned for its dtype") {
   for (const char* field : {"param", "grad", "out", "copy"}) {
     BoundModel model;
     Array room(SHAMPOO_F32, SmallModel::kElements[0] + 1);
@@ -111,7 +111,7 @@ TEST_CASE("bind refuses memory that is misaligned for its dtype") {
   }
 }
 
-TEST_CASE("bind refuses outputs that overlap the other buffers") {
+TEST_CASE("bind rejects outputs that overlap other buffers") {
   BoundModel model;
   const shampoo_buffers good = model.Buffers(0);
   // Room for two: the second begins at the last element of the first.
@@ -137,14 +137,14 @@ TEST_CASE("bind refuses outputs that overlap the other buffers") {
   check({"\"weight\"", "out overlaps param"});
   buffers.copy = start, buffers.grad = last;
   check({"\"weight\"", "copy overlaps grad"});
-  // A whole array apart is apart.
+  // Adjacent arrays do not overlap.
   buffers.param = start, buffers.out = last + sizeof(float);
   CHECK(shampoo_optimizer_bind(model.get(), 0, 1, &buffers) == SHAMPOO_OK);
   model.Bind();
   CheckStillBound(&model);
 }
 
-TEST_CASE("in place needs the same dtype") {
+TEST_CASE("an update in place needs the same dtype") {
   const PlanPtr plan = MakePlan();
   shampoo_param_desc desc = ParamDesc("p", {4});
   desc.out_dtype = SHAMPOO_BF16;
@@ -159,7 +159,7 @@ TEST_CASE("in place needs the same dtype") {
               {"\"p\"", "out overlaps param", "same dtype"});
 }
 
-TEST_CASE("arenas of the state come in pairs, aligned and apart") {
+TEST_CASE("state_in and state_out must both be set, aligned, and must not overlap") {
   BoundModel model;
   int64_t bytes = 0;
   REQUIRE_OK(shampoo_plan_bytes(model.plan.get(), 0, "state", &bytes));

@@ -10,7 +10,7 @@ struct Calls {
   int released = 0;
 };
 
-// A world of one rank, where a gather has nothing to bring.
+// A world of one rank: a gather copies nothing.
 shampoo_comm_ops OpsOf(Calls* account) {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.user = account;
@@ -29,7 +29,7 @@ void CheckRefused(const shampoo_comm_ops& ops, std::initializer_list<std::string
   CHECK(comm == untouched);
 }
 
-TEST_CASE("a communicator refuses what it cannot work with, and releases nothing") {
+TEST_CASE("shampoo_comm_from_ops rejects wrong callbacks without calling release") {
   Calls account;
   const shampoo_comm_ops good = OpsOf(&account);
   shampoo_comm* comm = nullptr;
@@ -59,7 +59,7 @@ TEST_CASE("a communicator refuses what it cannot work with, and releases nothing
   shampoo_comm_destroy(nullptr);
 }
 
-TEST_CASE("a communicator is released once, when its last holder is gone") {
+TEST_CASE("a communicator is released once, with its last user") {
   Calls account;
   const shampoo_comm_ops ops = OpsOf(&account);
   shampoo_comm* comm = nullptr;
@@ -69,7 +69,7 @@ TEST_CASE("a communicator is released once, when its last holder is gone") {
   CHECK(account.released == 1);
 }
 
-TEST_CASE("without NCCL in the process its communicators are refused") {
+TEST_CASE("without NCCL in the process an NCCL communicator is rejected") {
   int anything = 0;
   shampoo_comm* comm = nullptr;
   CHECK_ERROR(shampoo_comm_from_nccl(nullptr, &anything, nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
@@ -79,7 +79,7 @@ TEST_CASE("without NCCL in the process its communicators are refused") {
   CHECK(comm == nullptr);
 }
 
-TEST_CASE("an optimizer refuses communicators that are not those of its plan") {
+TEST_CASE("an optimizer rejects communicators that do not match its plan") {
   Calls account;
   const PlanPtr plan = MakeSmallPlan();
   const auto check = [&](const shampoo_plan* of, const shampoo_comm_ops& ops, bool shards, shampoo_status code,
@@ -96,7 +96,7 @@ TEST_CASE("an optimizer refuses communicators that are not those of its plan") {
   shampoo_comm_ops ops = OpsOf(&account);
   ops.device_type = SHAMPOO_CUDA;
   check(plan.get(), ops, false, SHAMPOO_E_UNSUPPORTED, {"replica_comm", "GPU"});
-  // Whose memory is not the host's is not asked to carry anything.
+  // A communicator of device memory is rejected before any call.
   CHECK(account.gathered == 0);
   check(plan.get(), ops, true, SHAMPOO_E_UNSUPPORTED, {"shard_comm", "GPU"});
 
@@ -113,7 +113,7 @@ TEST_CASE("an optimizer refuses communicators that are not those of its plan") {
   CHECK(account.released == 4);
 }
 
-TEST_CASE("updates that nobody sends cannot be written") {
+TEST_CASE("the output updates is rejected when ranks send parameters") {
   const ConfigPtr config = MakeConfig({{"communicate", "params"}, {"output", "updates"}});
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;

@@ -14,7 +14,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A config in which every key has another value than its default, so that a failing call that resets one is seen.
+// A config in which no key has its default value, so that a failed call that resets a key is detected.
 ConfigPtr MakeChangedConfig() {
   ConfigPtr config = MakeConfig();
   for (const shampoo_key_info& key : KeyTable()) {
@@ -47,13 +47,13 @@ std::vector<std::string> WrongTexts(const shampoo_key_info& key) {
   return texts;
 }
 
-TEST_CASE("every key refuses a text that is no value of it, and says what it takes") {
+TEST_CASE("every key rejects a text that is not one of its values and reports what it accepts") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     for (const std::string& text : WrongTexts(key)) {
       CAPTURE(key.name);
       CAPTURE(text);
-      // Blanks around a value are skipped, and need not be shown.
+      // Blanks around a value are skipped and may be missing in the message.
       const std::string shown = text.find_first_not_of(" \t") == std::string::npos ? "" : text;
       const char* const quote = shown.empty() ? "" : "\"";
       CHECK_ERROR(shampoo_config_set_str(config.get(), key.name, text.c_str()), SHAMPOO_E_INVALID,
@@ -65,7 +65,7 @@ TEST_CASE("every key refuses a text that is no value of it, and says what it tak
   CheckUnchanged(config);
 }
 
-TEST_CASE("every f64 key refuses NaN, infinity and what lies outside of its range") {
+TEST_CASE("every f64 key rejects NaN, infinity and numbers outside its range") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     if (std::string_view(key.value_type) != "f64") continue;
@@ -85,7 +85,7 @@ TEST_CASE("every f64 key refuses NaN, infinity and what lies outside of its rang
   CheckUnchanged(config);
 }
 
-TEST_CASE("an integer that is no double is refused for a key of numbers") {
+TEST_CASE("an integer that is not exact as a double is rejected for an f64 key") {
   const ConfigPtr config = MakeChangedConfig();
   for (const int64_t value : {(INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN}) {
     CHECK_ERROR(shampoo_config_set_i64(config.get(), "lr", value), SHAMPOO_E_INVALID,
@@ -94,7 +94,7 @@ TEST_CASE("an integer that is no double is refused for a key of numbers") {
   CHECK(shampoo_config_set_i64(config.get(), "lr", INT64_C(1) << 53) == SHAMPOO_OK);
 }
 
-TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
+TEST_CASE("every i64 and bool key rejects an integer outside its range") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     const bool flag = std::string_view(key.value_type) == "bool";
@@ -103,7 +103,7 @@ TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
     if (flag) wrong.insert(wrong.end(), {-1, 2});
     if (!flag) {
       for (const double value : OutsideOf(key)) wrong.push_back(static_cast<int64_t>(std::floor(value)));
-      // No double tells this from its neighbour, which is allowed.
+      // As a double this value equals its neighbour, which is allowed.
       if (std::string_view(key.range).find("2^53") != std::string_view::npos) wrong.push_back((INT64_C(1) << 53) + 1);
     }
     for (const int64_t value : wrong) {
@@ -115,7 +115,7 @@ TEST_CASE("every i64 and bool key refuses an integer outside of its range") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("an integer for a f64 key is held to the range of the key") {
+TEST_CASE("an integer for an f64 key must be in the range of the key") {
   const ConfigPtr config = MakeChangedConfig();
   CHECK_ERROR(shampoo_config_set_i64(config.get(), "lr", -1), SHAMPOO_E_INVALID, {"key lr", " -1 ", ">= 0"});
   CHECK_ERROR(shampoo_config_set_i64(config.get(), "beta1", 1), SHAMPOO_E_INVALID, {"key beta1", " 1 ", "[0, 1)"});
@@ -123,7 +123,7 @@ TEST_CASE("an integer for a f64 key is held to the range of the key") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("a key of another type is refused, and the message names its type and the function to use") {
+TEST_CASE("a setter of another type is rejected, and the message names the type and the function to use") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     const std::string_view type = key.value_type;
@@ -142,7 +142,7 @@ TEST_CASE("a key of another type is refused, and the message names its type and 
   CheckUnchanged(config);
 }
 
-TEST_CASE("an unknown key is refused, and a near name is proposed") {
+TEST_CASE("an unknown key is rejected, and a similar name is suggested") {
   const ConfigPtr config = MakeChangedConfig();
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "epsilom", 1), SHAMPOO_E_INVALID,
               {"\"epsilom\"", "did you mean epsilon?", "shampoo_config_describe_key"});
@@ -157,7 +157,7 @@ TEST_CASE("an unknown key is refused, and a near name is proposed") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("a key name that resembles no key gets no proposal") {
+TEST_CASE("a name that is not similar to any key gets no suggestion") {
   const ConfigPtr config = MakeChangedConfig();
   for (const char* const name : {"foo", "kw", "x", "seed"}) {
     CAPTURE(name);
@@ -167,7 +167,7 @@ TEST_CASE("a key name that resembles no key gets no proposal") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("a name that another optimizer uses is answered with the name of the key") {
+TEST_CASE("a key name of another optimizer gets the name of the matching key as a suggestion") {
   const ConfigPtr config = MakeChangedConfig();
   const struct {
     const char* name;
@@ -193,7 +193,7 @@ TEST_CASE("a name that another optimizer uses is answered with the name of the k
   CheckUnchanged(config);
 }
 
-TEST_CASE("a choice that is misspelled or in another case gets a proposal, and one that resembles none does not") {
+TEST_CASE("a misspelled choice gets a suggestion, and a choice that is not similar to any does not") {
   const ConfigPtr config = MakeChangedConfig();
   const struct {
     const char* key;
@@ -217,7 +217,7 @@ TEST_CASE("a choice that is misspelled or in another case gets a proposal, and o
   CheckUnchanged(config);
 }
 
-TEST_CASE("functions of a config refuse NULL by the name of the argument") {
+TEST_CASE("functions of a config reject NULL with the name of the argument") {
   const ConfigPtr config = MakeChangedConfig();
   auto* const untouched = config.get();
   shampoo_config* out = untouched;
@@ -235,7 +235,7 @@ TEST_CASE("functions of a config refuse NULL by the name of the argument") {
   shampoo_config_destroy(nullptr);
 }
 
-TEST_CASE("a value that is not there is an answer and no failure") {
+TEST_CASE("the absence of a value is a result and not a failure") {
   const ConfigPtr config = MakeConfig();
   CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out"});
   const std::string before = shampoo_last_error();
@@ -245,7 +245,7 @@ TEST_CASE("a value that is not there is an answer and no failure") {
   CHECK(shampoo_last_error() == before);
 }
 
-TEST_CASE("the table of keys is described from 0 to its count only") {
+TEST_CASE("shampoo_config_describe_key accepts indices from 0 to the count only") {
   shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
   const int32_t count = shampoo_config_key_count();
   for (const int32_t index : {-1, count, INT32_MAX, INT32_MIN}) {
@@ -256,12 +256,12 @@ TEST_CASE("the table of keys is described from 0 to its count only") {
   CHECK_ERROR(shampoo_config_describe_key(0, nullptr), SHAMPOO_E_INVALID, {"info is NULL"});
 }
 
-TEST_CASE("what a config gives as text it takes back as the same value") {
+TEST_CASE("a text from shampoo_config_get sets the same value again") {
   shampoo_config* made = nullptr;
   REQUIRE_OK(shampoo_config_create(&made));
   const ConfigPtr config(made);
   for (const shampoo_key_info& key : KeyTable()) {
-    if (std::string_view(key.name) == "preset") continue;  // set once
+    if (std::string_view(key.name) == "preset") continue;  // can be set only once
     CAPTURE(key.name);
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
     REQUIRE_OK(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));

@@ -16,9 +16,9 @@
 
 namespace shampoo_test {
 
-// The first of the words that the last error lacks, beside its text; "" where it has all. A text cannot pass by being
-// that of an earlier failure: CHECK_ERROR sets the last error to another text before its call.
-inline std::string Lacking(std::initializer_list<std::string> words) {
+// Returns a message about the first of the words that is not in the last error, or "" if all are. The text of an
+// earlier failure cannot match because CHECK_ERROR replaces the last error before its call.
+inline std::string MissingWord(std::initializer_list<std::string> words) {
   const std::string text = shampoo_last_error();
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in: " + text;
@@ -31,7 +31,7 @@ inline std::string Lacking(std::initializer_list<std::string> words) {
   do {                                                            \
     REQUIRE(shampoo_set_log(nullptr, nullptr, 77) != SHAMPOO_OK); \
     CHECK((call) == (expected));                                  \
-    CHECK(::shampoo_test::Lacking(__VA_ARGS__) == "");            \
+    CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
 #define REQUIRE_OK(call) REQUIRE_MESSAGE((call) == SHAMPOO_OK, shampoo_last_error())
@@ -47,7 +47,7 @@ using OptimizerPtr = std::unique_ptr<shampoo_optimizer, Destroy>;
 
 using Values = std::vector<std::pair<const char*, const char*>>;
 
-// A number as the library writes it: shortest, and the same in every locale.
+// Returns a number as the library writes it: in its shortest form, independent of the locale.
 template <typename Number>
 std::string Text(Number number) {
   char text[64];
@@ -64,7 +64,7 @@ inline ConfigPtr MakeConfig(const Values& values = {}) {
   return made;
 }
 
-// A plan to which parameters can be added.
+// Creates an unfinished plan.
 inline PlanPtr MakePlan(const Values& values = {}, shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT) {
   const ConfigPtr config = MakeConfig(values);
   shampoo_plan* plan = nullptr;
@@ -81,7 +81,7 @@ inline shampoo_param_desc ParamDesc(const char* name, std::initializer_list<int6
   return desc;
 }
 
-// A finished plan of "weight" (6 x 5) and "bias" (5), in blocks of at most 4.
+// Creates a plan of "weight" (6 x 5) and "bias" (5) with block dims of at most 4.
 inline PlanPtr MakeSmallPlan(Values values = {}, int32_t dtype = SHAMPOO_F32, bool finished = true) {
   values.insert(values.begin(), {{"max_preconditioner_dim", "4"}, {"threads", "2"}});
   PlanPtr plan = MakePlan(values);
@@ -100,7 +100,7 @@ inline OptimizerPtr MakeOptimizer(const PlanPtr& plan) {
   return OptimizerPtr(optimizer);
 }
 
-// Every entry of the state, as bytes.
+// Returns every entry of the state as bytes.
 inline std::vector<std::vector<char>> ReadState(shampoo_optimizer* optimizer) {
   int64_t count = 0;
   REQUIRE_OK(shampoo_state_count(optimizer, &count));
@@ -110,7 +110,7 @@ inline std::vector<std::vector<char>> ReadState(shampoo_optimizer* optimizer) {
     REQUIRE_OK(shampoo_state_describe(optimizer, i, &entry));
     int64_t elements = 1;
     for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-    std::vector<char> bytes(static_cast<size_t>(elements) * 8);  // of the widest dtype
+    std::vector<char> bytes(static_cast<size_t>(elements) * 8);  // enough for the widest dtype
     REQUIRE_OK(shampoo_state_read(optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr));
     state.push_back(std::move(bytes));
   }

@@ -20,7 +20,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
   return keys;
 }
 
-// A value other than the default where the key has one, in the spelling that shampoo_config_get gives.
+// Returns a value other than the default, if the key has one, in the spelling of shampoo_config_get.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   const std::string_view type = key.value_type;
   if (type == "f64") return "0.25";
@@ -28,12 +28,12 @@ inline std::string AnotherValue(const shampoo_key_info& key) {
   if (type == "bool") return std::string_view(key.default_value) == "true" ? "false" : "true";
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";
-  const std::string range = key.range;  // choices: the last
+  const std::string range = key.range;  // for choices: the last one
   const size_t comma = range.rfind(", ");
   return comma == std::string::npos ? range : range.substr(comma + 2);
 }
 
-// Numbers just outside of the range that the table tells: "[0, 1)", "> 0", "[-1, 2^53]", "finite".
+// Returns numbers just outside the range in the key table: "[0, 1)", "> 0", "[-1, 2^53]", "finite".
 inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   std::string range = key.range;
   if (range.rfind("auto, or ", 0) == 0) range = range.substr(9);

@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("the last error is of this thread, and only a failing call changes it") {
+TEST_CASE("the last error belongs to the thread, and only a failed call changes it") {
   CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
   const std::string here = shampoo_last_error();
   std::string fresh = "not read";
@@ -27,7 +27,7 @@ TEST_CASE("the last error is of this thread, and only a failing call changes it"
   CHECK(shampoo_last_error() == here);
 }
 
-TEST_CASE("an optimizer keeps the text of its own last failure, whatever the thread") {
+TEST_CASE("an optimizer keeps the text of its last failure on any thread") {
   SmallModel model;
   SmallModel other;
   CHECK(std::string(shampoo_optimizer_error(model.get())) == "");
@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the text of its own last failure, whatever the thr
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // Neither success nor a failure of a call that only reads changes it.
+  // A success does not change it, nor does a failure of a call that only reads.
   model.Bind();
   REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;
@@ -45,12 +45,12 @@ TEST_CASE("an optimizer keeps the text of its own last failure, whatever the thr
   CHECK(shampoo_optimizer_error(model.get()) == text);
 }
 
-TEST_CASE("a text that is too long is cut between two characters, and says so") {
+TEST_CASE("a text that is too long is truncated between two characters and marked") {
   constexpr size_t kKept = 4095;  // bytes of a text
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
   REQUIRE_OK(shampoo_config_create(&config));
-  // One character of each length, at each place where the text may be cut.
+  // One character of each length at each position where the text may be truncated.
   for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {
       std::string key(shift, 'x');
@@ -67,13 +67,13 @@ TEST_CASE("a text that is too long is cut between two characters, and says so") 
       CHECK((kept.size() - at - shift) % character.size() == 0);
     }
   }
-  // The next text is whole again.
+  // The next text is complete again.
   CHECK_ERROR(shampoo_config_create(nullptr), SHAMPOO_E_INVALID, {"out is NULL"});
   CHECK(std::string(shampoo_last_error()).size() < 100);
   shampoo_config_destroy(config);
 }
 
-TEST_CASE("codes have names, and other numbers have none") {
+TEST_CASE("status codes have names, and other numbers do not") {
   CHECK(std::string(shampoo_status_name(SHAMPOO_OK)) == "SHAMPOO_OK");
   CHECK(std::string(shampoo_status_name(SHAMPOO_E_INVALID)) == "SHAMPOO_E_INVALID");
   CHECK(std::string(shampoo_status_name(SHAMPOO_E_INTERNAL)) == "SHAMPOO_E_INTERNAL");
@@ -82,10 +82,10 @@ TEST_CASE("codes have names, and other numbers have none") {
   }
 }
 
-TEST_CASE("functions of the library refuse levels and backends that do not exist") {
+TEST_CASE("log levels and backends that do not exist are rejected") {
   for (const int32_t level : {-1, 4}) {
     CHECK(shampoo_set_log(nullptr, nullptr, level) == SHAMPOO_E_INVALID);
-    CHECK(Lacking({"max_level is " + Text(level), "0", "3"}) == "");
+    CHECK(MissingWord({"max_level is " + Text(level), "0", "3"}) == "");
   }
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   for (const int32_t index : {-1, shampoo_backend_count()}) {

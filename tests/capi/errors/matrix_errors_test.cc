@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a matrix root refuses what is no matrix or no root") {
+TEST_CASE("shampoo_matrix_inverse_root rejects wrong matrices and roots") {
   const ConfigPtr config = MakeConfig();
   const double a[4] = {4, 0, 0, 4};
   double x[4] = {7, 7, 7, 7};
@@ -50,9 +50,9 @@ void CheckRootFails(const ConfigPtr& config, int32_t dtype, std::vector<Real> a,
   CHECK_ERROR(root(x.data()), SHAMPOO_E_NUMERIC,
               {"matrix a (" + Text(n) + " x " + Text(n) + ")", why, "larger epsilon"});
   CHECK(x == before);
-  const std::vector<Real> given = a;
+  const std::vector<Real> original = a;
   CHECK(root(a.data()) == SHAMPOO_E_NUMERIC);
-  CHECK(std::memcmp(a.data(), given.data(), a.size() * sizeof(Real)) == 0);
+  CHECK(std::memcmp(a.data(), original.data(), a.size() * sizeof(Real)) == 0);
 }
 
 template <typename Real>
@@ -73,15 +73,15 @@ void CheckFailures(int32_t dtype) {
   const ConfigPtr no_epsilon = MakeConfig({{"epsilon", "0"}});
   CheckRootFails<Real>(no_epsilon, dtype, {0}, "singular");
   CheckRootFails<Real>(no_epsilon, dtype, {1, 0, 0, 0}, "singular");
-  CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");  // raised until its least eigenvalue is 0
+  CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");  // shifted until its least eigenvalue is 0
 }
 
-TEST_CASE("a root that is not finite fails, and the result is as before") {
+TEST_CASE("a root that is not finite is an error, and the result is unchanged") {
   CheckFailures<float>(SHAMPOO_F32);
   CheckFailures<double>(SHAMPOO_F64);
 }
 
-TEST_CASE("a root that fails leaves info as it was") {
+TEST_CASE("a root that fails leaves info unchanged") {
   const ConfigPtr config = MakeConfig();
   const float a = std::numeric_limits<float>::quiet_NaN();
   float x = 7;
@@ -94,7 +94,7 @@ TEST_CASE("a root that fails leaves info as it was") {
   CHECK(info.residual == 9);
 }
 
-TEST_CASE("a matrix root refuses a config that contradicts itself") {
+TEST_CASE("shampoo_matrix_inverse_root rejects a config that contradicts itself") {
   const ConfigPtr config = MakeConfig({{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}});
   const float a[1] = {4};
   float x[1] = {7};

@@ -19,7 +19,7 @@ void StepWell(SmallModel* model, int seed) {
   REQUIRE_OK(shampoo_optimizer_step(model->get(), nullptr));
 }
 
-TEST_CASE("NaN or infinity in a gradient fails the step, which then has changed nothing") {
+TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters and state unchanged") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0}) {
     CAPTURE(dtype);
@@ -57,7 +57,7 @@ TEST_CASE("NaN or infinity in a gradient fails the step, which then has changed 
   }
 }
 
-TEST_CASE("the first bad element is told, with its block") {
+TEST_CASE("the error names the first element that is not finite and its block") {
   SmallModel model(Values{{"use_merge_dims", "false"}});
   model.Bind();
   model.grad[1].Set(4, NAN);
@@ -68,7 +68,7 @@ TEST_CASE("the first bad element is told, with its block") {
   CHECK(std::string(shampoo_last_error()).find("NaN") == std::string::npos);
 }
 
-TEST_CASE("a gradient whose factor matrices would overflow is refused") {
+TEST_CASE("a gradient whose factor matrices would overflow is rejected") {
   SmallModel model(kEveryState);
   SmallModel other(kEveryState);
   model.Bind();
@@ -91,7 +91,7 @@ TEST_CASE("a gradient whose factor matrices would overflow is refused") {
   CHECK_ERROR(shampoo_optimizer_step(wide.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
 }
 
-TEST_CASE("coupled weight decay counts towards an overflow, and a NaN parameter is told as such") {
+TEST_CASE("coupled weight decay is part of the overflow check, and the error names a NaN parameter") {
   SmallModel model(Values{{"weight_decay", "1"}, {"weight_decay_type", "coupled"}});
   model.Bind();
   model.param[1].Set(3, 1e25);
@@ -108,7 +108,7 @@ TEST_CASE("coupled weight decay counts towards an overflow, and a NaN parameter 
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a float64 gradient beyond float32 is refused, unless its scaled value fits") {
+TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its scaled value fits") {
   SmallModel model(Values{{"computation_dtype", "f32"}}, SHAMPOO_F64);
   model.Bind();
   model.grad[1].Set(3, 1e39);
@@ -128,7 +128,7 @@ TEST_CASE("a float64 gradient beyond float32 is refused, unless its scaled value
   }
 }
 
-TEST_CASE("a factor that would outgrow its dtype over steps is refused before it does") {
+TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype") {
   SmallModel model(Values{{"factor_dtype", "f16"}});
   model.Bind();
   model.FillGradients(1);
@@ -141,15 +141,16 @@ TEST_CASE("a factor that would outgrow its dtype over steps is refused before it
   StepWell(&model, 2);
 }
 
-TEST_CASE("a factor is refused for its largest row, not for the sum of all of them") {
+TEST_CASE("the overflow check of a factor matrix uses its largest row, not the sum of all rows") {
   SmallModel model(Values{{"factor_dtype", "f16"}, {"use_merge_dims", "false"}});
   model.Bind();
   model.FillGradients(1);
-  for (size_t i = 0; i < 4; ++i) model.grad[0].Set(i * 7, 200);  // a diagonal: |G|^2 is beyond f16, no row is
+  for (size_t i = 0; i < 4; ++i)
+    model.grad[0].Set(i * 7, 200);  // a diagonal: |G|^2 does not fit f16, but each row does
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a grafting state that is a sum is refused before it outgrows its dtype, and an average is not") {
+TEST_CASE("a step is rejected before a grafting sum overflows its dtype, and an average is accepted") {
   const Values narrow = {{"grafting_dtype", "f16"}, {"beta2", "0.5"}, {"beta1", "0"}};
   Values adagrad = narrow;
   adagrad.insert(adagrad.end(), {{"grafting", "adagrad"}});
@@ -166,11 +167,11 @@ TEST_CASE("a grafting state that is a sum is refused before it outgrows its dtyp
   adam.insert(adam.end(), {{"grafting", "adam"}});
   SmallModel average(adam);
   average.Bind();
-  average.grad[1].Set(2, 300);  // its square is beyond f16, a thousandth of that is not
+  average.grad[1].Set(2, 300);  // its square does not fit f16, but a thousandth of it does
   CHECK(shampoo_optimizer_step(average.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("terms of coupled weight decay that cancel are refused where each is too large") {
+TEST_CASE("terms of coupled weight decay that cancel are rejected if each is too large") {
   SmallModel model(Values{{"gradient_scale", "10"}, {"weight_decay", "10"}, {"weight_decay_type", "coupled"}});
   model.Bind();
   model.grad[1].Set(3, 3e38);
@@ -180,7 +181,7 @@ TEST_CASE("terms of coupled weight decay that cancel are refused where each is t
   CHECK(model.Everything() == before);
 }
 
-TEST_CASE("terms of coupled weight decay that cancel are refused where their rounding alone would overflow a factor") {
+TEST_CASE("terms of coupled weight decay that cancel are rejected if their rounding would overflow a factor matrix") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
   // In float64 the terms cancel; in float32 the rounding of the decay leaves 6e26.
@@ -199,8 +200,8 @@ TEST_CASE("terms of coupled weight decay that cancel are refused where their rou
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a block whose direction cannot be used stands still, is counted, and is told by the next step") {
-  // An inverse root of 1e15 in a direction without gradients, and then a gradient there.
+TEST_CASE("a block whose direction is not finite is unchanged, counted, and reported by the next step") {
+  // The inverse root is 1e15 in a direction without gradients. Then a gradient has that direction.
   SmallModel model(Values{{"epsilon", "1e-30"},
                           {"precondition_frequency", "100"},
                           {"start_preconditioning_step", "100"},
@@ -230,7 +231,7 @@ TEST_CASE("a block whose direction cannot be used stands still, is counted, and 
   CHECK(model.param[0].bytes() == other);
 }
 
-TEST_CASE("a step counter that no step made is refused") {
+TEST_CASE("an impossible step counter is rejected") {
   SmallModel model;
   model.Bind();
   REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
@@ -242,7 +243,7 @@ TEST_CASE("a step counter that no step made is refused") {
   }
 }
 
-TEST_CASE("the scale of the gradients counts towards an overflow") {
+TEST_CASE("gradient_scale is part of the overflow check") {
   SmallModel model(Values{{"gradient_scale", "1e30"}});
   model.Bind();
   const auto before = model.Everything();

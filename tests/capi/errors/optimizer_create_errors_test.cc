@@ -16,13 +16,13 @@ void CheckCreateRefused(const PlanPtr& plan, const shampoo_optimizer_desc& desc,
   CHECK(optimizer == untouched);
 }
 
-// An allocator that fails at one call, or gives a misaligned pointer, and keeps account.
+// An allocator that fails at one call, or returns a misaligned pointer, and records its allocations.
 struct Account {
   int fail_at = -1;
   int misalign_at = -1;
   int calls = 0;
   int released = 0;
-  std::map<void*, std::pair<void*, size_t>> given;  // what was handed out: its true start and size
+  std::map<void*, std::pair<void*, size_t>> allocated;  // by returned address: the start and size of the memory
 };
 
 void* Allocate(void* user, size_t bytes, size_t align, int32_t, int32_t, void*) {
@@ -31,17 +31,17 @@ void* Allocate(void* user, size_t bytes, size_t align, int32_t, int32_t, void*) 
   if (call == account->fail_at) return nullptr;
   char* const start = static_cast<char*>(std::aligned_alloc(align, (bytes / align + 2) * align));
   char* const handed = start + (call == account->misalign_at ? 8 : 0);
-  account->given[handed] = {start, bytes};
+  account->allocated[handed] = {start, bytes};
   return handed;
 }
 
 void Deallocate(void* user, void* ptr, size_t bytes, int32_t, int32_t, void*) {
   auto* const account = static_cast<Account*>(user);
-  const auto found = account->given.find(ptr);
-  REQUIRE(found != account->given.end());
+  const auto found = account->allocated.find(ptr);
+  REQUIRE(found != account->allocated.end());
   CHECK(found->second.second == bytes);
   std::free(found->second.first);
-  account->given.erase(found);
+  account->allocated.erase(found);
 }
 
 shampoo_allocator AllocatorOf(Account* account) {
@@ -53,7 +53,7 @@ shampoo_allocator AllocatorOf(Account* account) {
   return allocator;
 }
 
-TEST_CASE("an optimizer refuses NULL by the name of the argument") {
+TEST_CASE("shampoo_optimizer_create rejects NULL with the name of the argument") {
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* optimizer = nullptr;
@@ -64,7 +64,7 @@ TEST_CASE("an optimizer refuses NULL by the name of the argument") {
   shampoo_optimizer_destroy(nullptr);
 }
 
-TEST_CASE("an optimizer refuses devices and streams that this version does not have") {
+TEST_CASE("shampoo_optimizer_create rejects unsupported devices and streams") {
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc good = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer_desc desc = good;
@@ -90,7 +90,7 @@ TEST_CASE("the CPU is device 0") {
   }
 }
 
-TEST_CASE("an arena of the host is large enough and aligned") {
+TEST_CASE("the caller's arena must be large enough and aligned") {
   const PlanPtr plan = MakeSmallPlan();
   int64_t bytes = 0;
   REQUIRE_OK(shampoo_plan_bytes(plan.get(), 0, "state", &bytes));
@@ -110,7 +110,7 @@ TEST_CASE("an arena of the host is large enough and aligned") {
   CHECK(memory == before);
 }
 
-TEST_CASE("an allocator has both of its functions, an executor its function and threads") {
+TEST_CASE("an allocator needs both functions, and an executor needs its function and threads") {
   const PlanPtr plan = MakeSmallPlan();
   Account account;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
@@ -141,7 +141,7 @@ TEST_CASE("an allocator has both of its functions, an executor its function and 
   CHECK(executor_released == 0);
 }
 
-TEST_CASE("an allocator may fail at any call: everything goes back, and nothing is released") {
+TEST_CASE("if any call of the allocator fails, all memory is returned and no communicator is released") {
   const PlanPtr plan = MakeSmallPlan();
   Account whole;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
@@ -150,7 +150,7 @@ TEST_CASE("an allocator may fail at any call: everything goes back, and nothing 
   shampoo_optimizer* optimizer = nullptr;
   REQUIRE_OK(shampoo_optimizer_create(&optimizer, plan.get(), &desc));
   shampoo_optimizer_destroy(optimizer);
-  CHECK(whole.given.empty());
+  CHECK(whole.allocated.empty());
   CHECK(whole.released == 1);
   REQUIRE(whole.calls > 1);
   for (int call = 0; call < whole.calls; ++call) {
@@ -159,13 +159,13 @@ TEST_CASE("an allocator may fail at any call: everything goes back, and nothing 
     allocator = AllocatorOf(&failing);
     CheckCreateRefused(plan, desc, SHAMPOO_E_NOMEM, {"bytes", "host's allocator", "shampoo_plan_bytes"});
     CHECK(failing.calls == call + 1);
-    CHECK(failing.given.empty());
+    CHECK(failing.allocated.empty());
     CHECK(failing.released == 0);
     Account misaligned;
     misaligned.misalign_at = call;
     allocator = AllocatorOf(&misaligned);
     CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"host's allocator", "not aligned", "256"});
-    CHECK(misaligned.given.empty());
+    CHECK(misaligned.allocated.empty());
     CHECK(misaligned.released == 0);
   }
 }

@@ -7,7 +7,7 @@
 namespace shampoo_test {
 namespace {
 
-// Refused for a reason that the words tell; afterwards the plan takes its name as if nothing had been.
+// Checks that the parameter is rejected with these words, and that the plan then accepts a parameter of the same name.
 void CheckParamRefused(const shampoo_param_desc& desc, std::initializer_list<std::string> words) {
   const PlanPtr plan = MakePlan();
   int32_t index = -5;
@@ -27,7 +27,7 @@ void CheckCreateRefused(const Values& values, const shampoo_plan_desc& desc, sha
   CHECK(plan == untouched.get());
 }
 
-TEST_CASE("a plan refuses ranks, threads and devices that cannot be") {
+TEST_CASE("a plan rejects impossible ranks, threads and devices") {
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const auto with = [&](int32_t shampoo_plan_desc::*field, int32_t value) {
     shampoo_plan_desc changed = desc;
@@ -48,14 +48,14 @@ TEST_CASE("a plan refuses ranks, threads and devices that cannot be") {
   CheckCreateRefused({}, with(&Desc::shard_rank, -1), SHAMPOO_E_INVALID, {"shard_rank is -1", "0 to 3"});
 }
 
-TEST_CASE("a plan refuses values of a config that contradict each other") {
+TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const Values early = {{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}};
   const auto early_words = {std::string("start_preconditioning_step is 3"), std::string("precondition_frequency is 5"),
                             std::string("at least 5")};
   CheckCreateRefused({{"epsilon", "0"}}, desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
   CheckCreateRefused(early, desc, SHAMPOO_E_INVALID, early_words);
-  // The same values in a further group; the plan still has one group then.
+  // The same values in a second group; the plan still has one group afterwards.
   const PlanPtr plan = MakePlan({{"threads", "2"}});
   int32_t group = -5;
   const auto add = [&](const Values& values) {
@@ -70,7 +70,7 @@ TEST_CASE("a plan refuses values of a config that contradict each other") {
   CHECK(group == 2);
 }
 
-TEST_CASE("a parameter needs a name of its own") {
+TEST_CASE("a parameter needs a unique name") {
   CheckParamRefused(ParamDesc(nullptr, {2}), {"desc.name is NULL"});
   CheckParamRefused(ParamDesc("", {2}), {"name is empty", "unique"});
   const PlanPtr plan = MakePlan();
@@ -84,7 +84,7 @@ TEST_CASE("a parameter needs a name of its own") {
   CHECK(index == 1);
 }
 
-TEST_CASE("a parameter refuses a shape that cannot be") {
+TEST_CASE("a parameter with an impossible shape is rejected") {
   shampoo_param_desc desc = ParamDesc("p", {2, 3});
   desc.ndim = 9;
   CheckParamRefused(desc, {"\"p\"", "ndim is 9", "8"});
@@ -102,7 +102,7 @@ TEST_CASE("a parameter refuses a shape that cannot be") {
   CheckParamRefused(desc, {"\"p\"", "stack_dims is -1", "0"});
 }
 
-TEST_CASE("a parameter refuses groups and dtypes that do not exist") {
+TEST_CASE("a parameter with an unknown group or dtype is rejected") {
   shampoo_param_desc desc = ParamDesc("p", {2, 3});
   for (const int32_t group : {1, -1, INT32_MAX}) {
     desc.group = group;
@@ -115,7 +115,7 @@ TEST_CASE("a parameter refuses groups and dtypes that do not exist") {
                                                             {&Desc::copy_dtype, "copy_dtype"}};
   for (const auto& [field, name] : fields) {
     for (const int32_t dtype : {SHAMPOO_I32 + 0, SHAMPOO_I64 + 0, 7, 8, -1, 0}) {
-      // out and copy of 0: as the parameter is
+      // 0 for out and copy: the dtype of the parameter
       if (dtype == 0 && field != &Desc::param_dtype && field != &Desc::grad_dtype) continue;
       desc = ParamDesc("p", {2, 3});
       desc.*field = dtype;
@@ -124,7 +124,7 @@ TEST_CASE("a parameter refuses groups and dtypes that do not exist") {
   }
 }
 
-TEST_CASE("a shard lies within its parameter") {
+TEST_CASE("a shard must be within its parameter") {
   shampoo_param_desc desc = ParamDesc("p", {4, 3});
   for (const int32_t form : {3, -1}) {
     desc.shard_form = form;

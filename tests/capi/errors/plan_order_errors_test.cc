@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("functions of a plan refuse NULL by the name of the argument") {
+TEST_CASE("functions of a plan reject NULL with the name of the argument") {
   const ConfigPtr config = MakeConfig();
   const shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   const shampoo_param_desc desc = ParamDesc("p", {2});
@@ -33,7 +33,7 @@ TEST_CASE("functions of a plan refuse NULL by the name of the argument") {
   shampoo_plan_destroy(nullptr);
 }
 
-TEST_CASE("a plan is read after it is finished, and not before") {
+TEST_CASE("a plan cannot be queried before it is finished") {
   const PlanPtr plan = MakePlan();
   int64_t number = -5;
   shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
@@ -51,7 +51,7 @@ TEST_CASE("a plan is read after it is finished, and not before") {
   CHECK(optimizer == nullptr);
 }
 
-TEST_CASE("nothing is added to a finished plan") {
+TEST_CASE("nothing can be added to a finished plan") {
   const PlanPtr plan = MakeSmallPlan();
   const ConfigPtr config = MakeConfig();
   const shampoo_param_desc late = ParamDesc("late", {64, 64});
@@ -67,7 +67,7 @@ TEST_CASE("nothing is added to a finished plan") {
   CHECK(before == after);
 }
 
-TEST_CASE("questions to a plan are held to its blocks, ranks and words") {
+TEST_CASE("queries of a plan accept only its blocks, its ranks and known names") {
   const PlanPtr plan = MakeSmallPlan();
   int64_t count = 0;
   REQUIRE_OK(shampoo_plan_block_count(plan.get(), &count));
@@ -90,7 +90,7 @@ TEST_CASE("questions to a plan are held to its blocks, ranks and words") {
   CHECK(bytes == -5);
 }
 
-TEST_CASE("a block too large for the solver is refused, and the plan stays open") {
+TEST_CASE("a block that is too large for the solver is rejected, and the plan stays unfinished") {
   const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1000000"}});
   const shampoo_param_desc long_vector = ParamDesc("long", {32751});
   REQUIRE_OK(shampoo_plan_add_param(plan.get(), &long_vector, nullptr));
@@ -103,7 +103,7 @@ TEST_CASE("a block too large for the solver is refused, and the plan stays open"
   CHECK(shampoo_plan_add_param(plan.get(), &more, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("too many blocks are refused") {
+TEST_CASE("too many blocks are rejected") {
   const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "1"}});
   const shampoo_param_desc wide = ParamDesc("wide", {2048, 2048});
   REQUIRE_OK(shampoo_plan_add_param(plan.get(), &wide, nullptr));

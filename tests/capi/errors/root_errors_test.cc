@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// What the keys of the roots refuse of each other.
+// Values of the root keys that contradict each other.
 #include "small_model.h"
 
 namespace shampoo_test {
@@ -25,23 +25,23 @@ const std::vector<Contradiction>& Contradictions() {
   return all;
 }
 
-TEST_CASE("keys of the roots that contradict each other are refused by a plan and by a matrix") {
+TEST_CASE("root keys that contradict each other are rejected by a plan and by shampoo_matrix_inverse_root") {
   for (const Contradiction& contradiction : Contradictions()) {
     const ConfigPtr config = MakeConfig(contradiction.values);
     shampoo_plan* plan = nullptr;
     const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
     CHECK(shampoo_plan_create(&plan, config.get(), &desc) == SHAMPOO_E_INVALID);
     CHECK(plan == nullptr);
-    for (const std::string& word : contradiction.words) CHECK(Lacking({word}) == "");
+    for (const std::string& word : contradiction.words) CHECK(MissingWord({word}) == "");
     double a = 1;
     double x = -7;
     CHECK(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 2, 1, nullptr) == SHAMPOO_E_INVALID);
     CHECK(x == -7);
-    for (const std::string& word : contradiction.words) CHECK(Lacking({word}) == "");
+    for (const std::string& word : contradiction.words) CHECK(MissingWord({word}) == "");
   }
 }
 
-TEST_CASE("newton refuses a root that is not whole") {
+TEST_CASE("newton rejects a root that is not an integer") {
   const ConfigPtr config = MakeConfig({{"root_method", "newton"}});
   double a = 1;
   double x = -7;
@@ -51,7 +51,7 @@ TEST_CASE("newton refuses a root that is not whole") {
   CHECK(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 4, 2, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("epsilon stays 0 with pseudo_inverse, and root_rank_rtol has no number while it is auto") {
+TEST_CASE("with pseudo_inverse epsilon must stay 0, and get reports that root_rank_rtol is auto") {
   const SmallModel model(Values{{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}});
   CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, "epsilon", 1e-6), SHAMPOO_E_INVALID,
               {"epsilon", "pseudo_inverse", "expected 0"});
@@ -62,7 +62,7 @@ TEST_CASE("epsilon stays 0 with pseudo_inverse, and root_rank_rtol has no number
   CHECK(value == -7);
 }
 
-TEST_CASE("fields of a shard that is not asked for are refused") {
+TEST_CASE("fields of another kind of shard must be 0") {
   const PlanPtr plan = MakeSmallPlan({}, SHAMPOO_F32, /*finished=*/false);
   shampoo_param_desc flat = ParamDesc("flat", {10});
   flat.flat_offset = 5;
@@ -75,7 +75,7 @@ TEST_CASE("fields of a shard that is not asked for are refused") {
               {"\"rectangle\"", "local_shape[0] 3", "shard_form is 0", "set shard_form to 2"});
 }
 
-TEST_CASE("the names that other optimizers have for a key lead to it") {
+TEST_CASE("key names of other optimizers get a suggestion") {
   const ConfigPtr config = MakeConfig({});
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "learning_rate", 1), SHAMPOO_E_INVALID, {"learning_rate", "use lr"});
   CHECK_ERROR(shampoo_config_set_f64(config.get(), "eps", 1), SHAMPOO_E_INVALID,

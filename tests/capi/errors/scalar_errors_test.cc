@@ -12,7 +12,7 @@ double Get(const SmallModel& model, const char* key) {
   return value;
 }
 
-TEST_CASE("set refuses what is no changeable key, and lists those that are") {
+TEST_CASE("set rejects keys that cannot change and lists those that can") {
   const SmallModel model;
   for (const shampoo_key_info& key : KeyTable()) {
     if (key.changeable == 1) continue;
@@ -31,7 +31,7 @@ TEST_CASE("set refuses what is no changeable key, and lists those that are") {
   CHECK(Get(model, "lr") == 0.01);
 }
 
-TEST_CASE("set refuses a value outside of the range of its key") {
+TEST_CASE("set rejects a value outside the range of its key") {
   const SmallModel model;
   for (const shampoo_key_info& key : KeyTable()) {
     if (key.changeable != 1) continue;
@@ -50,7 +50,7 @@ TEST_CASE("set refuses a value outside of the range of its key") {
   CHECK(Get(model, "epsilon") == 1e-12);
 }
 
-TEST_CASE("a number that float32 cannot hold is refused where a step would compute in it") {
+TEST_CASE("a number that does not fit float32 is rejected if steps compute in float32") {
   const std::pair<const char*, const char*> beyond[] = {
       {"lr", "1e39"}, {"gradient_scale", "-1e300"}, {"weight_decay", "1e39"}, {"grafting_epsilon", "1e-50"}};
   for (const auto& [key, value] : beyond) {
@@ -59,7 +59,7 @@ TEST_CASE("a number that float32 cannot hold is refused where a step would compu
     const PlanPtr plan = MakeSmallPlan(keys, SHAMPOO_F32, /*finished=*/false);
     CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
                 {"parameter \"weight\"", std::string("key ") + key, "computation_dtype of f32"});
-    const SmallModel wide(keys, SHAMPOO_F64);  // float64 holds it
+    const SmallModel wide(keys, SHAMPOO_F64);  // it fits float64
     const SmallModel model(Values{{"grafting", "adam"}});
     const double before = Get(model, key);
     const double number = std::strtod(value, nullptr);
@@ -77,7 +77,7 @@ TEST_CASE("a number that float32 cannot hold is refused where a step would compu
   CHECK(model.Everything() == before);
 }
 
-TEST_CASE("beta1 and momentum cannot begin where the plan has no state for them") {
+TEST_CASE("beta1 and momentum cannot be set if the plan has no state for them") {
   const SmallModel model(Values{{"beta1", "0"}});
   for (const char* key : {"beta1", "momentum"}) {
     CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, 0.5), SHAMPOO_E_STATE,
@@ -91,7 +91,7 @@ TEST_CASE("beta1 and momentum cannot begin where the plan has no state for them"
   CHECK(Get(adagrad, "grafting_beta2") == 1);
 }
 
-TEST_CASE("get gives numbers only, and touches nothing where it has none") {
+TEST_CASE("get returns numbers only, and changes nothing on failure") {
   const SmallModel model;
   double value = -77;
   for (const shampoo_key_info& key : KeyTable()) {
@@ -114,7 +114,7 @@ TEST_CASE("get gives numbers only, and touches nothing where it has none") {
   CHECK(value == -77);
 }
 
-TEST_CASE("a bound scalar is lr or gradient_scale, and float32 or float64") {
+TEST_CASE("only lr and gradient_scale can be bound, as float32 or float64") {
   SmallModel model;
   SmallModel other;
   const double value = 0.75;
@@ -136,7 +136,7 @@ TEST_CASE("a bound scalar is lr or gradient_scale, and float32 or float64") {
   CHECK(model.Everything() == other.Everything());
 }
 
-TEST_CASE("a step that fails for its gradients takes over no bound scalar") {
+TEST_CASE("a step that fails because of its gradients does not store the bound scalars") {
   SmallModel model;
   model.Bind();
   const double lr = 0.5;
@@ -146,7 +146,7 @@ TEST_CASE("a step that fails for its gradients takes over no bound scalar") {
   CHECK(Get(model, "lr") == 0.01);
 }
 
-TEST_CASE("a bound scalar is checked by the step that reads it") {
+TEST_CASE("a step checks the bound scalars that it reads") {
   SmallModel model;
   model.Bind();
   double lr = 0.5;
@@ -160,7 +160,7 @@ TEST_CASE("a bound scalar is checked by the step that reads it") {
     CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
                 {"scalar bound to group 0", "key lr", " " + Text(bad) + " ", ">= 0"});
   }
-  lr = 0.25;  // good, and not taken over as the other is bad
+  lr = 0.25;  // valid, but not stored because the other one is invalid
   scale = NAN;
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_INVALID,
               {"scalar bound to group 0", "key gradient_scale", "nan", "finite"});

@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// Rank 1 of three shard ranks, whose blocks are brought together.
+// Creates the plan of rank 1 of three shard ranks that gather their blocks.
 PlanPtr MakeShardPlan(const char* shard_mode = "gather") {
   const ConfigPtr config = MakeConfig({{"shard_mode", shard_mode}});
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
@@ -42,7 +42,7 @@ void Add(const PlanPtr& plan, const shampoo_param_desc& desc) {
   REQUIRE_OK(shampoo_plan_add_param(plan.get(), &desc, nullptr));
 }
 
-TEST_CASE("what another shard rank holds is refused where it cannot be, and nothing is changed") {
+TEST_CASE("shampoo_plan_add_shard rejects impossible shards of other ranks and changes nothing") {
   const PlanPtr plan = MakeShardPlan();
   Add(plan, Flat(10, 4));
   const auto refused = [&](int32_t param, int32_t rank, const shampoo_param_desc& desc,
@@ -74,7 +74,7 @@ TEST_CASE("what another shard rank holds is refused where it cannot be, and noth
   CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
 }
 
-// own, and what is told of ranks 0 and 2 where it is not null.
+// Describes this rank's shard, and those of ranks 0 and 2 unless null, and checks the result of shampoo_plan_finish.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
@@ -88,8 +88,8 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
   }
 }
 
-TEST_CASE("shards to be brought together must be known and hold each element once") {
-  // By rule: equal chunks of elements, equal chunks of rows, the whole.
+TEST_CASE("gathered shards must be described and contain each element once") {
+  // Known layouts: equal chunks of elements, equal chunks of rows, the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
   CheckFinish(ParamDesc("p", {6, 4}), nullptr, nullptr, {});
@@ -122,7 +122,7 @@ TEST_CASE("shards to be brought together must be known and hold each element onc
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE("a flat shard that is a chunk of dim 0 is recognised, and no other is") {
+TEST_CASE("only a flat shard that is a chunk of dim 0 is recognised") {
   const auto finish = [](int32_t rank, std::vector<int64_t> shape, int64_t offset, int64_t count) {
     const ConfigPtr config = MakeConfig({{"shard_mode", "gather"}});
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
@@ -149,7 +149,7 @@ TEST_CASE("a flat shard that is a chunk of dim 0 is recognised, and no other is"
   CHECK(finish(1, {1}, 0, 1) == SHAMPOO_E_INVALID);
 }
 
-TEST_CASE("gathered shards need a communicator; without shards and in other modes nothing is needed") {
+TEST_CASE("gathered shards need a communicator; other modes and plans without shards do not") {
   const auto create = [](const PlanPtr& plan) {
     REQUIRE_OK(shampoo_plan_finish(plan.get()));
     shampoo_optimizer* optimizer = nullptr;
@@ -172,7 +172,7 @@ TEST_CASE("gathered shards need a communicator; without shards and in other mode
   CHECK_ERROR(shampoo_plan_finish(part.get()), SHAMPOO_E_INVALID, {"\"p\"", "8 of 24 elements"});
 }
 
-TEST_CASE("bytes are asked for a rank of all, by names that are known") {
+TEST_CASE("shampoo_plan_bytes accepts ranks of the plan and known names only") {
   const PlanPtr plan = MakeShardPlan();
   Add(plan, Flat(8, 8));
   REQUIRE_OK(shampoo_plan_finish(plan.get()));

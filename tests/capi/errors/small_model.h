@@ -11,8 +11,8 @@ namespace shampoo_test {
 
 inline size_t SizeOfDtype(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype == SHAMPOO_F32 ? 4 : 2; }
 
-// Elements of any floating-point dtype. Numbers are multiples of 1/16 below 64, exact in every one of the four, NaN or
-// infinity; in float32 and float64 they may be any.
+// An array of any floating-point dtype. Values are NaN, infinity, or multiples of 1/16 below 64, which are exact in
+// each of the four dtypes. In float32 and float64 any value is allowed.
 class Array {
  public:
   Array() = default;
@@ -89,7 +89,7 @@ struct SmallModel {
     REQUIRE_OK(shampoo_optimizer_stat(get(), key, &value));
     return value;
   }
-  // Everything that a step may write.
+  // Returns everything that a step may write.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all = ReadState(get());
     for (const auto* arrays : {param, out, copy}) {

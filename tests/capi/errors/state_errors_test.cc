@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("entries of the state are described from 0 to their count only") {
+TEST_CASE("shampoo_state_describe accepts indices from 0 to the count only") {
   const SmallModel model;
   int64_t count = -5;
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
@@ -22,7 +22,7 @@ TEST_CASE("entries of the state are described from 0 to their count only") {
   CHECK(entry.key == nullptr);
 }
 
-// Both directions of a transfer have the same arguments.
+// Arguments of shampoo_state_read and shampoo_state_write.
 struct Transfer {
   int64_t index, first, count;
   size_t bytes;
@@ -30,7 +30,7 @@ struct Transfer {
   void* stream;
 };
 
-TEST_CASE("elements of the state are read and written within an entry, on the host") {
+TEST_CASE("state transfers outside an entry or in device memory are rejected") {
   SmallModel model;
   model.Bind();
   REQUIRE_OK(shampoo_optimizer_step(model.get(), nullptr));
@@ -44,7 +44,7 @@ TEST_CASE("elements of the state are read and written within an entry, on the ho
   std::vector<char> memory(256, char{17});
   const std::vector<char> memory_before = memory;
   int stream = 0;
-  // What is refused, of reading and of writing.
+  // Arguments that both reading and writing reject.
   struct Case {
     Transfer transfer;
     shampoo_status code;
@@ -69,7 +69,7 @@ TEST_CASE("elements of the state are read and written within an entry, on the ho
   for (const Case& wrong : cases) {
     const Transfer& t = wrong.transfer;
     const auto check_words = [&] {
-      for (const std::string& word : wrong.words) CHECK(Lacking({word}) == "");
+      for (const std::string& word : wrong.words) CHECK(MissingWord({word}) == "");
       CHECK(std::string(shampoo_optimizer_error(model.get())) == shampoo_last_error());
     };
     CHECK_ERROR(

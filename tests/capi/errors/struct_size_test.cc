@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMore = 24;  // bytes of fields that this version does not know
 
-// A struct of a newer caller: the same fields and more behind them, all 0.
+// A struct of a newer caller: the same fields followed by additional ones, all 0.
 template <typename Struct>
 struct Newer {
   explicit Newer(const Struct& fields) {
@@ -22,58 +22,58 @@ struct Newer {
   alignas(16) char bytes[sizeof(Struct) + kMore] = {};
 };
 
-// Structs that the library reads. call says how; it is called with good fields and must succeed as often as it is.
-// first: size of the struct before fields were appended.
+// Checks a struct that the library reads in `call`, which is always called with valid fields. `first` is the size of
+// the struct before fields were appended.
 template <typename Struct>
 void CheckRead(const Struct& fields, const std::string& name, const std::function<shampoo_status(const Struct*)>& call,
                size_t first = sizeof(Struct)) {
   CAPTURE(name);
-  Newer<Struct> given(fields);
+  Newer<Struct> extended(fields);
   for (const size_t size : {size_t{0}, size_t{8}, first - 1}) {
-    given.SetSize(size);
-    CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
+    extended.SetSize(size);
+    CHECK_ERROR(call(extended.get()), SHAMPOO_E_INVALID,
                 {name + ".struct_size is " + Text(size), "at least " + Text(first), "_INIT"});
   }
-  given.SetSize(sizeof(Struct) + kMore);
+  extended.SetSize(sizeof(Struct) + kMore);
   for (const size_t at : {sizeof(Struct), sizeof(Struct) + 9, sizeof(Struct) + kMore - 1}) {
-    given.bytes[at] = 1;
-    CHECK_ERROR(call(given.get()), SHAMPOO_E_UNSUPPORTED,
+    extended.bytes[at] = 1;
+    CHECK_ERROR(call(extended.get()), SHAMPOO_E_UNSUPPORTED,
                 {name + " has a field", "byte " + Text(at) + " of " + Text(sizeof(Struct) + kMore), "newer library"});
-    given.bytes[at] = 0;
+    extended.bytes[at] = 0;
   }
-  CHECK_MESSAGE(call(given.get()) == SHAMPOO_OK, shampoo_last_error());
-  given.SetSize(sizeof(Struct));
-  given.bytes[sizeof(Struct)] = 1;  // behind what the caller's struct has
-  CHECK_MESSAGE(call(given.get()) == SHAMPOO_OK, shampoo_last_error());
+  CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
+  extended.SetSize(sizeof(Struct));
+  extended.bytes[sizeof(Struct)] = 1;  // after the end of the caller's struct
+  CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
 }
 
-// Structs that the library fills: those that are too small stay untouched, and of larger ones the end does.
+// Checks a struct that the library fills: if it is too small it stays unchanged, and of a larger one the end does.
 template <typename Struct>
 void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call,
                   size_t first = sizeof(Struct)) {
   CAPTURE(name);
-  Newer<Struct> given(init);
+  Newer<Struct> extended(init);
   for (const size_t size : {size_t{0}, size_t{8}, first - 1}) {
-    std::memset(given.bytes, 0x5a, sizeof given.bytes);
-    given.SetSize(size);
-    const Newer<Struct> before = given;
-    CHECK_ERROR(call(given.get()), SHAMPOO_E_INVALID,
+    std::memset(extended.bytes, 0x5a, sizeof extended.bytes);
+    extended.SetSize(size);
+    const Newer<Struct> before = extended;
+    CHECK_ERROR(call(extended.get()), SHAMPOO_E_INVALID,
                 {name + ".struct_size is " + Text(size), "at least " + Text(first), "_INIT"});
-    CHECK(std::memcmp(given.bytes, before.bytes, sizeof given.bytes) == 0);
+    CHECK(std::memcmp(extended.bytes, before.bytes, sizeof extended.bytes) == 0);
   }
   Struct exact = init;
   REQUIRE_OK(call(&exact));
   CHECK(exact.struct_size == sizeof(Struct));
-  std::memset(given.bytes, 0x5a, sizeof given.bytes);
-  given.SetSize(sizeof given.bytes);
-  REQUIRE_OK(call(given.get()));
-  CHECK(given.get()->struct_size == sizeof given.bytes);
-  CHECK(std::memcmp(given.bytes + sizeof(size_t), reinterpret_cast<const char*>(&exact) + sizeof(size_t),
+  std::memset(extended.bytes, 0x5a, sizeof extended.bytes);
+  extended.SetSize(sizeof extended.bytes);
+  REQUIRE_OK(call(extended.get()));
+  CHECK(extended.get()->struct_size == sizeof extended.bytes);
+  CHECK(std::memcmp(extended.bytes + sizeof(size_t), reinterpret_cast<const char*>(&exact) + sizeof(size_t),
                     sizeof(Struct) - sizeof(size_t)) == 0);
-  for (size_t i = sizeof(Struct); i < sizeof given.bytes; ++i) CHECK(given.bytes[i] == 0x5a);
+  for (size_t i = sizeof(Struct); i < sizeof extended.bytes; ++i) CHECK(extended.bytes[i] == 0x5a);
 }
 
-TEST_CASE("structs of plans and parameters are read by their size") {
+TEST_CASE("structs of plans and parameters are read up to struct_size") {
   const ConfigPtr config = MakeConfig();
   CheckRead<shampoo_plan_desc>(SHAMPOO_PLAN_DESC_INIT, "desc", [&](const shampoo_plan_desc* desc) {
     shampoo_plan* plan = nullptr;
@@ -91,7 +91,7 @@ TEST_CASE("structs of plans and parameters are read by their size") {
   });
 }
 
-TEST_CASE("structs of optimizers are read by their size") {
+TEST_CASE("structs of optimizers are read up to struct_size") {
   const PlanPtr plan = MakeSmallPlan();
   const auto create = [&](const shampoo_optimizer_desc* desc) {
     shampoo_optimizer* optimizer = nullptr;
@@ -108,8 +108,8 @@ TEST_CASE("structs of optimizers are read by their size") {
     return std::aligned_alloc(align, (bytes + align - 1) / align * align);
   };
   allocator.deallocate = [](void*, void* memory, size_t, int32_t, int32_t, void*) { std::free(memory); };
-  CheckRead<shampoo_allocator>(allocator, "allocator", [&](const shampoo_allocator* given) {
-    desc.allocator = given;
+  CheckRead<shampoo_allocator>(allocator, "allocator", [&](const shampoo_allocator* extended) {
+    desc.allocator = extended;
     return create(&desc);
   });
   desc.allocator = nullptr;
@@ -118,18 +118,18 @@ TEST_CASE("structs of optimizers are read by their size") {
   executor.parallel_for = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = 0; i < count; ++i) task(argument, i);
   };
-  CheckRead<shampoo_executor>(executor, "executor", [&](const shampoo_executor* given) {
-    desc.executor = given;
+  CheckRead<shampoo_executor>(executor, "executor", [&](const shampoo_executor* extended) {
+    desc.executor = extended;
     return create(&desc);
   });
 }
 
-TEST_CASE("functions of a communicator are read by their size") {
+TEST_CASE("callbacks of a communicator are read up to struct_size") {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{0}; };
-  const auto make = [](const shampoo_comm_ops* given) {
+  const auto make = [](const shampoo_comm_ops* extended) {
     shampoo_comm* comm = nullptr;
-    const shampoo_status status = shampoo_comm_from_ops(&comm, given);
+    const shampoo_status status = shampoo_comm_from_ops(&comm, extended);
     CHECK((status == SHAMPOO_OK) == (comm != nullptr));
     shampoo_comm_destroy(comm);
     return status;
@@ -137,14 +137,14 @@ TEST_CASE("functions of a communicator are read by their size") {
   CheckRead<shampoo_comm_ops>(ops, "ops", make);
 }
 
-TEST_CASE("buffers are read by their size, which is the distance of the elements") {
+TEST_CASE("the struct_size of buffers is the stride of the array") {
   SmallModel model;
   CheckRead<shampoo_buffers>(model.Buffers(0), "buffers", [&](const shampoo_buffers* buffers) {
     return shampoo_optimizer_bind(model.get(), 0, 1, buffers);
   });
   Newer<shampoo_buffers> two[2] = {Newer<shampoo_buffers>(model.Buffers(0)), Newer<shampoo_buffers>(model.Buffers(1))};
   const size_t distance = sizeof two[0];
-  static_assert(sizeof two == 2 * sizeof two[0].bytes, "elements must lie struct_size apart");
+  static_assert(sizeof two == 2 * sizeof two[0].bytes, "struct_size must be the stride of the elements");
   two[1].SetSize(distance - 8);
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()), SHAMPOO_E_INVALID,
               {"buffers[1].struct_size is " + Text(distance - 8), Text(distance), "same"});
@@ -157,7 +157,7 @@ TEST_CASE("buffers are read by their size, which is the distance of the elements
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("structs that the library fills are filled as far as they go") {
+TEST_CASE("the library fills structs up to struct_size") {
   const SmallModel model;
   CheckWritten<shampoo_key_info>(SHAMPOO_KEY_INFO_INIT, "info",
                                  [](shampoo_key_info* info) { return shampoo_config_describe_key(0, info); });

@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public header with nothing before it, compiled as every C and C++ that it promises. */
+/* Includes the public header first, compiled as every documented version of C and C++. */
 #include <shampoo/shampoo.h>
-/* Twice, as in every larger program. */
+/* Included twice, as happens in larger programs. */
 #include <shampoo/shampoo.h>
 
 shampoo_status (*capi_header_alone)(shampoo_optimizer* opt, void* stream);

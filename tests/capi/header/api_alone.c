@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of the table with nothing before it, compiled as every C and C++ that it promises. */
+/* Includes the header of the function table first, compiled as every documented version of C and C++. */
 #include <shampoo/api.h>
-/* Twice, as in every larger program. */
+/* Included twice, as happens in larger programs. */
 #include <shampoo/api.h>
 
 int capi_header_has_step(shampoo_get_api_function get_api);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_comment_share.sh HEADER PERCENT: fails if fewer than PERCENT of the lines that are not blank are comment. A line
+# check_comment_share.sh HEADER PERCENT: fails if fewer than PERCENT of the non-blank lines are comments. A line
 # with any code on it counts as code.
 set -eu
 awk -v least="$2" '
@@ -31,6 +31,6 @@ awk -v least="$2" '
     all = comment_lines + code_lines
     if (all == 0) { print FILENAME ": no lines"; exit 1 }
     share = 100 * comment_lines / all
-    printf "%s: %d of %d lines are comment: %.1f %%, at least %d %% expected\n", FILENAME, comment_lines, all, share, least
+    printf "%s: %d of %d lines are comments: %.1f %%, at least %d %% expected\n", FILENAME, comment_lines, all, share, least
     exit share < least
   }' "$1"

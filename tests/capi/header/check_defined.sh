@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_defined.sh NM LIBRARY EXPORTS: the library exports the listed names, as functions of version SHAMPOO_0: nothing more,
-# nothing less. The version itself shows up as an absolute symbol, and is left out.
+# check_defined.sh NM LIBRARY EXPORTS: fails unless the library exports exactly the listed names, as functions of
+# version SHAMPOO_0. The version itself is an absolute symbol and is ignored.
 set -eu
 export LC_ALL=C
 expected=$(sed 's/$/@@SHAMPOO_0 T/' "$3")

@@ -1,6 +1,6 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The _INIT macros give the sizes and defaults that the header tells; what is not named there is 0. */
+/* The _INIT macros set the documented sizes and defaults; all other fields are 0. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void expect(int holds, const char* what) {
 }
 #define EXPECT(condition) expect((condition), #condition)
 
-/* Takes the named fields away and expects zeros in the rest. */
+/* The caller has cleared the fields with defaults; all bytes must be 0. */
 static int rest_is_zero(void* object, size_t bytes) {
   const unsigned char* byte = (const unsigned char*)object;
   size_t i;

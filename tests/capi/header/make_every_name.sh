@@ -2,8 +2,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # make_every_name.sh COMPILER HEADER OUTPUT: writes a C89 program that initialises every struct by its macro, takes the
-# address of every function, and compares their number with the lines of the file that it is given. shampoo_api has no
-# macro, because only the library fills it.
+# address of every function, and compares their number with the lines of the file that is its argument. shampoo_api has
+# no macro, because only the library fills it.
 set -eu
 export LC_ALL=C
 functions=$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2")
@@ -12,7 +12,7 @@ structs=$("$1" -E -P -x c -I"$(dirname "$2")/.." "$2" |
 test -n "$functions" && test -n "$structs"
 {
   cat <<'END'
-/* Made from api.h and shampoo.h. */
+/* Generated from api.h and shampoo.h. */
 #include <shampoo/api.h>
 #include <stdio.h>
 

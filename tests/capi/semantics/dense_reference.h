@@ -9,8 +9,8 @@
 
 namespace shampoo_test {
 
-// The whole step for one matrix parameter in one block, written once more from the formulas with plain loops, float64
-// and a Jacobi eigensolver: nothing in common with the library.
+// Reference for the whole step of one matrix parameter in one block: plain loops in float64 and a Jacobi eigensolver.
+// It shares no code with the library.
 struct DenseReference {
   int m, n;
   double lr = 0.1, beta1 = 0.9, beta2 = 1, epsilon = 1e-6, momentum = 0, weight_decay = 0;
@@ -38,7 +38,7 @@ struct DenseReference {
     return x;
   }
 
-  // Cyclic Jacobi: a becomes diagonal, q collects the rotations (columns are eigenvectors).
+  // Cyclic Jacobi: makes a diagonal and accumulates the rotations in q, whose columns are the eigenvectors.
   static void Jacobi(int d, std::vector<double>* a, std::vector<double>* q) {
     auto at = [d](std::vector<double>* x, int i, int j) -> double& { return (*x)[static_cast<size_t>(i * d + j)]; };
     *q = Identity(d);

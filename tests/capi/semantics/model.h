@@ -16,7 +16,7 @@ namespace shampoo_test {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
+inline void RequireOk(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, shampoo_last_error()); }
 
 inline shampoo_param_desc Param(const char* name, std::vector<int64_t> shape, int32_t dtype = SHAMPOO_F64) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
@@ -30,14 +30,14 @@ inline shampoo_param_desc Param(const char* name, std::vector<int64_t> shape, in
 
 inline shampoo_config* MakeConfig(const Keys& keys) {
   shampoo_config* config = nullptr;
-  Must(shampoo_config_create(&config));
-  Must(shampoo_config_set_str(config, "preset", "shampoo_2024"));
-  Must(shampoo_config_set_str(config, "initial_inverse", "identity"));
-  for (const auto& [key, value] : keys) Must(shampoo_config_set_str(config, key.c_str(), value.c_str()));
+  RequireOk(shampoo_config_create(&config));
+  RequireOk(shampoo_config_set_str(config, "preset", "shampoo_2024"));
+  RequireOk(shampoo_config_set_str(config, "initial_inverse", "identity"));
+  for (const auto& [key, value] : keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
   return config;
 }
 
-// An optimizer over parameters of float32 or float64, all in one group, with values that the test owns.
+// An optimizer of float32 or float64 parameters in one group, with values that the test owns.
 template <typename Real>
 class Model {
  public:
@@ -45,11 +45,11 @@ class Model {
     shampoo_config* config = MakeConfig(keys);
     shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
     place.threads = threads;
-    Must(shampoo_plan_create(&plan_, config, &place));
+    RequireOk(shampoo_plan_create(&plan_, config, &place));
     shampoo_config_destroy(config);
     for (shampoo_param_desc& desc : descs_) {
       desc.param_dtype = desc.grad_dtype = sizeof(Real) == 8 ? SHAMPOO_F64 : SHAMPOO_F32;
-      Must(shampoo_plan_add_param(plan_, &desc, nullptr));
+      RequireOk(shampoo_plan_add_param(plan_, &desc, nullptr));
       size_t elements = 1;
       for (int k = 0; k < desc.ndim; ++k) {
         elements *= static_cast<size_t>(desc.shard_form == 2 ? desc.local_shape[k] : desc.shape[k]);
@@ -59,9 +59,9 @@ class Model {
       g.emplace_back(elements);
       has_grad.push_back(true);
     }
-    Must(shampoo_plan_finish(plan_));
+    RequireOk(shampoo_plan_finish(plan_));
     shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-    Must(shampoo_optimizer_create(&optimizer, plan_, &desc));
+    RequireOk(shampoo_optimizer_create(&optimizer, plan_, &desc));
   }
   ~Model() {
     shampoo_optimizer_destroy(optimizer);
@@ -75,18 +75,18 @@ class Model {
       shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
       buffers.param = buffers.out = w[p].data();
       buffers.grad = has_grad[p] ? g[p].data() : nullptr;
-      Must(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
+      RequireOk(shampoo_optimizer_bind(optimizer, static_cast<int32_t>(p), 1, &buffers));
     }
-    Must(shampoo_optimizer_step(optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(optimizer, nullptr));
   }
 
-  // The index of the entry with this key.
+  // Returns the index of the entry with this key.
   int64_t Entry(const std::string& key) const {
     int64_t count = 0;
-    Must(shampoo_state_count(optimizer, &count));
+    RequireOk(shampoo_state_count(optimizer, &count));
     for (int64_t i = 0; i < count; ++i) {
       shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-      Must(shampoo_state_describe(optimizer, i, &entry));
+      RequireOk(shampoo_state_describe(optimizer, i, &entry));
       if (key == entry.key) return i;
     }
     FAIL("no state entry " << key);
@@ -95,8 +95,8 @@ class Model {
   template <typename Element>
   std::vector<Element> Read(const std::string& key, int64_t count) const {
     std::vector<Element> values(static_cast<size_t>(count));
-    Must(shampoo_state_read(optimizer, Entry(key), 0, count, values.data(), values.size() * sizeof(Element),
-                            SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_read(optimizer, Entry(key), 0, count, values.data(), values.size() * sizeof(Element),
+                                 SHAMPOO_CPU, nullptr));
     return values;
   }
 

@@ -27,12 +27,12 @@ struct Run {
     buffers.grad = grad;
     buffers.out = out;
     buffers.copy = copy;
-    Must(shampoo_optimizer_bind(model.optimizer, static_cast<int32_t>(p), 1, &buffers));
+    RequireOk(shampoo_optimizer_bind(model.optimizer, static_cast<int32_t>(p), 1, &buffers));
   }
   Model<float> model;
 };
 
-TEST_CASE("out of place, re-bound at every step, has the bits of in place, and leaves param alone") {
+TEST_CASE("out-of-place steps with new buffers each time give the bits of in-place steps and leave param unchanged") {
   Run in_place;
   Run apart;
   for (int t = 0; t < 6; ++t) {
@@ -44,7 +44,7 @@ TEST_CASE("out of place, re-bound at every step, has the bits of in place, and l
     for (size_t p = 0; p < 2; ++p) {
       apart.Bind(p, apart.model.w[p].data(), apart.model.g[p].data(), out[p].data(), nullptr);
     }
-    Must(shampoo_optimizer_step(apart.model.optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(apart.model.optimizer, nullptr));
     for (size_t p = 0; p < 2; ++p) {
       CHECK(SameBits(before[p], apart.model.w[p]));
       CHECK(SameBits(out[p], in_place.model.w[p]));
@@ -53,7 +53,7 @@ TEST_CASE("out of place, re-bound at every step, has the bits of in place, and l
   }
 }
 
-TEST_CASE("updates are what is added to the parameters, in the same float32 sum") {
+TEST_CASE("adding the updates to the parameters in float32 gives the bits of a step in place") {
   Run parameters;
   Keys keys = kKeys;
   keys.push_back({"output", "updates"});
@@ -66,7 +66,7 @@ TEST_CASE("updates are what is added to the parameters, in the same float32 sum"
     for (size_t p = 0; p < 2; ++p) {
       updates.Bind(p, updates.model.w[p].data(), updates.model.g[p].data(), out[p].data(), nullptr);
     }
-    Must(shampoo_optimizer_step(updates.model.optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(updates.model.optimizer, nullptr));
     for (size_t p = 0; p < 2; ++p) {
       for (size_t i = 0; i < out[p].size(); ++i) updates.model.w[p][i] += out[p][i];
       CHECK(SameBits(updates.model.w[p], parameters.model.w[p]));
@@ -74,7 +74,7 @@ TEST_CASE("updates are what is added to the parameters, in the same float32 sum"
   }
 }
 
-TEST_CASE("outputs of a parameter without a gradient are whole: itself, zeros, and its copy") {
+TEST_CASE("a parameter without a gradient has complete outputs: itself, zero updates, and its copy") {
   for (const bool as_updates : {false, true}) {
     Keys keys = kKeys;
     if (as_updates) keys.push_back({"output", "updates"});
@@ -84,7 +84,7 @@ TEST_CASE("outputs of a parameter without a gradient are whole: itself, zeros, a
     std::vector<float> copy(5, -7);
     run.Bind(0, run.model.w[0].data(), run.model.g[0].data(), run.model.w[0].data(), nullptr);
     run.Bind(1, run.model.w[1].data(), nullptr, out.data(), copy.data());
-    Must(shampoo_optimizer_step(run.model.optimizer, nullptr));
+    RequireOk(shampoo_optimizer_step(run.model.optimizer, nullptr));
     CHECK(SameBits(out, as_updates ? std::vector<float>(5, 0) : run.model.w[1]));
     CHECK(SameBits(copy, run.model.w[1]));
   }
@@ -102,8 +102,8 @@ TEST_CASE("a copy in bfloat16 is the new parameter, rounded once") {
   buffers.param = buffers.out = model.w[0].data();
   buffers.grad = model.g[0].data();
   buffers.copy = copy.data();
-  Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
-  Must(shampoo_optimizer_step(model.optimizer, nullptr));
+  RequireOk(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
+  RequireOk(shampoo_optimizer_step(model.optimizer, nullptr));
   for (size_t i = 0; i < copy.size(); ++i) {
     const uint32_t bits = static_cast<uint32_t>(copy[i]) << 16;
     float value;
@@ -113,18 +113,18 @@ TEST_CASE("a copy in bfloat16 is the new parameter, rounded once") {
   }
 }
 
-TEST_CASE("a learning rate that is set, or read from memory as float32 or float64, gives the same bits") {
+TEST_CASE("a learning rate gives the same bits whether it is set or bound as float32 or float64") {
   std::vector<std::vector<float>> results;
   for (int way = 0; way < 3; ++way) {
     Run run;
     float single = 0;
     double wide = 0;
-    if (way == 1) Must(shampoo_optimizer_bind_scalar(run.model.optimizer, 0, "lr", SHAMPOO_F32, &single));
-    if (way == 2) Must(shampoo_optimizer_bind_scalar(run.model.optimizer, 0, "lr", SHAMPOO_F64, &wide));
+    if (way == 1) RequireOk(shampoo_optimizer_bind_scalar(run.model.optimizer, 0, "lr", SHAMPOO_F32, &single));
+    if (way == 2) RequireOk(shampoo_optimizer_bind_scalar(run.model.optimizer, 0, "lr", SHAMPOO_F64, &wide));
     for (int t = 0; t < 5; ++t) {
       single = 1.0f / static_cast<float>(1 << t);
       wide = static_cast<double>(single);
-      if (way == 0) Must(shampoo_optimizer_set(run.model.optimizer, 0, "lr", wide));
+      if (way == 0) RequireOk(shampoo_optimizer_set(run.model.optimizer, 0, "lr", wide));
       run.Gradients(t);
       run.model.Step();
     }
@@ -135,10 +135,10 @@ TEST_CASE("a learning rate that is set, or read from memory as float32 or float6
   CHECK(!SameBits(results[0], Run().model.w[0]));
 }
 
-TEST_CASE("gradient_scale undoes the scaling of a loss, bit for bit where it is a power of two") {
+TEST_CASE("gradient_scale reverses the scaling of a loss, exactly for powers of two") {
   Run plain;
   Run scaled;
-  Must(shampoo_optimizer_set(scaled.model.optimizer, 0, "gradient_scale", 1.0 / 1024));
+  RequireOk(shampoo_optimizer_set(scaled.model.optimizer, 0, "gradient_scale", 1.0 / 1024));
   for (int t = 0; t < 5; ++t) {
     plain.Gradients(t);
     plain.model.Step();
@@ -151,24 +151,24 @@ TEST_CASE("gradient_scale undoes the scaling of a loss, bit for bit where it is 
   }
 }
 
-TEST_CASE("scalars changed between steps take effect from then on") {
+TEST_CASE("scalars changed between steps take effect in the next step") {
   for (const char* key :
        {"beta1", "beta2", "epsilon", "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon"}) {
     CAPTURE(key);
     Run changed;
     Run plain;
     for (int t = 0; t < 4; ++t) {
-      if (t == 2) Must(shampoo_optimizer_set(changed.model.optimizer, 0, key, 0.375));
+      if (t == 2) RequireOk(shampoo_optimizer_set(changed.model.optimizer, 0, key, 0.375));
       for (Run* run : {&changed, &plain}) {
         run->Gradients(t);
         run->model.Step();
       }
       if (t < 2) CHECK(SameBits(changed.model.w[0], plain.model.w[0]));
     }
-    // Two steps later, because beta2 and epsilon wait for the next refresh of the roots.
+    // Two steps later, because beta2 and epsilon take effect at the next refresh of the roots.
     CHECK(!SameBits(changed.model.w[0], plain.model.w[0]));
     double value = 0;
-    Must(shampoo_optimizer_get(changed.model.optimizer, 0, key, &value));
+    RequireOk(shampoo_optimizer_get(changed.model.optimizer, 0, key, &value));
     CHECK(value == 0.375);
   }
 }

@@ -8,7 +8,7 @@ namespace {
 const Keys kShardKeys = {
     {"grafting", "rmsprop"}, {"momentum", "0.5"}, {"max_preconditioner_dim", "4"}, {"epsilon", "1e-3"}};
 
-// Steps `one`, whose parameter's buffer is the buffers of all of `many`'s parameters one after the other, and `many`.
+// Steps both models. The buffer of the single parameter of `one` is the concatenation of the buffers of `many`.
 void CheckSameBits(Model<double>* one, Model<double>* many) {
   std::mt19937_64 random(9);
   Fill(random, &one->w[0]);
@@ -31,7 +31,7 @@ void CheckSameBits(Model<double>* one, Model<double>* many) {
   for (size_t p = 0; p < expected.size(); ++p) CHECK(SameBits(expected[p], many->w[p]));
 }
 
-TEST_CASE("a stacked parameter is its layers") {
+TEST_CASE("a stacked parameter has the bits of separate layers") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
   Model<double> one(kShardKeys, {stacked});
@@ -39,8 +39,8 @@ TEST_CASE("a stacked parameter is its layers") {
   CheckSameBits(&one, &many);
 }
 
-TEST_CASE("a flat shard is its recovered pieces") {
-  // Elements [3, 15) of 3 x 5: a rest of one row, (2), and two rows, (2, 5).
+TEST_CASE("a flat shard has the bits of separate pieces") {
+  // Elements [3, 15) of 3 x 5: the end of a row, (2), and two rows, (2, 5).
   shampoo_param_desc shard = Param("w", {3, 5});
   shard.shard_form = 1;
   shard.flat_offset = 3;
@@ -49,13 +49,13 @@ TEST_CASE("a flat shard is its recovered pieces") {
   Model<double> many(kShardKeys, {Param("rest", {2}), Param("rows", {2, 5})});
   CheckSameBits(&one, &many);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  Must(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
+  RequireOk(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
   CHECK(entry.flat_offset == 3);  // of the global parameter
-  Must(shampoo_state_describe(one.optimizer, one.Entry("w/1/momentum"), &entry));
+  RequireOk(shampoo_state_describe(one.optimizer, one.Entry("w/1/momentum"), &entry));
   CHECK(entry.flat_offset == 5);
 }
 
-TEST_CASE("a flat shard of stacked layers is cut at the layers' borders") {
+TEST_CASE("a flat shard of stacked layers is divided at the borders of layers") {
   shampoo_param_desc shard = Param("w", {2, 3, 2});
   shard.stack_dims = 1;
   shard.shard_form = 1;
@@ -66,7 +66,7 @@ TEST_CASE("a flat shard of stacked layers is cut at the layers' borders") {
   CheckSameBits(&one, &many);
 }
 
-TEST_CASE("a rectangle is a tensor of its shape") {
+TEST_CASE("a rectangle has the bits of a parameter of its shape") {
   shampoo_param_desc rectangle = Param("w", {8, 9});
   rectangle.shard_form = 2;
   rectangle.local_offset[0] = 2;
@@ -77,9 +77,9 @@ TEST_CASE("a rectangle is a tensor of its shape") {
   Model<double> many(kShardKeys, {Param("w", {5, 6})});
   CheckSameBits(&one, &many);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  Must(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
+  RequireOk(shampoo_state_describe(one.optimizer, one.Entry("w/0/momentum"), &entry));
   CHECK(entry.flat_offset == 2 * 9 + 3);
-  Must(shampoo_state_describe(one.optimizer, one.Entry("w/3/momentum"), &entry));  // rows from 4, columns from 4
+  RequireOk(shampoo_state_describe(one.optimizer, one.Entry("w/3/momentum"), &entry));  // rows from 4, columns from 4
   CHECK(entry.flat_offset == 6 * 9 + 7);
 }
 

@@ -7,7 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("before the start step, without grafting, identity moves by the gradient and zero stands still") {
+TEST_CASE(
+    "before the start step without grafting, initial_inverse identity moves by the gradient and zero does not move") {
   for (const bool identity : {true, false}) {
     Model<double> model({{"use_merge_dims", "false"},
                          {"lr", "0.5"},
@@ -42,7 +43,7 @@ TEST_CASE("a block without a gradient at the start step keeps its initial invers
   CHECK(model.Read<double>("b/0/inverse.0", 4) != std::vector<double>{1, 0, 0, 1});
 }
 
-TEST_CASE("a group whose parameters have no gradient stands still, counter and all") {
+TEST_CASE("a group whose parameters have no gradient is unchanged, including its step counter") {
   Model<double> model({{"use_merge_dims", "false"}, {"momentum", "0.9"}, {"weight_decay", "0.1"}}, {Param("w", {3})});
   model.w[0] = {1, 2, 3};
   model.g[0] = {1, 1, 1};
@@ -54,7 +55,7 @@ TEST_CASE("a group whose parameters have no gradient stands still, counter and a
   CHECK(model.Read<int64_t>("group.0/step", 1)[0] == 1);
 }
 
-TEST_CASE("the diagonal shortcut needs zeros now and at every refresh before") {
+TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at every refresh") {
   Model<double> model({{"use_merge_dims", "false"},
                        {"beta1", "0"},
                        {"beta2", "0.5"},
@@ -71,21 +72,21 @@ TEST_CASE("the diagonal shortcut needs zeros now and at every refresh before") {
   // The factors become diagonal again only by state_write; the flag must stay.
   const std::vector<double> diagonal = {1, 0, 0, 1};
   for (const char* key : {"w/0/factor.0", "w/0/factor.1"}) {
-    Must(shampoo_state_write(model.optimizer, model.Entry(key), 0, 4, diagonal.data(), 32, SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_write(model.optimizer, model.Entry(key), 0, 4, diagonal.data(), 32, SHAMPOO_CPU, nullptr));
   }
   CHECK(step({0, 0, 0, 0}) == std::vector<int32_t>{0, 0});
 }
 
-TEST_CASE("diagonal factors are not clamped, dense ones are") {
-  // A factor with a slightly negative eigenvalue, written by hand: diagonal: (a + eps)^(-1/4); dense: shifted first.
+TEST_CASE("negative eigenvalues are shifted in dense factor matrices and not in diagonal ones") {
+  // Writes a factor matrix with a slightly negative eigenvalue. Diagonal: (a + eps)^(-1/4). Dense: shifted first.
   for (const bool dense : {false, true}) {
     Model<double> model({{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}, {"beta2", "1"}},
                         {Param("w", {2, 2})});
     const std::vector<double> factor = {-0.25, 0, 0, 1};
     const std::vector<int32_t> flags = {dense ? 0 : 1, 1};
-    Must(shampoo_state_write(model.optimizer, model.Entry("w/0/factor.0"), 0, 4, factor.data(), 32, SHAMPOO_CPU,
-                             nullptr));
-    Must(
+    RequireOk(shampoo_state_write(model.optimizer, model.Entry("w/0/factor.0"), 0, 4, factor.data(), 32, SHAMPOO_CPU,
+                                  nullptr));
+    RequireOk(
         shampoo_state_write(model.optimizer, model.Entry("w/0/diagonal"), 0, 2, flags.data(), 8, SHAMPOO_CPU, nullptr));
     model.g[0] = {0, 0, 0, 0};
     model.Step();
@@ -96,7 +97,7 @@ TEST_CASE("diagonal factors are not clamped, dense ones are") {
   }
 }
 
-TEST_CASE("an entry 0 in an override list is the default root") {
+TEST_CASE("an entry 0 in inverse_root_override selects the default root") {
   std::vector<std::vector<double>> results;
   for (const char* roots : {"0", "0,0,0", "4", "0,2,4", "2"}) {
     Model<double> model({{"use_merge_dims", "false"}, {"inverse_root_override", roots}, {"epsilon", "0.1"}},

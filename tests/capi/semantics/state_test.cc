@@ -11,23 +11,24 @@ const Keys kStateKeys = {{"grafting", "adam"},           {"momentum", "0.9"},
 
 void CopyStates(Model<float>* from, Model<float>* to) {
   int64_t count = 0;
-  Must(shampoo_state_count(from->optimizer, &count));
+  RequireOk(shampoo_state_count(from->optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    Must(shampoo_state_describe(from->optimizer, i, &entry));
+    RequireOk(shampoo_state_describe(from->optimizer, i, &entry));
     int64_t elements = 1;
     for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
     std::vector<uint64_t> bytes(static_cast<size_t>(elements));
-    Must(shampoo_state_read(from->optimizer, i, 0, elements, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
-    // In two parts, as a host that keeps its own checkpoints may.
+    RequireOk(
+        shampoo_state_read(from->optimizer, i, 0, elements, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
+    // Writes two ranges, as a host with its own checkpoint format may do.
     const int64_t half = elements / 2;
     const size_t size = entry.dtype == SHAMPOO_I64                                  ? 8
                         : entry.dtype == SHAMPOO_F16 || entry.dtype == SHAMPOO_BF16 ? 2
                                                                                     : 4;
     const char* const second = reinterpret_cast<const char*>(bytes.data()) + static_cast<size_t>(half) * size;
-    Must(shampoo_state_write(to->optimizer, i, 0, half, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
-    Must(shampoo_state_write(to->optimizer, i, half, elements - half, second,
-                             static_cast<size_t>(elements - half) * size, SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_write(to->optimizer, i, 0, half, bytes.data(), bytes.size() * 8, SHAMPOO_CPU, nullptr));
+    RequireOk(shampoo_state_write(to->optimizer, i, half, elements - half, second,
+                                  static_cast<size_t>(elements - half) * size, SHAMPOO_CPU, nullptr));
   }
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("a factor is read as the full symmetric matrix, and written by its low
   CHECK(full == std::vector<float>{5, 11, 17, 11, 25, 39, 17, 39, 61});
   const std::vector<float> written = {1, -1, -1, 2, 3, -1, 4, 5, 6};
   const int64_t entry = model.Entry("w/0/factor.0");
-  Must(shampoo_state_write(model.optimizer, entry, 0, 9, written.data(), 36, SHAMPOO_CPU, nullptr));
+  RequireOk(shampoo_state_write(model.optimizer, entry, 0, 9, written.data(), 36, SHAMPOO_CPU, nullptr));
   CHECK(model.Read<float>("w/0/factor.0", 9) == std::vector<float>{1, 2, 4, 2, 3, 5, 4, 5, 6});
 }
 
@@ -69,15 +70,15 @@ TEST_CASE("a step from one arena into another is a pure function") {
   shampoo_plan_desc place = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;
   shampoo_param_desc param = Param("w", {6, 5}, SHAMPOO_F32);
-  Must(shampoo_plan_create(&plan, config, &place));
-  Must(shampoo_plan_add_param(plan, &param, nullptr));
-  Must(shampoo_plan_finish(plan));
+  RequireOk(shampoo_plan_create(&plan, config, &place));
+  RequireOk(shampoo_plan_add_param(plan, &param, nullptr));
+  RequireOk(shampoo_plan_finish(plan));
   int64_t bytes = 0;
-  Must(shampoo_plan_bytes(plan, 0, "state", &bytes));
+  RequireOk(shampoo_plan_bytes(plan, 0, "state", &bytes));
   struct alignas(64) Line {
     char bytes[64];
   };
-  // At addresses that are no more than that: of two of them one is an odd multiple of 64.
+  // The addresses are aligned to 64 bytes and no more: one of the two is an odd multiple of 64.
   std::vector<Line> memory[3];
   Line* arenas[3];
   for (int k = 0; k < 3; ++k) {
@@ -88,17 +89,17 @@ TEST_CASE("a step from one arena into another is a pure function") {
   desc.state = arenas[0];
   desc.state_bytes = static_cast<size_t>(bytes);
   shampoo_optimizer* optimizer = nullptr;
-  Must(shampoo_optimizer_create(&optimizer, plan, &desc));
+  RequireOk(shampoo_optimizer_create(&optimizer, plan, &desc));
 
   std::vector<float> w(30, 1), g(30), out[2] = {std::vector<float>(30), std::vector<float>(30)};
   std::mt19937_64 random(4);
   Fill(random, &g);
-  // One step in place, so that the state that is stepped from is not that of the beginning.
+  // One step in place, so that the next step does not start from the initial state.
   shampoo_buffers first = SHAMPOO_BUFFERS_INIT;
   first.param = first.out = w.data();
   first.grad = g.data();
-  Must(shampoo_optimizer_bind(optimizer, 0, 1, &first));
-  Must(shampoo_optimizer_step(optimizer, nullptr));
+  RequireOk(shampoo_optimizer_bind(optimizer, 0, 1, &first));
+  RequireOk(shampoo_optimizer_step(optimizer, nullptr));
   Fill(random, &g);
   const std::vector<Line> before = memory[0];
   for (int twice = 0; twice < 2; ++twice) {
@@ -106,18 +107,18 @@ TEST_CASE("a step from one arena into another is a pure function") {
     buffers.param = w.data();
     buffers.grad = g.data();
     buffers.out = out[twice].data();
-    Must(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
-    Must(shampoo_optimizer_bind_state(optimizer, arenas[0], arenas[1 + twice]));
-    Must(shampoo_optimizer_step(optimizer, nullptr));
+    RequireOk(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
+    RequireOk(shampoo_optimizer_bind_state(optimizer, arenas[0], arenas[1 + twice]));
+    RequireOk(shampoo_optimizer_step(optimizer, nullptr));
   }
   CHECK(SameBits(out[0], out[1]));
   CHECK(!SameBits(out[0], w));
   CHECK(std::memcmp(arenas[1], arenas[2], static_cast<size_t>(bytes)) == 0);
   CHECK(std::memcmp(arenas[0], before.data(), static_cast<size_t>(bytes)) == 0);
   // The same step in place.
-  Must(shampoo_optimizer_bind(optimizer, 0, 1, &first));
-  Must(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
-  Must(shampoo_optimizer_step(optimizer, nullptr));
+  RequireOk(shampoo_optimizer_bind(optimizer, 0, 1, &first));
+  RequireOk(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
+  RequireOk(shampoo_optimizer_step(optimizer, nullptr));
   CHECK(SameBits(w, out[0]));
   CHECK(std::memcmp(arenas[0], arenas[1], static_cast<size_t>(bytes)) == 0);
   shampoo_optimizer_destroy(optimizer);

@@ -34,7 +34,7 @@ Keys KeysOf(const DenseReference& r) {
           {"grafting_epsilon", Text(r.graft_epsilon)}};
 }
 
-// 12 steps of both from the same values; the largest difference of a parameter.
+// Makes 12 steps of both from the same values and returns the largest difference of a parameter.
 double LargestDifference(DenseReference reference, uint64_t seed) {
   std::mt19937_64 random(seed);
   Model<double> model(KeysOf(reference), {Param("w", {reference.m, reference.n})});
@@ -50,7 +50,7 @@ double LargestDifference(DenseReference reference, uint64_t seed) {
   return largest;
 }
 
-TEST_CASE("every combination of options is the step of the formulas") {
+TEST_CASE("every combination of options agrees with the reference") {
   int combinations = 0;
   for (const char* grafting : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
     for (int bits = 0; bits < 64; ++bits) {

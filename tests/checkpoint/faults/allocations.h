@@ -7,14 +7,14 @@
 
 namespace shampoo_test {
 
-// Which allocations of a thread fail. operator new is defined in allocations.cc, for the library, too.
+// Specifies which allocations of a thread fail. allocations.cc replaces operator new, also for the library.
 struct AllocationFault {
-  int64_t first = 0;       // the number of the first that fails, from 1
-  int64_t count = 1;       // so many fail one after another
-  size_t least_bytes = 0;  // smaller ones neither count nor fail
+  int64_t first = 0;       // the number of the first allocation that fails, from 1
+  int64_t count = 1;       // how many consecutive allocations fail
+  size_t least_bytes = 0;  // smaller allocations are not counted and do not fail
 };
 
-// While it lives, allocations of the thread that made it are counted, and fail as they should.
+// Counts the allocations of the thread that created it and makes them fail as specified.
 class AllocationWatch {
  public:
   explicit AllocationWatch(const AllocationFault& fault);
@@ -26,7 +26,7 @@ class AllocationWatch {
   bool has_failed() const;
 };
 
-// Allocations of all threads that have not been given back.
+// Number of allocations of all threads that have not been freed.
 int64_t LiveAllocations();
 
 }  // namespace shampoo_test

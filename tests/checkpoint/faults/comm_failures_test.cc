@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that fail, or deliver another number, at any call of a save or a load.
+// Communicators that fail, or deliver a wrong number, at any call of a save or a load.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,27 +14,27 @@ namespace {
 
 struct CommFault {
   const char* what;
-  bool after;       // the faulty rank has taken part
-  bool all;         // all ranks are faulty; else `rank` is
-  bool with_abort;  // else others find out by waiting in vain
+  bool after;       // the faulty rank fails after it has taken part
+  bool all;         // all ranks are faulty; otherwise `rank` is
+  bool with_abort;  // otherwise the others notice by a timeout
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
                                      {"on all ranks, after it", true, true, false},
                                      {"on one rank", false, false, true},
                                      {"on one rank, after it", true, false, true},
-                                     {"on one rank, and nobody can tell", false, false, false},
-                                     {"on one rank after it, and nobody can tell", true, false, false}};
+                                     {"on one rank, without abort", false, false, false},
+                                     {"on one rank, after it, without abort", true, false, false}};
 
 void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   job->NewComm(kind.with_abort);
-  // Long where nobody has to wait.
+  // The timeout is long if no rank has to wait for it.
   job->comm().patience = std::chrono::milliseconds(kind.all || kind.with_abort ? 20000 : 20);
   (kind.after ? job->comm().after : job->comm().before) = [=](int own, int64_t call) {
     return (kind.all || own == rank) && call == number ? 7 : 0;
   };
 }
 
-// That none has waited in vain, and that each rank that failed says so.
+// Checks that no rank timed out unexpectedly and that each failed rank reports it.
 void CheckStatuses(SavingJob* job, const CommFault& kind) {
   if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
   for (int rank = 0; rank < job->world(); ++rank) {
@@ -59,7 +59,7 @@ void ForEachFault(int64_t calls, Check&& check) {
   }
 }
 
-// Collectives that a rank takes part in.
+// Returns the number of collectives that a rank takes part in.
 int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
   job->NewComm();
   work();
@@ -68,14 +68,15 @@ int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
   return job->comm().calls(0);
 }
 
-// A number that a rank receives from the other in place of what that has sent.
+// A number that a rank receives instead of the one that the other rank has sent.
 struct WrongNumber {
   int64_t call;
-  size_t at;  // in the other's segment
+  size_t at;  // offset in the segment of the other rank
   int64_t value;
 };
 
-// All of a save or a load: at the beginning of each segment, where ranks send sizes, counts, codes and checksums.
+// Returns the wrong numbers of a save or a load. They are at the start of each segment, where ranks send sizes, counts,
+// codes and checksums.
 std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()>& work) {
   std::vector<WrongNumber> numbers;
   job->NewComm();
@@ -96,17 +97,18 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   return numbers;
 }
 
-// rank: who receives it; 2: both.
+// `rank` receives the number; 2: both ranks do.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
-  job->comm().patience = std::chrono::milliseconds(200);  // where one has come to its end and the other goes on
+  job->comm().patience = std::chrono::milliseconds(200);  // for the case that one rank ends and the other continues
   job->comm().change = [=](int own, int64_t call, char* received, size_t bytes) {
     if (call != number.call || (rank != 2 && own != rank)) return;
     std::memcpy(received + (own == 0 ? bytes / 2 : 0) + number.at, &number.value, sizeof number.value);
   };
 }
 
-// No rank ends with an unknown status code or for lack of memory. An error about a number says what to look at.
+// Checks that no rank returns an unknown status code or SHAMPOO_E_NOMEM, and that an error about a number says what to
+// check.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
     const shampoo_status status = job->Status(rank);
@@ -145,7 +147,7 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
   saves.CheckNextSave();
 }
 
-TEST_CASE("a wrong number in any exchange of a load leaves each rank as it was, or with the checkpoint") {
+TEST_CASE("a wrong number in any exchange of a load leaves each rank unchanged or with the checkpoint") {
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
@@ -181,13 +183,13 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
     Arm(&saves.job, kind, rank, number);
     saves.Save();
     CheckStatuses(&saves.job, kind);
-    // Nobody can know of the other at the last.
+    // At the last call a rank cannot know whether the other succeeded.
     const bool any_saved = saves.job.Status(0) == SHAMPOO_OK || saves.job.Status(1) == SHAMPOO_OK;
     const bool is_newer = saves.HasNewer();
     if (any_saved) CHECK(is_newer);
     newer_ones += is_newer ? 1 : 0;
     CHECK(saves.Loads(is_newer ? saves.newer : saves.older));
-    // The communicator is of no more use.
+    // The communicator has failed permanently.
     saves.Save();
     CHECK_MESSAGE(!saves.job.All(SHAMPOO_OK), saves.job.Errors());
     saves.CheckNextSave();
@@ -195,7 +197,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
   CHECK(newer_ones > 0);
 }
 
-TEST_CASE("a communicator that fails at any call of a load leaves each rank as it was, or with the checkpoint") {
+TEST_CASE("a communicator that fails at any call of a load leaves each rank unchanged or with the checkpoint") {
   Saves saves;
   for (const int64_t steps : {0, 5}) {
     SavingJob alike;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a checkpoint that were changed, cut off or mixed up: a load tells which, and changes nothing.
+// Files of a checkpoint that were changed, truncated or exchanged: a load names the file and changes nothing.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,20 +17,20 @@
 namespace shampoo_test {
 namespace {
 
-// Names of the tensors of a safetensors file, by where their bytes begin.
+// Returns the names of the tensors of a safetensors file by the offset of their bytes.
 std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
   const size_t start = sizeof header + header;
   std::map<size_t, std::string> tensors;
   const auto all = nlohmann::json::parse(bytes.substr(sizeof header, header));
-  for (const auto& [name, told] : all.items()) {
-    if (name != "__metadata__") tensors[start + told.at("data_offsets").at(0).get<size_t>()] = name;
+  for (const auto& [name, description] : all.items()) {
+    if (name != "__metadata__") tensors[start + description.at("data_offsets").at(0).get<size_t>()] = name;
   }
   return tensors;
 }
 
-// A checkpoint of two ranks, and one rank that loads it: as it is new, or after steps.
+// A checkpoint of two ranks and a single rank that loads it, either new or after some steps.
 class Damaged {
  public:
   Damaged() : fresh_(SmallSpec(), 1), stepped_(SmallSpec(), 1) {
@@ -42,7 +42,7 @@ class Damaged {
   Saves& saves() { return saves_; }
   std::string PathOf(const std::string& name) const { return saves_.directory + "/" + name; }
 
-  // With other bytes in one file a load fails and names it, and says this, too.
+  // Checks that a load with other bytes in one file fails with the name of the file and this text.
   void CheckFile(const std::string& name, const std::string& bytes, const std::string& says) {
     WriteFile(PathOf(name), bytes);
     CheckFails(PathOf(name), says);
@@ -72,7 +72,7 @@ class Damaged {
   std::map<std::string, std::string> files_;
 };
 
-// bits: how many of each byte are flipped, one after another; for one, which it is changes from byte to byte.
+// Flips `bits` bits of each byte, one at a time. For one bit, its position changes from byte to byte.
 void FlipBits(size_t bits) {
   Damaged damaged;
   for (const auto& [name, bytes] : damaged.files()) {
@@ -93,13 +93,13 @@ void FlipBits(size_t bits) {
   damaged.CheckWhole();
 }
 
-TEST_CASE("a bit that is flipped in any byte is found, and the entry told") { FlipBits(1); }
+TEST_CASE("a flipped bit in any byte is detected, and the error names the entry") { FlipBits(1); }
 
 TEST_SUITE("long") {
-  TEST_CASE("a bit that is flipped, any of all, is found, and the entry told") { FlipBits(8); }
+  TEST_CASE("any flipped bit is detected, and the error names the entry") { FlipBits(8); }
 }
 
-TEST_CASE("a file that is cut off anywhere, or longer, is found") {
+TEST_CASE("a file that is cut off anywhere or has additional bytes is detected") {
   Damaged damaged;
   for (const auto& [name, bytes] : damaged.files()) {
     CAPTURE(name);
@@ -114,7 +114,7 @@ TEST_CASE("a file that is cut off anywhere, or longer, is found") {
   damaged.CheckWhole();
 }
 
-TEST_CASE("both ranks tell of damage that one of them has found") {
+TEST_CASE("both ranks report damage that one of them detected") {
   Saves saves;
   SavingJob job;
   job.StepTo(5);
@@ -137,7 +137,7 @@ TEST_CASE("both ranks tell of damage that one of them has found") {
   CHECK(saves.Loads(saves.older));
 }
 
-TEST_CASE("files that are missing, or those of other ranks and other checkpoints, are found") {
+TEST_CASE("missing files and files of other ranks or checkpoints are detected") {
   Damaged damaged;
   const std::map<std::string, std::string>& files = damaged.files();
   const std::string index = files.begin()->first;
@@ -167,7 +167,7 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
   WriteFile(damaged.PathOf(second), files.at(second));
   damaged.CheckWhole();
 
-  // The next checkpoint has the same tensors in the same places of its files.
+  // The next checkpoint has the same tensors at the same offsets of its files.
   damaged.saves().Save();
   const std::vector<std::string> next = NamesIn(damaged.saves().directory);
   REQUIRE(next.size() == 3);
@@ -181,9 +181,9 @@ TEST_CASE("files that are missing, or those of other ranks and other checkpoints
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not match");
 }
 
-// Puts something else than a file in the place of a path.
+// Something other than a regular file, created at a path.
 struct OddFile {
-  const char* kind;  // as the error calls it
+  const char* kind;  // its name in the error
   void (*make)(const std::string& path);
 };
 const OddFile kOddFiles[] = {
@@ -193,7 +193,7 @@ const OddFile kOddFiles[] = {
     {"a device", [](const std::string& path) { REQUIRE(symlink("/dev/null", path.c_str()) == 0); }},
     {"a socket", [](const std::string& path) { REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0); }}};
 
-TEST_CASE("a file that is no regular file is refused at once, on both ranks") {
+TEST_CASE("a file that is not a regular file is rejected on both ranks without waiting") {
   Damaged damaged;
   SavingJob job;
   for (const OddFile& odd : kOddFiles) {
@@ -208,7 +208,7 @@ TEST_CASE("a file that is no regular file is refused at once, on both ranks") {
       CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
       CHECK_MESSAGE(job.SameError(), job.Errors());
       CHECK_MESSAGE(Has(job.Error(1), "is not a regular file"), job.Errors());
-      // The index by its path, too.
+      // The same applies to the path of the index.
       const bool is_index = name.ends_with(".json");
       if (is_index && odd.kind != std::string("a directory")) {
         job.Load(path);
@@ -223,7 +223,7 @@ TEST_CASE("a file that is no regular file is refused at once, on both ranks") {
   damaged.CheckWhole();
 }
 
-TEST_CASE("a file that somebody has a lease on is waited for") {
+TEST_CASE("a load waits for a file on which another process has a lease") {
   Saves saves;
   SavingJob job;
   int refused = 0;
@@ -237,7 +237,7 @@ TEST_CASE("a file that somebody has a lease on is waited for") {
   CHECK(job.States() == saves.older);
 }
 
-TEST_CASE("a file that is no index is told so, with what to give") {
+TEST_CASE("a path that is not an index is reported with the path to pass instead") {
   Damaged damaged;
   SavingJob job(SmallSpec(), 1);
   for (const char* text : {"", "42\n", "{\"step\": 42}"}) {

@@ -43,7 +43,7 @@ std::string Describe(const FileCall& call) {
   return call.name + " " + std::to_string(call.number) + " of " + BaseName(call.path);
 }
 
-FileWatch::Tell FailAt(int64_t number, const FileFault& fault) {
+FileWatch::Handler FailAt(int64_t number, const FileFault& fault) {
   return [=](const FileCall& call) { return call.number == number ? fault : FileFault(); };
 }
 

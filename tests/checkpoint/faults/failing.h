@@ -11,37 +11,37 @@
 
 namespace shampoo_test {
 
-// The calls that a rank makes in work(), which is a save or a load of the job.
+// Returns the file calls of a rank in work(), which is a save or a load of the job.
 std::vector<FileCall> CallsOf(SavingJob* job, int rank, const std::function<void()>& work);
-// The ways in which such a call may fail: values of errno.
+// Returns the values of errno with which such a call may fail.
 std::vector<int> ErrorsOf(const FileCall& call);
-// "No space left on device"
+// Returns a text such as "No space left on device".
 std::string ReasonOf(int error);
-// "pwrite 11 of checkpoint-000002.json.tmp", for messages.
+// Returns a text for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
 std::string Describe(const FileCall& call);
-// One call fails; the others are made.
-FileWatch::Tell FailAt(int64_t number, const FileFault& fault);
+// Returns a handler with which one call fails and the others are made.
+FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
-// Directories with a checkpoint of one step, and a job that is one step further.
+// A directory with a checkpoint, and a job that is one step further.
 class Saves {
  public:
-  // leftovers: the directory has files of saves that were killed, too.
+  // leftovers: the directory also contains files of killed saves.
   explicit Saves(bool leftovers = false, const RankSpec& spec = SmallSpec());
 
   std::string directory;
   SavingJob job;
-  std::vector<Bytes> older, newer;  // states of the checkpoint, and of the job
+  std::vector<Bytes> older, newer;  // states of the checkpoint and of the job
 
-  void Reset();  // the directory and the job's communicator, as they were
+  void Reset();  // restores the directory and the communicator of the job
   void Save() { job.Save(directory); }
-  std::vector<FileCall> Calls(int rank);  // of a save
-  // Whether all ranks of another job load these states.
+  std::vector<FileCall> Calls(int rank);  // file calls of a save
+  // Returns whether all ranks of another job load these states.
   bool Loads(const std::vector<Bytes>& states);
-  // Whether there is nothing in the directory but the older checkpoint, and leftovers.
+  // Returns whether the directory contains only the older checkpoint and leftovers.
   bool HasOlderAlone() const;
-  std::string Names() const;  // of what is in the directory
+  std::string Names() const;  // of the files in the directory
   bool HasNewer() const;      // whether the new checkpoint has an index
-  // Saves without faults: there is nothing in the directory but the new checkpoint then.
+  // Saves without faults and checks that the directory then contains only the new checkpoint.
   void CheckNextSave();
 
  private:

@@ -27,9 +27,10 @@ std::string PathOf(int fd) {
   return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
 }
 
-// make() for a call that is told and to be made; else the failure. Nothing is allocated where nobody watches.
+// Reports a call to the watch of this thread, then makes it or returns the failure. Without a watch nothing is
+// allocated.
 template <typename Make>
-auto Ask(const char* name, const char* path, FileCall call, Make&& make) -> decltype(make(size_t{})) {
+auto Intercept(const char* name, const char* path, FileCall call, Make&& make) -> decltype(make(size_t{})) {
   if (watch == nullptr) return make(call.bytes);
   const size_t bytes = call.bytes;
   call.name = name;
@@ -44,9 +45,9 @@ auto Ask(const char* name, const char* path, FileCall call, Make&& make) -> decl
 }
 
 template <typename Make>
-auto AskOf(const char* name, int fd, FileCall call, Make&& make) {
+auto InterceptDescriptor(const char* name, int fd, FileCall call, Make&& make) {
   if (watch != nullptr) call.path = PathOf(fd);
-  return Ask(name, nullptr, std::move(call), make);
+  return Intercept(name, nullptr, std::move(call), make);
 }
 
 template <typename Function>
@@ -56,7 +57,7 @@ Function* Next(const char* name) {
 
 }  // namespace
 
-FileWatch::FileWatch(Tell tell) : tell_(std::move(tell)), outer_(std::exchange(watch, this)) {}
+FileWatch::FileWatch(Handler handler) : handler_(std::move(handler)), outer_(std::exchange(watch, this)) {}
 
 FileWatch::~FileWatch() { watch = outer_; }
 
@@ -64,7 +65,7 @@ FileFault FileWatch::Next(FileCall call) {
   call.number = ++calls_;
   FileWatch* const own = std::exchange(watch, nullptr);
   const int error = errno;
-  const FileFault fault = tell_(call);
+  const FileFault fault = handler_(call);
   errno = error;
   watch = own;
   return fault;
@@ -72,9 +73,9 @@ FileFault FileWatch::Next(FileCall call) {
 
 }  // namespace shampoo_test
 
-using shampoo_test::Ask;
-using shampoo_test::AskOf;
 using shampoo_test::FileCall;
+using shampoo_test::Intercept;
+using shampoo_test::InterceptDescriptor;
 
 extern "C" {
 
@@ -83,13 +84,13 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return static_cast<int>(Ask("open", path, {.creates = (flags & O_CREAT) != 0},
-                              [=](size_t) { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); }));
+  return static_cast<int>(Intercept("open", path, {.creates = (flags & O_CREAT) != 0},
+                                    [=](size_t) { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); }));
 }
 
-// Linux gives the descriptor back whatever close tells.
+// Linux releases the descriptor whatever close returns.
 int close(int fd) {
-  const auto result = AskOf("close", fd, {}, [fd](size_t) { return syscall(SYS_close, fd); });
+  const auto result = InterceptDescriptor("close", fd, {}, [fd](size_t) { return syscall(SYS_close, fd); });
   if (result < 0 && shampoo_test::watch != nullptr) {
     const int error = errno;
     syscall(SYS_close, fd);
@@ -99,51 +100,53 @@ int close(int fd) {
 }
 
 ssize_t pread(int fd, void* to, size_t bytes, off_t at) {
-  return AskOf("pread", fd, {.bytes = bytes, .at = at},
-               [=](size_t most) { return syscall(SYS_pread64, fd, to, most, at); });
+  return InterceptDescriptor("pread", fd, {.bytes = bytes, .at = at},
+                             [=](size_t most) { return syscall(SYS_pread64, fd, to, most, at); });
 }
 
 ssize_t pwrite(int fd, const void* from, size_t bytes, off_t at) {
-  return AskOf("pwrite", fd, {.data = static_cast<const char*>(from), .bytes = bytes, .at = at},
-               [=](size_t most) { return syscall(SYS_pwrite64, fd, from, most, at); });
+  return InterceptDescriptor("pwrite", fd, {.data = static_cast<const char*>(from), .bytes = bytes, .at = at},
+                             [=](size_t most) { return syscall(SYS_pwrite64, fd, from, most, at); });
 }
 
 int fsync(int fd) {
-  return static_cast<int>(AskOf("fsync", fd, {}, [fd](size_t) { return syscall(SYS_fsync, fd); }));
+  return static_cast<int>(InterceptDescriptor("fsync", fd, {}, [fd](size_t) { return syscall(SYS_fsync, fd); }));
 }
 
 int sync_file_range(int fd, off64_t at, off64_t bytes, unsigned flags) {
-  return static_cast<int>(
-      AskOf("sync_file_range", fd, {}, [=](size_t) { return syscall(SYS_sync_file_range, fd, at, bytes, flags); }));
+  return static_cast<int>(InterceptDescriptor(
+      "sync_file_range", fd, {}, [=](size_t) { return syscall(SYS_sync_file_range, fd, at, bytes, flags); }));
 }
 
-int fstat(int fd, struct stat* told) noexcept {
-  return static_cast<int>(AskOf("fstat", fd, {}, [=](size_t) { return syscall(SYS_fstat, fd, told); }));
+int fstat(int fd, struct stat* result) noexcept {
+  return static_cast<int>(InterceptDescriptor("fstat", fd, {}, [=](size_t) { return syscall(SYS_fstat, fd, result); }));
 }
 
-int stat(const char* path, struct stat* told) noexcept {
+int stat(const char* path, struct stat* result) noexcept {
   return static_cast<int>(
-      Ask("stat", path, {}, [=](size_t) { return syscall(SYS_newfstatat, AT_FDCWD, path, told, 0); }));
+      Intercept("stat", path, {}, [=](size_t) { return syscall(SYS_newfstatat, AT_FDCWD, path, result, 0); }));
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  return static_cast<int>(Ask("mkdir", path, {}, [=](size_t) { return syscall(SYS_mkdirat, AT_FDCWD, path, mode); }));
+  return static_cast<int>(
+      Intercept("mkdir", path, {}, [=](size_t) { return syscall(SYS_mkdirat, AT_FDCWD, path, mode); }));
 }
 
 int unlink(const char* path) noexcept {
-  return static_cast<int>(Ask("unlink", path, {}, [=](size_t) { return syscall(SYS_unlinkat, AT_FDCWD, path, 0); }));
+  return static_cast<int>(
+      Intercept("unlink", path, {}, [=](size_t) { return syscall(SYS_unlinkat, AT_FDCWD, path, 0); }));
 }
 
 int rename(const char* from, const char* to) noexcept {
   FileCall call;
   if (shampoo_test::watch != nullptr) call.to = to;
-  return static_cast<int>(Ask("rename", from, std::move(call),
-                              [=](size_t) { return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); }));
+  return static_cast<int>(Intercept("rename", from, std::move(call),
+                                    [=](size_t) { return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); }));
 }
 
 DIR* opendir(const char* path) {
   DIR* directory = nullptr;
-  Ask("opendir", path, {}, [&](size_t) {
+  Intercept("opendir", path, {}, [&](size_t) {
     directory = shampoo_test::Next<DIR*(const char*)>("opendir")(path);
     return directory != nullptr ? 0 : -1;
   });
@@ -152,7 +155,7 @@ DIR* opendir(const char* path) {
 
 dirent* readdir(DIR* directory) {
   dirent* entry = nullptr;
-  AskOf("readdir", dirfd(directory), {}, [&](size_t) {
+  InterceptDescriptor("readdir", dirfd(directory), {}, [&](size_t) {
     entry = shampoo_test::Next<dirent*(DIR*)>("readdir")(directory);
     return 0;
   });

@@ -9,32 +9,32 @@
 
 namespace shampoo_test {
 
-// One thing that a thread asks of the system's files. The functions of the C library that the library calls for it
-// are defined in file_calls.cc, which goes before the C library's own, and forward to the kernel.
+// A file operation of a thread. file_calls.cc replaces the file functions of the C library with functions that forward
+// to the kernel.
 struct FileCall {
-  int64_t number = 0;     // from 1, of the watch
-  std::string name = {};  // of the function: "pwrite"
-  std::string path = {};  // of a descriptor: of its file as it is called now
-  std::string to = {};    // of rename: the new name
+  int64_t number = 0;     // counted from 1 by the watch
+  std::string name = {};  // name of the function, such as "pwrite"
+  std::string path = {};  // for a descriptor: the current path of its file
+  std::string to = {};    // for rename: the new name
   bool creates = false;
-  const char* data = nullptr;  // of pwrite
-  size_t bytes = 0;            // of pread and pwrite
+  const char* data = nullptr;  // for pwrite
+  size_t bytes = 0;            // for pread and pwrite
   int64_t at = 0;
 };
 
-// What becomes of a call.
+// The outcome of a call.
 struct FileFault {
-  int error = 0;                 // errno, and the call fails; 0: it is made
-  size_t most_bytes = SIZE_MAX;  // no more than so many are read or written
-  bool returns_zero = false;     // neither failure nor bytes
+  int error = 0;                 // the call fails with this errno; 0: it is made
+  size_t most_bytes = SIZE_MAX;  // at most this many bytes are read or written
+  bool returns_zero = false;     // the call succeeds without any bytes
 };
 
-// While it lives, calls of the thread that made it are told before they are made. What `tell` does with files itself is
-// not told.
+// Passes each file call of the thread that created it to the handler before the call is made. File calls of the handler
+// itself are not passed.
 class FileWatch {
  public:
-  using Tell = std::function<FileFault(const FileCall& call)>;
-  explicit FileWatch(Tell tell);
+  using Handler = std::function<FileFault(const FileCall& call)>;
+  explicit FileWatch(Handler handler);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
@@ -42,7 +42,7 @@ class FileWatch {
   FileFault Next(FileCall call);
 
  private:
-  Tell tell_;
+  Handler handler_;
   int64_t calls_ = 0;
   FileWatch* outer_;
 };

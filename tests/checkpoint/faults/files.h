@@ -7,10 +7,10 @@
 
 namespace shampoo_test {
 
-// A directory of its own for a test, which is removed with all that is in it.
+// A temporary directory of a test, which is removed with its contents.
 class Scratch {
  public:
-  enum class On { kMemory, kDisk };  // memory: where the system has a file system there; syncs cost nothing then
+  enum class On { kMemory, kDisk };  // kMemory: in a file system in memory, if there is one, where syncs cost nothing
   explicit Scratch(On on = On::kMemory);
   ~Scratch();
   Scratch(const Scratch&) = delete;
@@ -27,9 +27,9 @@ std::vector<std::string> NamesIn(const std::string& directory);  // sorted
 std::string BytesOf(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 void MakeDirectory(const std::string& path);
-void RemoveAll(const std::string& path);                             // whatever others make in it meanwhile
-void CopyDirectory(const std::string& from, const std::string& to);  // which is not there
-// "checkpoint-000001.json" of "/tmp/a/checkpoint-000001.json"
+void RemoveAll(const std::string& path);                             // also while others create files in it
+void CopyDirectory(const std::string& from, const std::string& to);  // `to` must not exist
+// Returns "checkpoint-000001.json" for "/tmp/a/checkpoint-000001.json".
 std::string BaseName(const std::string& path);
 int OpenDescriptors();
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Disks that are full, read-only or gone, by the means of the system: no call is made to fail here. Each in a process
-// of its own, which gives back what was wrong.
+// Disks that are full, read-only or missing, produced with system features instead of injected faults. Each case runs
+// in its own process, which returns a description of what was wrong.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -23,13 +23,13 @@
 namespace shampoo_test {
 namespace {
 
-// "" where a save or load ended with this status on all ranks, and with this in its text.
+// Returns "" if a save or load returned this status on all ranks with this text in its error.
 std::string Expect(const char* what, SavingJob* job, shampoo_status status, const std::string& in_text = "") {
   if (job->All(status) && job->SameError() && Has(job->Error(0), in_text)) return "";
   return std::string(what) + ", expected " + std::to_string(status) + " " + in_text + ": " + job->Errors();
 }
 
-TEST_CASE("a limit on the size of files fails the save") {
+TEST_CASE("a save fails if a file exceeds the size limit of the process") {
   Saves saves;
   std::vector<rlim_t> sizes;
   for (const std::string& name : NamesIn(saves.directory))
@@ -56,7 +56,7 @@ TEST_CASE("a limit on the size of files fails the save") {
   }
 }
 
-// A file system of this process and its children alone. false: this process may not have one.
+// Mounts a file system that only this process and its children see. Returns false if this is not permitted.
 bool MountMemory(const std::string& at, const std::string& size) {
   const uid_t user = getuid();
   const gid_t group = getgid();
@@ -72,7 +72,7 @@ bool MountMemory(const std::string& at, const std::string& size) {
 
 constexpr char kMayNot[] = "this process may not mount a file system";
 
-// Messages of a child: a test that cannot be made is told, and is no failure.
+// Checks the message of a child. A test that is not permitted is printed and does not fail.
 void CheckUnlessSkipped(const std::string& wrong) {
   if (wrong == kMayNot) {
     std::printf("skipped: %s\n", kMayNot);
@@ -81,20 +81,20 @@ void CheckUnlessSkipped(const std::string& wrong) {
   }
 }
 
-TEST_CASE("a file system that is full, then read-only, then larger") {
+TEST_CASE("a save fails on a full or read-only file system and succeeds once there is room") {
   const std::string wrong = TextFromChild([]() -> std::string {
     SavingJob job(LargeSpec());
     SavingJob reader(LargeSpec());
     const Scratch scratch;
     const std::string disk = scratch / "disk";
     MakeDirectory(disk);
-    // One checkpoint has some 13 MiB.
+    // A checkpoint has about 13 MiB.
     if (!MountMemory(disk, "20m")) return kMayNot;
     const std::string directory = disk + "/saves";
     const auto room = [&] {
-      struct statvfs told {};
-      statvfs(disk.c_str(), &told);
-      return told.f_bavail;
+      struct statvfs status {};
+      statvfs(disk.c_str(), &status);
+      return status.f_bavail;
     };
     job.StepTo(1);
     job.Save(directory);
@@ -132,7 +132,7 @@ TEST_CASE("a file system that is full, then read-only, then larger") {
   CheckUnlessSkipped(wrong);
 }
 
-TEST_CASE("a directory that one may not write to, or not read from") {
+TEST_CASE("a save needs write permission for the directory, and a load needs read permission") {
   Saves saves;
   for (const mode_t mode : {mode_t{0555}, mode_t{0000}}) {
     CAPTURE(mode);
@@ -141,7 +141,7 @@ TEST_CASE("a directory that one may not write to, or not read from") {
       const std::string parent = saves.directory.substr(0, saves.directory.rfind('/'));
       chmod(parent.c_str(), 0755);
       chmod(saves.directory.c_str(), mode);
-      // The superuser may do all.
+      // The superuser has all permissions.
       constexpr uid_t kNobody = 65534;
       if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) return "this process may not be another's";
       saves.Save();
@@ -163,7 +163,7 @@ TEST_CASE("a directory that one may not write to, or not read from") {
   }
 }
 
-TEST_CASE("a directory that is gone, or no directory") {
+TEST_CASE("a path that does not exist or is not a directory is an error") {
   Saves saves;
   const std::string parent = saves.directory.substr(0, saves.directory.rfind('/'));
   RemoveAll(saves.directory);
@@ -186,7 +186,7 @@ TEST_CASE("a directory that is gone, or no directory") {
   CHECK(BytesOf(parent + "/file") == "text");
 }
 
-TEST_CASE("a directory that vanishes at any call of a save") {
+TEST_CASE("a save fails if its directory is removed during any of its calls") {
   Saves saves;
   const int descriptors = OpenDescriptors();
   for (const int rank : {0, 1}) {

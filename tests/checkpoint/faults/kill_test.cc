@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that dies while it saves leaves a checkpoint that loads whole: the older one, or the new one.
+// A process that is killed during a save leaves a complete checkpoint: the older one or the new one.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE("a process that dies at any call of a save leaves the older checkpoint or the new one") {
+TEST_CASE("a process that is killed at any call of a save leaves the older checkpoint or the new one") {
   Saves saves(true);
   for (const int rank : {0, 1}) {
     const std::vector<FileCall> calls = saves.Calls(rank);
@@ -56,7 +56,7 @@ TEST_CASE("a process that dies at any call of a save leaves the older checkpoint
   }
 }
 
-// What a child tells while it lives.
+// Progress that a child reports through shared memory.
 struct Progress {
   std::atomic<bool> saves{false};
   std::atomic<bool> has_saved{false};
@@ -77,7 +77,7 @@ class SharedProgress {
   Progress* progress_;
 };
 
-// Dies after so long, at whatever it was at. false: it had saved by then.
+// Kills a save after the delay. Returns false if the save had already finished.
 bool KilledWhileItSaves(SavingJob* job, const std::string& directory, Clock::duration delay) {
   const SharedProgress progress;
   const pid_t child = InChild([&] {
@@ -93,7 +93,7 @@ bool KilledWhileItSaves(SavingJob* job, const std::string& directory, Clock::dur
   return !progress->has_saved;
 }
 
-// Kills of saves that were under way, at moments that are spread over the time that a save takes.
+// Kills running saves at random moments that are spread over the duration of a save.
 void KillSaves(int kills, uint64_t seed) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
@@ -106,7 +106,7 @@ void KillSaves(int kills, uint64_t seed) {
     job.Save(directory);
     duration = Clock::now() - begin;
     CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
-    CHECK(NamesIn(directory).size() == 3);  // nothing that a killed save has left
+    CHECK(NamesIn(directory).size() == 3);  // no files of killed saves
     older = job.States();
   };
   std::mt19937_64 random(seed);

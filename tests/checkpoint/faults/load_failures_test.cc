@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of a load that has to do with files fails, in each way that it may fail.
+// Makes each file call of a load fail with each possible error.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-// Blocks that the checkpoint does not have: their elementwise states are put together.
+// Blocks that the checkpoint does not contain: their elementwise states are assembled from other blocks.
 RankSpec OtherBlocks() {
   RankSpec spec = SmallSpec();
   spec.keys[0] = {"max_preconditioner_dim", "5"};
@@ -19,13 +19,13 @@ RankSpec OtherBlocks() {
   return spec;
 }
 
-// Calls that are made again, and ends of files that were read.
+// Calls that are retried, and errors at the end of a file that was read completely.
 bool IsHarmless(const FileCall& call, int error) { return error == EINTR || call.name == "close"; }
 
 struct LoadingJob {
   const char* what;
   RankSpec spec;
-  int64_t steps;  // that the job has made
+  int64_t steps;  // steps that the job has made
 };
 
 std::vector<LoadingJob> LoadingJobs() {
@@ -35,7 +35,7 @@ std::vector<LoadingJob> LoadingJobs() {
           {"stepped, of other blocks", OtherBlocks(), 5}};
 }
 
-// What a job has in it once it has loaded the checkpoint.
+// Returns the state of a job after it has loaded the checkpoint.
 std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) {
   SavingJob job(kind.spec);
   job.Load(directory);
@@ -43,7 +43,7 @@ std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) 
   return job.States();
 }
 
-TEST_CASE("a load of which one call fails leaves the optimizer as it was") {
+TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
   Saves saves;
   const int descriptors = OpenDescriptors();
   for (const LoadingJob& kind : LoadingJobs()) {
@@ -87,7 +87,7 @@ TEST_CASE("a load of which one call fails leaves the optimizer as it was") {
   CHECK(OpenDescriptors() == descriptors);
 }
 
-TEST_CASE("reads that are cut short are gone on with, and one that reads nothing fails") {
+TEST_CASE("a short read is continued, and a read of no bytes is an error") {
   Saves saves;
   for (const LoadingJob& kind : LoadingJobs()) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A state of more than 24 MiB that has made steps is not kept while another is loaded. Files are checked before, and if
-// one cannot be read then, the state is lost: no step may go on from it.
+// A load does not back up a state of more than 24 MiB. It verifies the files first. If a file cannot be read
+// afterwards, the state is lost, and steps fail until another load succeeds.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@ RankSpec SpecOf(int64_t blocks) {
   return spec;
 }
 
-// The last read that a load makes of a file of states.
+// Returns the number of the last read of a state file in a load.
 int64_t LastRead(SavingJob* job, int rank, const std::string& directory) {
   int64_t last = 0;
   for (const FileCall& call : CallsOf(job, rank, [&] { job->Load(directory); })) {
@@ -40,11 +40,11 @@ void BindAnotherAndBack(SavingJob* job) {
   }
 }
 
-TEST_CASE("after a read that fails in the second pass no step goes on, until a load succeeds") {
+TEST_CASE("after a failed read in the second pass of a load, steps fail until a load succeeds") {
   struct Kind {
     int64_t blocks;
-    bool lost[2];  // whether a rank has more state than is kept
-    int rank;      // whose read fails
+    bool lost[2];  // whether a rank has more state than is backed up
+    int rank;      // the rank whose read fails
   };
   for (const Kind kind : {Kind{40, {true, true}, 0}, Kind{39, {true, false}, 1}, Kind{10, {false, false}, 1}}) {
     CAPTURE(kind.blocks);
@@ -78,7 +78,7 @@ TEST_CASE("after a read that fails in the second pass no step goes on, until a l
         CHECK_MESSAGE(Has(job.Errors(), "load a checkpoint"), job.Errors());
         job.Save(scratch / "spoiled");
         CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
-        BindAnotherAndBack(&job);  // which makes it no better
+        BindAnotherAndBack(&job);  // the state is still lost
       }
     }
     job.Load(scratch / "saves");

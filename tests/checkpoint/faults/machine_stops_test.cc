@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine stops at any moment of a save: of what was not synced by then, any part may be on the disk. A model of
-// the disk follows the calls of all ranks; what it may then have is written out, and loaded.
+// The machine stops at any moment of a save. Of the data that was not synced, any part may be on the disk. A model of
+// the disk follows the calls of all ranks. The test writes out and loads every possible content of the disk.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -17,12 +17,12 @@
 namespace shampoo_test {
 namespace {
 
-using Names = std::map<std::string, std::string>;  // of files, with their bytes
+using Names = std::map<std::string, std::string>;  // from names of files to their bytes
 
-// What is on a disk for certain, and what may be.
+// The content of a disk that is synced, and the content that may be lost.
 class Disk {
  public:
-  // With what is in the directory now, for certain.
+  // The current content of the directory is synced.
   explicit Disk(std::string directory) : directory_(std::move(directory)), parent_(ParentOf(directory_)) {
     exists_ = is_certain_ = NamesIn(parent_).size() > 0 && Contains(NamesIn(parent_), BaseName(directory_));
     if (!exists_) return;
@@ -54,7 +54,7 @@ class Disk {
     if (call.name == "fsync") Sync(call.path);
   }
 
-  // All that the directory may have been left with; nothing: it is not there.
+  // Visits every possible content of the directory; null: the directory does not exist.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);
@@ -62,7 +62,7 @@ class Disk {
     constexpr size_t kAllSubsets = 6;
     const size_t count = pending_.size();
     for (uint64_t chosen = 0; chosen < uint64_t{1} << std::min(count, size_t{20}); ++chosen) {
-      // Where there are many, none, each alone, all others, and all.
+      // If there are many changes: none, each alone, all except one, and all.
       const auto number = static_cast<size_t>(__builtin_popcountll(chosen));
       if (count > kAllSubsets && number > 1 && number + 1 < count) continue;
       std::map<std::string, std::shared_ptr<Content>> names = certain_;
@@ -76,13 +76,13 @@ class Disk {
       }
     }
   }
-  void Forget() { seen_.clear(); }  // outcomes that were visited
+  void Forget() { seen_.clear(); }  // forgets the outcomes that were visited
 
  private:
   struct Content {
     std::string now;
     std::string certain;
-    // What was not synced is not there; or the file has its length, and zeros.
+    // Data that was not synced is missing, or the file has its full length and zeros instead.
     std::string Left(bool has_zeros) const {
       std::string left = certain;
       if (has_zeros && now != certain) left.resize(now.size(), '\0');
@@ -118,20 +118,20 @@ class Disk {
   }
 
   std::string directory_, parent_;
-  bool exists_ = false;      // the directory
-  bool is_certain_ = false;  // that it will
+  bool exists_ = false;      // the directory exists
+  bool is_certain_ = false;  // its existence is synced
   Files certain_, now_;
-  std::vector<NameChange> pending_;  // of names, since the directory was synced
+  std::vector<NameChange> pending_;  // changes of names since the directory was synced
   std::set<Names> seen_;
 };
 
-// Loads what the disk may have after each call of the job's save.
+// Loads every possible content of the disk after each call of the job's save.
 class Checker {
  public:
   Checker(Saves* saves, bool may_have_none) : saves_(saves), may_have_none_(may_have_none), disk_(saves->directory) {}
 
-  // fault: of the calls of rank 0.
-  void Save(const FileWatch::Tell& fault) {
+  // fault: handler of the calls of rank 0.
+  void Save(const FileWatch::Handler& fault) {
     saves_->job.around = [&](int rank, const std::function<void()>& call) {
       const FileWatch watch([&, rank](const FileCall& now) {
         const std::lock_guard lock(mutex_);
@@ -145,7 +145,7 @@ class Checker {
     saves_->Save();
     saves_->job.Undisturbed();
   }
-  // After the save: whether the new checkpoint is there to stay.
+  // Checks after the save whether the new checkpoint is permanent.
   void CheckEnd(bool is_newer) {
     disk_.Forget();
     Check("the end", is_newer);
@@ -172,7 +172,7 @@ class Checker {
         listed += name + " of " + std::to_string(bytes.size()) + " bytes\n";
       }
       CAPTURE(listed);
-      // One that a save keeps is whole, too, and one that it removes has no index before it has no states.
+      // A checkpoint that the save keeps is complete. Of one that it removes, the index is deleted before the states.
       for (const auto& [name, bytes] : *names) {
         if (name.ends_with(".json")) Load(directory + "/" + name, false);
       }
@@ -219,7 +219,7 @@ TEST_CASE("a machine that stops at any call of a save leaves the older checkpoin
   }
 }
 
-TEST_CASE("the first checkpoint of a directory is on the disk when its save has succeeded") {
+TEST_CASE("the first checkpoint of a directory is on the disk when the save succeeds") {
   Saves saves;
   RemoveAll(saves.directory);
   Checker checker(&saves, true);
@@ -229,8 +229,8 @@ TEST_CASE("the first checkpoint of a directory is on the disk when its save has 
   CHECK(checker.newer_ones() > 0);
 }
 
-// Taken back, a checkpoint must not be half there.
-TEST_CASE("a machine that stops after a save whose call failed leaves the older checkpoint or the new one") {
+// A checkpoint that is withdrawn must not be left half complete.
+TEST_CASE("a machine that stops after a failed save leaves the older checkpoint or the new one") {
   Saves saves;
   const std::vector<FileCall> calls = saves.Calls(0);
   for (const FileCall& call : calls) {

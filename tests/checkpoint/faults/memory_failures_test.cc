@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations of a save and of a load fail on one rank: one, all from one on, or all large ones from one on. All ranks
-// end with the same code, and none waits for another.
+// Allocations of a save and of a load fail on one rank: a single one, all from some point on, or all large ones from
+// some point on. All ranks return the same code, and no rank waits for another.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"one", 1, 0}, {"all from one on", INT64_MAX, 0}, {"large ones from one on", INT64_MAX, 2048}};
 
-// The job's calls, with allocations of a rank that fail. *failed: whether one did.
+// Makes allocations of one rank fail during the next calls of the job. Sets *failed if one did.
 void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, bool* failed) {
   *failed = false;
   job->comm().patience = std::chrono::seconds(5);
@@ -32,7 +32,7 @@ void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, 
   };
 }
 
-// stride: of the allocations, every so many fail.
+// Tests every stride-th allocation.
 void FailSaves(int64_t stride) {
   Saves saves;
   const int descriptors = OpenDescriptors();
@@ -57,7 +57,7 @@ void FailSaves(int64_t stride) {
         if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
         if (!ok) saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
-        // What is kept from call to call has been had by the second.
+        // The second call already has the memory that is kept between calls.
         if (first > 1 && live == 0) live = LiveAllocations();
       }
       CHECK(successes < 200);
@@ -104,12 +104,12 @@ void FailLoads(int64_t stride) {
   }
 }
 
-TEST_CASE("a save that gets no memory fails on all ranks and leaves the older checkpoint") { FailSaves(11); }
-TEST_CASE("a load that gets no memory fails on all ranks and leaves the optimizer as it was") { FailLoads(11); }
+TEST_CASE("a save that is out of memory fails on all ranks and leaves the older checkpoint") { FailSaves(11); }
+TEST_CASE("a load that is out of memory fails on all ranks and leaves the optimizer unchanged") { FailLoads(11); }
 
 TEST_SUITE("long") {
-  TEST_CASE("a save of which any allocation fails leaves the older checkpoint") { FailSaves(1); }
-  TEST_CASE("a load of which any allocation fails leaves the optimizer as it was") { FailLoads(1); }
+  TEST_CASE("a save with any failed allocation leaves the older checkpoint") { FailSaves(1); }
+  TEST_CASE("a load with any failed allocation leaves the optimizer unchanged") { FailLoads(1); }
 }
 
 }  // namespace

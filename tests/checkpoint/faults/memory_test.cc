@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a save and a load take beside the state: the resident memory of the process at its peak. A process of its own.
+// Measures the memory that a save and a load need in addition to the state, as the peak of the resident memory of this
+// process.
 //   shampoo_checkpoint_memory [--long]
 #include <malloc.h>
 #include <shampoo/shampoo.h>
@@ -27,7 +28,7 @@ void Require(bool condition, const std::string& what) {
   std::exit(1);
 }
 
-// A line of /proc/self/status, in bytes.
+// Returns a line of /proc/self/status in bytes.
 int64_t Resident(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -36,18 +37,18 @@ int64_t Resident(const std::string& key) {
   return -1;
 }
 
-// The most that work() has taken beside what there was before.
+// Returns the peak memory of work() above the memory in use before.
 template <typename Work>
 int64_t PeakOf(Work&& work) {
   malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what there is now
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the current value
   const int64_t before = Resident("VmRSS:");
   Require(before > 0 && Resident("VmHWM:") < before + (1 << 20), "the peak of resident memory cannot be set back");
   work();
   return Resident("VmHWM:") - before;
 }
 
-// An optimizer that makes no steps: its parameters need not be there.
+// A model whose optimizer makes no steps, so its parameters need no memory.
 struct Model {
   int64_t rows, columns;
   const char* block_dim;
@@ -110,12 +111,12 @@ class Trained {
   shampoo_optimizer* optimizer_ = nullptr;
 };
 
-// other: the blocks of the optimizer that loads what was cut in another way.
+// other: the block dim of the optimizer that loads with other blocks.
 void Check(const Model& model, const char* other) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
-  const auto tell = [&](const char* what, int64_t taken) {
-    std::printf("blocks of %s, %s: %lld KiB beside the state\n", model.block_dim, what,
+  const auto report = [&](const char* what, int64_t taken) {
+    std::printf("blocks of %s, %s: %lld KiB in addition to the state\n", model.block_dim, what,
                 static_cast<long long>(taken >> 10));
     Require(taken <= kMost, "that is more than 64 MiB");
   };
@@ -124,20 +125,20 @@ void Check(const Model& model, const char* other) {
     std::printf("%lld MiB of state in %lld blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
                 static_cast<long long>(trained.Blocks()));
     Require(trained.StateBytes() >= kLeastState, "the state is not large");
-    tell("save", PeakOf([&] { trained.Save(directory); }));
-    tell("second save", PeakOf([&] { trained.Save(directory); }));
-    tell("load into what was loaded before", PeakOf([&] {
-           trained.Load(directory);  // not new any more
-           trained.Load(directory);
-         }));
+    report("save", PeakOf([&] { trained.Save(directory); }));
+    report("second save", PeakOf([&] { trained.Save(directory); }));
+    report("load into a loaded optimizer", PeakOf([&] {
+             trained.Load(directory);  // the optimizer is no longer new
+             trained.Load(directory);
+           }));
   }
   {
     Trained fresh(model);
-    tell("load", PeakOf([&] { fresh.Load(directory); }));
+    report("load", PeakOf([&] { fresh.Load(directory); }));
   }
   Trained recut({model.rows, model.columns, other});
-  tell("load into other blocks", PeakOf([&] { recut.Load(directory); }));
-  tell("again", PeakOf([&] { recut.Load(directory); }));
+  report("load into other blocks", PeakOf([&] { recut.Load(directory); }));
+  report("again", PeakOf([&] { recut.Load(directory); }));
 }
 
 }  // namespace
@@ -145,7 +146,7 @@ void Check(const Model& model, const char* other) {
 
 int main(int argc, char** argv) {
   using shampoo_test::Check;
-  // Huge pages would be counted whole where the first of their bytes is touched.
+  // A huge page would count as a whole when its first byte is touched.
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const bool is_long = argc > 1 && std::string(argv[1]) == "--long";
   if (is_long) {

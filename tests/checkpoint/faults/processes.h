@@ -9,12 +9,12 @@
 
 namespace shampoo_test {
 
-// Runs work() in a process of its own, which then ends.
+// Runs work() in a child process, which then exits.
 pid_t InChild(const std::function<void()>& work);
-// Waits for its end: whether SIGKILL was the reason.
+// Waits for the child and returns whether SIGKILL ended it.
 bool WasKilled(pid_t child);
-void Die();  // by SIGKILL, at once
-// What work() gives, in a process of its own: where it changes what the rest must not see.
+void Die();  // kills the process with SIGKILL
+// Returns the result of work() in a child process, for work that must not affect other tests.
 std::string TextFromChild(const std::function<std::string()>& work);
 
 }  // namespace shampoo_test

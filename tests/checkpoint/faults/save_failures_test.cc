@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of a save that has to do with files fails, in each way that it may fail.
+// Makes each file call of a save fail with each possible error.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// The call that made the new checkpoint stay: what fails after it is no failure of the save.
+// Returns the call that published the new checkpoint. A failure after it does not fail the save.
 int64_t PublishedBy(const std::vector<FileCall>& calls) {
   const auto renamed = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
     return call.name == "rename" && call.to.ends_with(".json");
@@ -21,7 +21,7 @@ int64_t PublishedBy(const std::vector<FileCall>& calls) {
   return synced == calls.end() ? INT64_MAX : synced->number;
 }
 
-// What comes after publishing; hints; calls that are made again; and ends of files that were only read.
+// Calls after publishing, hints, calls that are retried, and closing files that were only read.
 bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int error) {
   if (call.number > PublishedBy(calls) || call.name == "sync_file_range") return true;
   if (error == EINTR) return true;
@@ -42,7 +42,7 @@ void CheckFailed(Saves* saves, const FileCall& call, int error) {
   CHECK(saves->Loads(saves->older));
 }
 
-TEST_CASE("a save of which one call fails leaves the older checkpoint and nothing of its own") {
+TEST_CASE("a save with one failed file call leaves the older checkpoint and no other files") {
   Saves saves(true);
   const int descriptors = OpenDescriptors();
   for (const int rank : {0, 1}) {
@@ -68,7 +68,7 @@ TEST_CASE("a save of which one call fails leaves the older checkpoint and nothin
   }
 }
 
-TEST_CASE("writes and reads that are cut short are gone on with, and one that writes nothing fails") {
+TEST_CASE("short writes and reads are continued, and a write of no bytes is an error") {
   Saves saves;
   for (const int rank : {0, 1}) {
     for (const size_t most : {size_t{1}, size_t{700}}) {
@@ -94,8 +94,8 @@ TEST_CASE("writes and reads that are cut short are gone on with, and one that wr
   }
 }
 
-// From one call on, all that take room.
-TEST_CASE("a disk that is full from some moment on fails the save, and the next one has room again") {
+// From some call on, all calls that need space fail.
+TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when there is space") {
   Saves saves;
   for (const int rank : {0, 1}) {
     const std::vector<FileCall> calls = saves.Calls(rank);
@@ -103,14 +103,14 @@ TEST_CASE("a disk that is full from some moment on fails the save, and the next 
       CAPTURE(rank);
       CAPTURE(Describe(first));
       bool failed = false;
-      const auto tell = [&](const FileCall& call) {
+      const auto handler = [&](const FileCall& call) {
         const bool takes_room = call.creates || call.name == "pwrite" || call.name == "rename" || call.name == "fsync";
         if (call.number < first.number || !takes_room) return FileFault();
         failed = failed || call.number <= PublishedBy(calls);
         return FileFault{.error = ENOSPC};
       };
       saves.Reset();
-      saves.job.WatchFiles(rank, tell);
+      saves.job.WatchFiles(rank, handler);
       saves.Save();
       CHECK_MESSAGE(saves.job.All(failed ? SHAMPOO_E_IO : SHAMPOO_OK), saves.job.Errors());
       if (failed) CHECK(saves.HasOlderAlone());
@@ -120,8 +120,8 @@ TEST_CASE("a disk that is full from some moment on fails the save, and the next 
   }
 }
 
-// Nothing can be taken back then, either. What had been renamed when it happened may be the newer checkpoint.
-TEST_CASE("a disk that is gone from some moment on leaves the older checkpoint or the newer one") {
+// Nothing can be undone either. Files that were already renamed may form the newer checkpoint.
+TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();
   for (const int rank : {0, 1}) {

@@ -15,7 +15,7 @@ RankSpec SmallSpec() {
 
 RankSpec LargeSpec() {
   RankSpec spec;
-  // Without roots, which take most of a step's time.
+  // Without roots, which take most of the time of a step.
   spec.keys = {{"max_preconditioner_dim", "256"},
                {"grafting", "adam"},
                {"momentum", "0.9"},
@@ -71,10 +71,10 @@ void SavingJob::Save(const std::string& directory) { OnAll(&shampoo_save, direct
 
 void SavingJob::Load(const std::string& directory) { OnAll(&shampoo_load, directory); }
 
-void SavingJob::WatchFiles(int rank, FileWatch::Tell tell) {
-  around = [rank, tell = std::move(tell)](int own, const std::function<void()>& call) {
+void SavingJob::WatchFiles(int rank, FileWatch::Handler handler) {
+  around = [rank, handler = std::move(handler)](int own, const std::function<void()>& call) {
     if (own != rank) return call();
-    const FileWatch watch(tell);
+    const FileWatch watch(handler);
     call();
   };
 }

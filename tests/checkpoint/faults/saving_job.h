@@ -14,14 +14,14 @@
 
 namespace shampoo_test {
 
-// Parameters whose states are a few KiB, or some MiB.
+// Parameters whose states have a few KiB or some MiB.
 RankSpec SmallSpec();
 RankSpec LargeSpec();
 
 using Bytes = std::vector<std::vector<char>>;
 
-// Copies of the parameters that share the work, as threads, with a communicator of all of them for checkpoints. What is
-// in the states is a function of the number of steps alone.
+// Replicas as threads that share the work, with a communicator of all ranks for checkpoints. The states depend on the
+// number of steps only.
 class SavingJob {
  public:
   explicit SavingJob(const RankSpec& spec = SmallSpec(), int world = 2);
@@ -36,13 +36,13 @@ class SavingJob {
   void TryStep() { grid_.Step(); }
   int64_t StateBytes(int rank) { return grid_[rank].PlanBytes("state", rank); }
 
-  // All ranks at once; afterwards Status and Error tell how it went.
+  // Runs on all ranks at once; Status and Error return the results.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // A rank's call goes through this, if it is set: around(rank, call) is to call it.
+  // If set, wraps the call of each rank: around(rank, call) must call `call`.
   std::function<void(int rank, const std::function<void()>& call)> around;
-  // Files of a rank's calls, and allocations, with faults; until they are taken away by Undisturbed.
-  void WatchFiles(int rank, FileWatch::Tell tell);
+  // Passes the file calls of a rank to the handler until Undisturbed is called.
+  void WatchFiles(int rank, FileWatch::Handler handler);
   void Undisturbed() { around = nullptr; }
 
   bool All(shampoo_status status) const { return grid_.All(status); }
@@ -51,12 +51,12 @@ class SavingJob {
   const std::string& Error(int rank) { return grid_[rank].error; }
   shampoo_status Status(int rank) { return grid_[rank].status; }
 
-  // The communicator of checkpoints: after it has failed, a new one is needed.
+  // The communicator of checkpoints. After a failure NewComm must replace it.
   ThreadComm& comm() { return *comm_; }
   void NewComm(bool with_abort = false);
 
   std::vector<Bytes> Everything() { return shampoo_test::Everything(&grid_); }
-  // Without the parameters, which a checkpoint does not have.
+  // Returns the states without the parameters, which are not part of a checkpoint.
   std::vector<Bytes> States();
 
  private:
@@ -69,7 +69,7 @@ class SavingJob {
   std::vector<shampoo_comm*> handles_;
 };
 
-// States of a job that has made so many steps.
+// Returns the states of a job after this many steps.
 std::vector<Bytes> StatesAfter(int64_t steps, const RankSpec& spec = SmallSpec());
 
 }  // namespace shampoo_test

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with the call on one rank is the same error on all, and nobody waits for ever.
+// A wrong argument on one rank is the same error on all ranks, and no rank waits forever.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace shampoo_test {
 namespace {
 
-// Three copies that share the work.
+// Three replicas that share the work.
 class Copies {
  public:
   Copies() : world(3), grid_(SmallModel(), 3, 1) {
@@ -41,7 +41,7 @@ class Copies {
   Grid grid_;
 };
 
-TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and the rank, and the next call is fine") {
+TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the rank, and the next call succeeds") {
   struct Wrong {
     const char* words;
     std::function<void(World::Call*)> set;
@@ -86,7 +86,7 @@ TEST_CASE("a wrong argument on one rank fails on all ranks, with its name and th
   CHECK(Everything(&copies.grid()) == before);
 }
 
-TEST_CASE("one process tells what is wrong, too") {
+TEST_CASE("wrong arguments of a single process are errors") {
   Trainee one(SmallModel());
   shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
   for (const auto& function : {&shampoo_save, &shampoo_load}) {
@@ -106,7 +106,7 @@ TEST_CASE("one process tells what is wrong, too") {
   }
 }
 
-TEST_CASE("a job of several ranks needs a communicator of all of them, of host memory") {
+TEST_CASE("a job of several ranks needs a communicator of all ranks and of host memory") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Grid grid(SmallModel({{"shard_mode", "gather"}}), 2, 2);
@@ -119,7 +119,7 @@ TEST_CASE("a job of several ranks needs a communicator of all of them, of host m
                                            "give a communicator of all ranks of the job"}) == "");
     }
   }
-  World copy(2);  // as the replicas or the shards alone
+  World copy(2);  // as large as the replicas or the shards alone
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     copy[rank % 2].opts = {grid[rank].optimizer};
@@ -134,7 +134,7 @@ TEST_CASE("a job of several ranks needs a communicator of all of them, of host m
   CHECK(NamesIn(scratch.path()).empty());
 }
 
-TEST_CASE("a rank may have no optimizer, and a job no parameter") {
+TEST_CASE("a rank may have no optimizer, and a job may have no parameters") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 2);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inverse roots that are used some steps after their factor matrices (root_async), of blocks that miss steps: a job of
-// another kind goes on from any step with the bits of one that never stopped.
+// Blocks that miss steps, with inverse roots that are used some steps after their factor matrices (root_async): a job
+// of another kind continues from any step with the bits of a run without interruption.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -33,8 +33,8 @@ RankSpec Spec(const Keys& more) {
 
 bool HasGradient(size_t param, uint64_t t) {
   if (param == 1) return t >= 6;                 // after the first refresh
-  if (param == 2) return t % 4 == 0;             // at refreshes alone
-  if (param == 3) return t != 10 && t % 7 != 0;  // not where the roots of step 8 would be used
+  if (param == 2) return t % 4 == 0;             // only at refreshes
+  if (param == 3) return t != 10 && t % 7 != 0;  // not when the roots of step 8 would be used
   return true;
 }
 
@@ -119,11 +119,11 @@ void CheckJobs(const Keys& more) {
   }
 }
 
-TEST_CASE("blocks that miss steps go on from any step with root_async, on other ranks, with the bits of one") {
+TEST_CASE("with root_async, blocks that miss steps continue from any step on other ranks with the bits of one") {
   CheckJobs({});
 }
 
-TEST_CASE("the same with spread and growing intervals of refreshes") {
+TEST_CASE("with root_async and root_spread, blocks that miss steps continue from any step with the same bits") {
   CheckJobs({{"root_spread", "true"}});
   CheckJobs({{"refresh_growth", "0.5"}, {"root_spread", "true"}, {"start_preconditioning_step", "1"}});
 }

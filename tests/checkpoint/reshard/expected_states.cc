@@ -12,7 +12,7 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-// Where element `at` of the rank's buffer is in the flattened parameter.
+// Returns the position of element `at` of the rank's buffer in the flattened parameter.
 int64_t InParameter(const ParamSpec& param, int64_t at) {
   if (param.shard_form == 0) return at;
   if (param.shard_form == 1) return param.flat_offset + at;
@@ -54,7 +54,7 @@ size_t SizeOf(int32_t dtype) {
   return dtype == SHAMPOO_F32 || dtype == SHAMPOO_I32 ? 4 : 2;
 }
 
-// Any sign, exponent and mantissa, but for the exponent of infinity and NaN.
+// Returns any sign, exponent and mantissa except the exponent of infinity and NaN.
 uint64_t FiniteBits(int32_t dtype, uint64_t random) {
   struct Layout {
     int bits, mantissa;
@@ -87,7 +87,7 @@ int64_t PlacedEntry::elements() const {
 }
 
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params) {
-  // By the parameter's name and the number of the block in it, as keys have them.
+  // By the name of the parameter and the number of the block, as in keys.
   std::map<std::string, std::pair<Indices, Indices>> blocks;
   std::map<int32_t, int> counts;
   int64_t count = 0;
@@ -102,20 +102,20 @@ std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec
   std::vector<PlacedEntry> entries;
   shampoo_state_count(rank.optimizer, &count);
   for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry told = SHAMPOO_STATE_ENTRY_INIT;
-    shampoo_state_describe(rank.optimizer, i, &told);
-    const std::string key = told.key;
+    shampoo_state_entry description = SHAMPOO_STATE_ENTRY_INIT;
+    shampoo_state_describe(rank.optimizer, i, &description);
+    const std::string key = description.key;
     const size_t slash = key.rfind('/');
     const auto block = blocks.find(key.substr(0, slash));
-    if (block == blocks.end()) continue;  // of a group
+    if (block == blocks.end()) continue;  // an entry of a group
     PlacedEntry& entry = entries.emplace_back();
     entry.index = i;
     entry.param = key.substr(0, key.rfind('/', slash - 1));
     entry.state = key.substr(slash + 1);
-    entry.shape.assign(told.shape, told.shape + told.ndim);
+    entry.shape.assign(description.shape, description.shape + description.ndim);
     std::tie(entry.block_shape, entry.block_elements) = block->second;
-    entry.dtype = told.dtype;
-    entry.symmetric = told.symmetric != 0;
+    entry.dtype = description.dtype;
+    entry.symmetric = description.symmetric != 0;
   }
   return entries;
 }

@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer that has work behind it, and loads: with what it was about to tell, with arenas of the host, and after a
-// load that has failed.
+// Loads into an optimizer that has made steps: with deferred errors, with arenas of the host, and after a failed load.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -26,7 +25,7 @@ void Load(Trainee* loader, const std::string& directory) {
   REQUIRE_MESSAGE(loader->rank.status == SHAMPOO_OK, loader->rank.error);
 }
 
-// Changes the byte in the middle of the only file of states.
+// Changes the byte in the middle of the only state file.
 void Spoil(const std::string& directory) {
   const std::string path = directory + "/checkpoint-000001.rank-00000-of-00001.safetensors";
   std::string bytes = BytesOf(path);
@@ -34,7 +33,7 @@ void Spoil(const std::string& directory) {
   WriteFile(path, bytes);
 }
 
-TEST_CASE("after loads that failed training goes on with the bits of a run that has not tried") {
+TEST_CASE("after failed loads, training continues with the bits of a run without them") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 4);
@@ -62,15 +61,15 @@ TEST_CASE("after loads that failed training goes on with the bits of a run that 
     other.Train(steps + 1, steps + 3);
     CHECK_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
     CHECK(Everything(loader.rank) == Everything(other.rank));
-    // And one that succeeds takes all of it back.
+    // A successful load replaces the whole state.
     Load(&loader, scratch / "whole");
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 4);
   }
 }
 
-// Blocks of one element, in which (1e-12)^-5 fits no dtype of a state, so that no rung of the recovery gives the root
-// of a factor matrix of zero.
+// Blocks of one element. (1e-12)^-5 does not fit any dtype of a state, so no rung of the recovery ladder can compute
+// the root of a zero factor matrix.
 RankSpec FailingRoots() {
   RankSpec spec;
   spec.keys = {{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}};
@@ -85,7 +84,7 @@ void StepWithZeros(Rank* rank, int steps) {
   }
 }
 
-TEST_CASE("what steps have left to be raised does not outlive a load that replaces their state") {
+TEST_CASE("deferred errors of earlier steps are discarded by a load that replaces their state") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Rank saver(FailingRoots());
@@ -112,7 +111,7 @@ TEST_CASE("what steps have left to be raised does not outlive a load that replac
     }
     roots.Load(directory);
     REQUIRE_MESSAGE(roots.status == SHAMPOO_OK, roots.error);
-    StepWithZeros(&roots, 3);  // the count has begun anew
+    StepWithZeros(&roots, 3);  // the count has restarted
     roots.Step();
     CHECK(Lacking(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
     Rank other(SmallModel());
@@ -132,7 +131,7 @@ TEST_CASE("what steps have left to be raised does not outlive a load that replac
   CHECK(roots.status == SHAMPOO_E_NUMERIC);
 }
 
-TEST_CASE("arenas of the host: what is loaded is in the last state_out, and a failure leaves both as they were") {
+TEST_CASE("with arenas of the host, a load writes to the last state_out, and a failed load leaves both unchanged") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   saver.Train(1, 3);
@@ -159,7 +158,7 @@ TEST_CASE("arenas of the host: what is loaded is in the last state_out, and a fa
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 3);
     if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));
-    // The arena of create is another one, and has not been touched.
+    // The arena from creation is a different one and is unchanged.
     Trainee fresh(SmallModel());
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is too large for one window of elements, one part of a block, or one file.
+// Data that is too large for one window of elements, one part of a block, or one file.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -29,7 +29,7 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
   REQUIRE_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
 }
 
-// How many entries are as they were written.
+// Returns the number of entries that are equal to what was written.
 int64_t CountExpected(Grid* grid, bool elementwise) {
   int64_t count = 0;
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -52,7 +52,7 @@ RankSpec Matrix(int64_t rows, int64_t columns, const char* most, const char* on_
   return spec;
 }
 
-TEST_CASE("a parameter of more elements than are put together at a time") {
+TEST_CASE("a parameter that is larger than the window for assembling blocks is loaded") {
   const Scratch scratch;
   constexpr int64_t kRows = 1100;  // 2^20 elements end in row 1048
   const RankSpec saved = Matrix(kRows, 1000, "90");
@@ -74,7 +74,7 @@ TEST_CASE("a parameter of more elements than are put together at a time") {
   CHECK(CountExpected(&loader, true) == states);
 }
 
-TEST_CASE("shards that end where blocks do keep their factors without shards, and the other way round") {
+TEST_CASE("shards that end where blocks end keep their factor matrices when loaded without shards, and vice versa") {
   const RankSpec spec = Matrix(256, 200, "160");
   Shards shards(2, spec.params);
   shards[0][0].CutFlat(0, int64_t{160} * 200);
@@ -94,7 +94,7 @@ TEST_CASE("shards that end where blocks do keep their factors without shards, an
     CHECK(CountExpected(loader, true) == 4);
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
-  // One row further they do not.
+  // One row further, the ends do not match.
   for (auto& shard : shards) {
     (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
   }
@@ -111,11 +111,12 @@ TEST_CASE("shards that end where blocks do keep their factors without shards, an
                 other[0].error);
 }
 
-TEST_CASE("blocks that part ways after thousands of elements are not the same") {
+TEST_CASE("blocks that differ only after thousands of elements are not matched") {
   RankSpec spec;
   spec.keys = {{"max_preconditioner_dim", "130"}, {"beta1", "0"}};
   spec.params = {{"tensor", {2, 2, 130, 130}}};
-  // Of four matrices the first shard has the first two, or the first and the third: both are blocks of 2 x 130 x 130.
+  // The first shard has the first and second, or the first and third of four matrices: both are blocks of 2 x 130 x
+  // 130.
   Shards first(2, spec.params);
   Shards second(2, spec.params);
   for (int rank = 0; rank < 2; ++rank) {
@@ -134,14 +135,14 @@ TEST_CASE("blocks that part ways after thousands of elements are not the same") 
                 loader[0].error);
 }
 
-TEST_CASE("more entries than one file has are in several") {
+TEST_CASE("more entries than fit one file are written to several") {
   const Scratch scratch;
   RankSpec spec = Matrix(1, 1, "1");
   spec.params = {{"vector", {5000}}};
   Grid saver(spec, 2, 1);
   Create(&saver);
   WriteAndSave(&saver, scratch / "two");
-  // Four entries for each block, half of the blocks on each rank.
+  // Each block has four entries, and each rank has half of the blocks.
   CHECK(NamesIn(scratch / "two") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00002.safetensors",
                                                              "checkpoint-000001.rank-00001-of-00002.safetensors"});

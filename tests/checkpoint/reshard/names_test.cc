@@ -15,7 +15,7 @@
 namespace shampoo_test {
 namespace {
 
-// Of every kind that could be taken for something else in a path, in JSON or in a key of the state.
+// Names that could be misinterpreted in a path, in JSON or in a key of the state.
 const char* const kNames[] = {"\"",
                               "\\",
                               "a/b",
@@ -45,7 +45,7 @@ RankSpec OddNames(const Keys& more = {}) {
   return spec;
 }
 
-TEST_CASE("any UTF-8 is a name, in the index and in the names of tensors") {
+TEST_CASE("any valid UTF-8 is accepted as a name, in the index and in the names of tensors") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   RankSpec spec = OddNames();
@@ -60,7 +60,7 @@ TEST_CASE("any UTF-8 is a name, in the index and in the names of tensors") {
   REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
-  // And with pieces of them, whose keys are other ones.
+  // The same with pieces of the parameters, whose keys differ.
   Grid grid(OddNames({{"on_block_mismatch", "reset"}}), 1, 2);
   grid.Create();
   REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());
@@ -79,7 +79,7 @@ TEST_CASE("any UTF-8 is a name, in the index and in the names of tensors") {
   }
 }
 
-TEST_CASE("what is no UTF-8 is no name") {
+TEST_CASE("a name that is not valid UTF-8 is rejected") {
   for (const char* const name : {"\x80", "a\xff", "\xc0\xaf", "\xc3", "\xc3(", "\xe2\x82", "\xed\xa0\x80",
                                  "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80"}) {
     RankSpec spec = SmallModel();
@@ -98,7 +98,7 @@ std::vector<std::string> CheckpointsIn(const std::string& directory) {
   return indexes;
 }
 
-TEST_CASE("checkpoint_keep, and an older checkpoint by the path of its index") {
+TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by the path of their index") {
   const Scratch scratch;
   Trainee saver(SmallModel({{"checkpoint_keep", "3"}}));
   const std::string directory = scratch / "checkpoints";
@@ -122,12 +122,12 @@ TEST_CASE("checkpoint_keep, and an older checkpoint by the path of its index") {
   loader.rank.Load(directory + "/checkpoint-000003.json");
   loader.rank.Load(directory);
   CHECK(StepsOf(loader.rank, 0) == 5);
-  // With 1, which is the default, the others go, and the numbers go on.
+  // With 1, the default, the others are removed and the numbers continue.
   loader.rank.Save(directory);
   REQUIRE_MESSAGE(loader.rank.status == SHAMPOO_OK, loader.rank.error);
   CHECK(NamesIn(directory) ==
         std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});
-  // What is not of a checkpoint is left alone.
+  // Other files are not removed.
   WriteFile(directory + "/checkpoint-000002.json.mine", "x");
   WriteFile(directory + "/checkpoint-2.json", "x");
   WriteFile(directory + "/notes.txt", "x");
@@ -137,7 +137,7 @@ TEST_CASE("checkpoint_keep, and an older checkpoint by the path of its index") {
                                                        "checkpoint-2.json", "notes.txt"});
 }
 
-TEST_CASE("the largest checkpoint_keep of all optimizers of all ranks holds") {
+TEST_CASE("the largest checkpoint_keep of all optimizers and ranks applies") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   RankSpec other = SmallModel({{"checkpoint_keep", "2"}});
@@ -160,7 +160,7 @@ TEST_CASE("the largest checkpoint_keep of all optimizers of all ranks holds") {
   }
 }
 
-TEST_CASE("paths: what is made, what is not there, and what is something else") {
+TEST_CASE("a save creates the directory, and paths that do not exist or are not directories are errors") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   const auto fails = [&](bool saves, const std::string& path, const std::vector<std::string>& words) {
@@ -176,7 +176,7 @@ TEST_CASE("paths: what is made, what is not there, and what is something else") 
   const std::string empty = scratch / "empty";
   REQUIRE(mkdir(empty.c_str(), 0777) == 0);
   fails(false, empty, {empty + " has no checkpoint", "checkpoint-<number>.json", "shampoo_save"});
-  // As a save that was killed leaves it.
+  // The files of a killed save.
   WriteFile(empty + "/checkpoint-000004.json.tmp", "{");
   WriteFile(empty + "/checkpoint-000004.rank-00000-of-00001.safetensors", "x");
   fails(false, empty, {empty + " has no checkpoint but unfinished ones"});
@@ -185,7 +185,7 @@ TEST_CASE("paths: what is made, what is not there, and what is something else") 
   fails(true, file, {file, "Not a directory"});
   fails(false, file, {file});
   fails(false, file + "/x", {file + "/x"});
-  // With a slash at its end, relative, and named in UTF-8.
+  // A path that ends with a slash, a relative path, and a path in UTF-8.
   for (const std::string& name : {scratch / "slash/", scratch / "öffentlich \"1\"\n"}) {
     saver.rank.Save(name);
     CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
@@ -204,7 +204,7 @@ TEST_CASE("paths: what is made, what is not there, and what is something else") 
   saver.rank.Load("checkpoint-000001.json");
   CHECK_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
   REQUIRE(chdir(before) == 0);
-  // What was killed has gone with the next save, which takes the next number.
+  // The next save has removed the files of the killed one and has the next number.
   saver.rank.Save(empty);
   CHECK(NamesIn(empty) ==
         std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has which parameters: groups, several optimizers, optimizers that differ from rank to rank, and ranks that have
-// the same.
+// Distribution of parameters: groups, several optimizers, different optimizers on each rank, and ranks with the same
+// parameters.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ RankSpec With(const std::vector<ParamSpec>& params) {
   return spec;
 }
 
-// One optimizer has all; saved after so many steps.
+// Trains one optimizer of all parameters for this many steps and saves it.
 std::unique_ptr<Trainee> SavedByOne(const RankSpec& spec, int steps, const std::string& directory) {
   auto saver = std::make_unique<Trainee>(spec);
   saver->Train(1, steps);
@@ -39,7 +39,7 @@ States Merged(const Trainees& trainees) {
   return all;
 }
 
-TEST_CASE("a group goes on at the step of its parameters, if they have one") {
+TEST_CASE("a group continues at the step of its parameters if they all have the same step") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   RankSpec two = SmallModel();
@@ -49,7 +49,7 @@ TEST_CASE("a group goes on at the step of its parameters, if they have one") {
   saver.Train(1, 2);
   saver.rank.Save(directory);
   REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
-  // At the same step it does not matter who is with whom.
+  // Parameters at the same step can be grouped in any way.
   RankSpec other = two;
   other.params[0].group = 1;
   Trainee moved(other);
@@ -62,7 +62,7 @@ TEST_CASE("a group goes on at the step of its parameters, if they have one") {
   }
   CHECK(StepsOf(moved.rank, 1) == 2);
 
-  saver.rank.has_grad[1] = false;  // the group stands still
+  saver.rank.has_grad[1] = false;  // the group makes no step
   saver.Train(3, 3);
   saver.rank.Save(directory);
   REQUIRE_MESSAGE(saver.rank.status == SHAMPOO_OK, saver.rank.error);
@@ -76,7 +76,7 @@ TEST_CASE("a group goes on at the step of its parameters, if they have one") {
   CheckRefused(&moved.rank, directory, SHAMPOO_E_INVALID, {"group 1: parameter \"weight\"", "\"bias\" at step 2"});
 }
 
-TEST_CASE("parameters of one optimizer may go to two, and come back, with the bits of training that never stopped") {
+TEST_CASE("parameters of one optimizer can be loaded into two and back with the bits of uninterrupted training") {
   const Scratch scratch;
   const RankSpec all = SmallModel();
   const auto one = SavedByOne(all, 3, scratch / "one");
@@ -112,7 +112,7 @@ TEST_CASE("parameters of one optimizer may go to two, and come back, with the bi
   CHECK(back.Params() == one->Params());
 }
 
-// Four ranks share one optimizer; two of them one expert, and the other two another.
+// Four ranks share one optimizer. Two of them also share one expert, and the other two another expert.
 class Experts {
  public:
   Experts() : world(4) {
@@ -130,7 +130,7 @@ class Experts {
       REQUIRE_MESSAGE(expert[rank]->rank.status == SHAMPOO_OK, expert[rank]->rank.error);
       world[rank].opts = {shared[rank]->optimizer(), expert[rank]->optimizer()};
     }
-    // The order of optimizers is a rank's own.
+    // Each rank may pass its optimizers in a different order.
     std::swap(world[2].opts[0], world[2].opts[1]);
   }
   static RankSpec InOne() {
@@ -169,7 +169,7 @@ class Experts {
   std::unique_ptr<Trainee> shared[4], expert[4];
 };
 
-TEST_CASE("experts: one checkpoint of optimizers that differ from rank to rank, for one process and back") {
+TEST_CASE("a checkpoint of experts that differ between ranks is loaded by one process, and vice versa") {
   const Scratch scratch;
   Trainee one(Experts::InOne());
   one.Train(1, 3);
@@ -198,7 +198,7 @@ TEST_CASE("experts: one checkpoint of optimizers that differ from rank to rank, 
   experts.CheckParams(one);
 }
 
-TEST_CASE("ranks that do all the same work write it once") {
+TEST_CASE("ranks with identical states write them once") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   World world(3);
@@ -222,7 +222,7 @@ TEST_CASE("ranks that do all the same work write it once") {
   REQUIRE_MESSAGE(world.All(SHAMPOO_OK), world.Errors());
   for (const auto& loader : loaders) CHECK(StatesOf(loader->rank) == StatesOf(ranks[0]->rank));
 
-  // What is not the same cannot be one checkpoint.
+  // Different states under the same name cannot be in one checkpoint.
   REQUIRE(shampoo_optimizer_set(loaders[1]->optimizer(), 0, "lr", 0.5) == SHAMPOO_OK);
   world.Save(directory);
   CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
@@ -237,7 +237,7 @@ TEST_CASE("ranks that do all the same work write it once") {
   CHECK(Lacking(world[0].error, {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63",
                                  "separate directories"}) == "");
   CHECK(NamesIn(directory) == names);
-  // Nor can other parameters of the same names: the states of one would be lost.
+  // The same holds for different parameters of the same name, because the states of one would be lost.
   Trainee other(SmallModel());
   other.Train(2, 4);
   REQUIRE_MESSAGE(other.rank.status == SHAMPOO_OK, other.rank.error);

@@ -33,7 +33,7 @@ RandomModel::RandomModel(uint64_t seed) : random_(seed) {
   }
 }
 
-// What the states of a group are.
+// Returns keys that determine the states of a group.
 Keys RandomModel::GroupKeys() {
   const auto one_of = [this](const std::vector<const char*>& values) {
     return std::string(values[static_cast<size_t>(Draw(0, static_cast<int64_t>(values.size()) - 1))]);
@@ -50,7 +50,7 @@ Keys RandomModel::GroupKeys() {
   return keys;
 }
 
-// What cuts the parameters of a group into blocks.
+// Returns keys that determine the blocks of a group.
 Keys RandomModel::BlockKeys() {
   return {{"use_merge_dims", OneIn(2) ? "true" : "false"},
           {"max_preconditioner_dim", std::to_string(OneIn(2) ? 4 : Draw(1, 9))}};
@@ -75,7 +75,7 @@ RandomModel::World RandomModel::Draw(bool may_drop, const char* on_block_mismatc
       spec.groups.push_back(keys);
     }
   }
-  if (gathers && world.shards.size() > 1) spec.told = world.shards;
+  if (gathers && world.shards.size() > 1) spec.all_shards = world.shards;
   spec.threads = static_cast<int32_t>(Draw(1, 2));
   return world;
 }
@@ -83,12 +83,13 @@ RandomModel::World RandomModel::Draw(bool may_drop, const char* on_block_mismatc
 Shards RandomModel::Cut(int64_t ranks) {
   Shards shards(static_cast<size_t>(ranks), params_);
   for (size_t p = 0; p < params_.size() && ranks > 1; ++p) {
-    if (!OneIn(6)) CutParam(p, &shards);  // some are whole on every rank
+    if (!OneIn(6)) CutParam(p, &shards);  // some parameters are whole on every rank
   }
   return shards;
 }
 
-// Flat or along any dim, in parts of any size, of which some may be empty, on ranks in any order; or along two dims.
+// Divides a parameter flat or along any dim, into parts of any size on ranks in any order, or along two dims. Some
+// parts may be empty.
 void RandomModel::CutParam(size_t p, Shards* shards) {
   const Shape& shape = params_[p].shape;
   const auto ranks = static_cast<int64_t>(shards->size());

@@ -10,19 +10,19 @@
 
 namespace shampoo_test {
 
-// A model, and jobs that train it: all from a seed.
+// A random model and random jobs that train it, generated from a seed.
 class RandomModel {
  public:
   explicit RandomModel(uint64_t seed);
 
-  // How a job is made: of copies and shards, in shards of any form, with blocks of its own choice.
+  // The layout of a job: its replicas, its shards of any form, and its blocks.
   struct World {
     RankSpec spec;
     int copies = 1;
     Shards shards;
-    bool drops_momentum = false;  // which the model has
+    bool drops_momentum = false;  // the state momentum of the model is not loaded
   };
-  // may_drop: a job that loads may do without a state that was saved.
+  // may_drop: a loading job may lack a state that was saved.
   World Draw(bool may_drop, const char* on_block_mismatch);
 
   int64_t Draw(int64_t least, int64_t most) {

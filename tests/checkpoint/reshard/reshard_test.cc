@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random models, saved by a job of one kind and loaded by a job of another. Every element of every state is to be where
-// it belongs, by a map of elements that owes nothing to the library's own.
+// Random models, saved by a job of one kind and loaded by a job of another. A map of elements that is independent of
+// the library gives the expected position of every element of every state.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// What the models have come to, so that a test of nothing is seen.
+// Counts of what the models covered, to detect a test that checks nothing.
 struct Seen {
   int64_t same_blocks = 0, other_blocks = 0, empty_shards = 0, refused = 0, stepped = 0;
 };
@@ -129,10 +129,12 @@ void CheckModels(uint64_t first, uint64_t last) {
   CHECK(seen.stepped > count / 4);
 }
 
-TEST_CASE("100 models in other worlds have every element, and factors where blocks agree") { CheckModels(0, 100); }
+TEST_CASE("100 random models loaded into other jobs have every element, and factor matrices where blocks match") {
+  CheckModels(0, 100);
+}
 
 TEST_SUITE("long") {
-  TEST_CASE("2,000 models in other worlds") { CheckModels(0, 2000); }
+  TEST_CASE("2,000 random models loaded into other jobs have every element") { CheckModels(0, 2000); }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must agree between a checkpoint and the optimizer that loads it: parameters, dtypes, hyper-parameters, blocks.
+// Rules for the parameters, dtypes, hyper-parameters and blocks of a checkpoint and the optimizer that loads it.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// What an optimizer of these keys has after three steps, on the disk.
+// Saves an optimizer with these keys after three steps.
 class Saved {
  public:
   explicit Saved(const RankSpec& spec) : saver(spec) {
@@ -27,7 +27,7 @@ class Saved {
   Trainee saver;
 };
 
-// Refused by a new optimizer, and by one that has stepped, which goes on as if nothing were.
+// Checks that the load is rejected by a new optimizer and by one that has made steps, which continues unchanged.
 void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<std::string>& words) {
   for (const int steps : {0, 2}) {
     CAPTURE(steps);
@@ -43,7 +43,7 @@ void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<st
   }
 }
 
-// Loaded; returns the warnings.
+// Loads the checkpoint and returns the warnings.
 std::vector<std::string> Load(const Saved& saved, Trainee* loader) {
   Log log;
   loader->rank.Load(saved.path());
@@ -51,7 +51,7 @@ std::vector<std::string> Load(const Saved& saved, Trainee* loader) {
   return log.Take();
 }
 
-TEST_CASE("parameters are known by name and shape, in any order") {
+TEST_CASE("parameters are matched by name and shape in any order") {
   const Saved saved(SmallModel());
   RankSpec renamed = SmallModel();
   renamed.params[0].name = "Weight";
@@ -82,7 +82,7 @@ TEST_CASE("parameters are known by name and shape, in any order") {
   CHECK(StepsOf(loader.rank, 0) == 3);
 }
 
-TEST_CASE("each state has a dtype of its own, which must be the one that was saved") {
+TEST_CASE("each state must have the dtype with which it was saved") {
   const Saved saved(SmallModel());
   const std::pair<const char*, const char*> kStates[] = {{"factor_dtype", "weight/0/factor.0"},
                                                          {"inverse_dtype", "weight/0/inverse.0"},
@@ -98,7 +98,7 @@ TEST_CASE("each state has a dtype of its own, which must be the one that was sav
   }
 }
 
-TEST_CASE("a state that was not saved cannot be loaded, and one that is not asked for is left out") {
+TEST_CASE("a missing state is an error, and a saved state that is not needed is skipped") {
   struct Rule {
     Keys with, without;
     std::vector<std::string> words;
@@ -142,18 +142,18 @@ TEST_CASE("a state that was not saved cannot be loaded, and one that is not aske
   }
 }
 
-TEST_CASE("the second moments of two methods of grafting are not the same thing") {
+TEST_CASE("the grafting state of one method is not loaded into another method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel({{"grafting", "rmsprop"}}),
                {"group 0", "grafting is rmsprop here and was adam", "set grafting adam"});
 }
 
-TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a warning lists them") {
+TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists those that differ") {
   Saved saved(SmallModel());
   REQUIRE(shampoo_optimizer_set(saved.saver.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
   saved.saver.rank.Save(saved.path());
   REQUIRE_MESSAGE(saved.saver.rank.status == SHAMPOO_OK, saved.saver.rank.error);
-  // Threads and the like do not change what is computed: nothing is said of them.
+  // Keys such as threads do not change the results, so there is no warning about them.
   Trainee loader(SmallModel({{"lr", "0.125"}, {"root_method", "newton"}, {"threads", "2"}, {"balance", "cost"}}));
   REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
   const auto warnings = Load(saved, &loader);
@@ -170,9 +170,10 @@ TEST_CASE("other hyper-parameters are those of the optimizer that loads, and a w
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are cut in another way: an error that names them, or a start from scratch that is counted") {
+TEST_CASE("blocks that are cut differently are an error that names them, or are reset and counted") {
   const Saved saved(SmallModel());
-  // Of weight 3 x 2 blocks of 9 x 7 become 2 x 2, of bias 2 stay 2, and of table the only one is 3 x 5 and not 3 x 4.
+  // The 3 x 2 blocks of weight (9 x 7) become 2 x 2, bias keeps its 2, and the only block of table is 3 x 5 and not 3
+  // x 4.
   const Keys other = {{"max_preconditioner_dim", "5"}};
   CheckRefusal(saved, SmallModel(other),
                {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
@@ -190,7 +191,7 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
     const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
     CHECK((states.at(key) == bytes) == !elementwise);
   }
-  // One parameter alone: the others are as they were.
+  // Only one parameter differs; the others are unchanged.
   RankSpec longer = SmallModel({{"max_preconditioner_dim", "16"}});
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
   RankSpec merged = longer;
@@ -199,7 +200,7 @@ TEST_CASE("blocks that are cut in another way: an error that names them, or a st
   CheckRefusal(without, longer, {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
-TEST_CASE("vectors saved without factor matrices start with new ones, and saved ones are left out") {
+TEST_CASE("vectors saved without factor matrices start with new ones, and unneeded factor matrices are skipped") {
   const Keys with = {{"grafting", "adam"}, {"precondition_1d", "true"}};
   const Keys without = {{"grafting", "adam"}, {"precondition_1d", "false"}};
   const Saved saved(SmallModel(without));
@@ -225,7 +226,7 @@ TEST_CASE("vectors saved without factor matrices start with new ones, and saved 
   for (const auto& [key, bytes] : StatesOf(fewer.rank)) CHECK_MESSAGE(StatesOf(more.saver.rank).at(key) == bytes, key);
 }
 
-TEST_CASE("a shard of which nobody has saved the rest can be loaded into the same shard alone") {
+TEST_CASE("a shard whose other shards were not saved can only be loaded into the same shard") {
   RankSpec half = SmallModel();
   half.params = {{"weight", {9, 7}}};
   RankSpec whole = half;
@@ -238,7 +239,7 @@ TEST_CASE("a shard of which nobody has saved the rest can be loaded into the sam
   CHECK(StatesOf(loader.rank) == StatesOf(saved.saver.rank));
 }
 
-TEST_CASE("the dtype of a parameter may be another, as states are what counts") {
+TEST_CASE("the dtype of a parameter may change because only the dtypes of states matter") {
   const Saved saved(SmallModel());
   shampoo_config* config = nullptr;
   shampoo_plan* plan = nullptr;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards that are tensors of their own, where one of them has all of a parameter, or nothing.
+// Shards in shard_mode tensor where one shard has all of a parameter, or nothing of it.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a group of which a shard has no element makes no steps there, and is saved at those of the others") {
+TEST_CASE("a group without elements on a shard makes no steps there and is saved with the steps of the other shards") {
   RankSpec spec = SmallModel();
   spec.groups = {spec.keys};
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};
@@ -57,7 +57,7 @@ TEST_CASE("a group of which a shard has no element makes no steps there, and is 
   }
 }
 
-TEST_CASE("a parameter that all shard ranks have whole, or one of them, is saved once, however it is told") {
+TEST_CASE("a parameter that is whole on all shard ranks or on one of them is saved once, however it is described") {
   const RankSpec spec = SmallModel();
   for (const char* const mode : {"local", "gather"}) {
     for (const int copies : {1, 2}) {
@@ -65,7 +65,7 @@ TEST_CASE("a parameter that all shard ranks have whole, or one of them, is saved
         CAPTURE(std::string(mode));
         CAPTURE(copies);
         CAPTURE(std::string(held));
-        // A cut that is whole on each rank, and not told to be, is none that can be gathered.
+        // A parameter that is whole on each rank without being described so cannot be gathered.
         if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))
           continue;
         Shards shards(3, spec.params);
@@ -78,7 +78,7 @@ TEST_CASE("a parameter that all shard ranks have whole, or one of them, is saved
         }
         RankSpec of_ranks = spec;
         of_ranks.keys.emplace_back("shard_mode", mode);
-        if (mode == std::string("gather") && held == std::string("by one")) of_ranks.told = shards;
+        if (mode == std::string("gather") && held == std::string("by one")) of_ranks.all_shards = shards;
         Grid grid(of_ranks, copies, shards);
         grid.Create();
         REQUIRE_MESSAGE(grid.All(SHAMPOO_OK), grid.Errors());

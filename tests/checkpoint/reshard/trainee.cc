@@ -62,7 +62,7 @@ States StatesOf(const Rank& rank) {
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
     shampoo_state_describe(rank.optimizer, i, &entry);
-    if (std::string(entry.key).ends_with("/step")) continue;  // of a group
+    if (std::string(entry.key).ends_with("/step")) continue;  // an entry of a group
     int64_t elements = 1;
     for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
     std::vector<char>& bytes = states[entry.key];

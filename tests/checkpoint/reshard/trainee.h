@@ -12,18 +12,17 @@
 
 namespace shampoo_test {
 
-// A small model; more: keys of all groups.
+// Returns a small model. `more` are keys of all groups.
 RankSpec SmallModel(const Keys& more = {});
 
-// An optimizer whose parameters and gradients depend on their names and on the step alone, whatever others it has and
-// in whichever order.
+// An optimizer whose parameters and gradients depend only on their names and on the step, not on their order.
 class Trainee {
  public:
-  explicit Trainee(const RankSpec& made_from);  // rank.status tells how it went
-  // Steps first to last; status and error are those of the last that was made: it stops at a failure.
+  explicit Trainee(const RankSpec& made_from);  // rank.status is the result
+  // Makes the steps first to last and stops at a failure. status and error are those of the last step that was made.
   void Train(int first, int last);
   std::map<std::string, std::vector<float>> Params() const;
-  void TakeParams(const std::map<std::string, std::vector<float>>& params);  // of which it needs its own
+  void TakeParams(const std::map<std::string, std::vector<float>>& params);  // copies those that it has
 
   shampoo_optimizer* optimizer() const { return rank.optimizer; }
 
@@ -31,16 +30,16 @@ class Trainee {
   Rank rank;
 };
 
-// What all entries of blocks have, by key.
+// The bytes of all entries of blocks, by key.
 using States = std::map<std::string, std::vector<char>>;
 States StatesOf(const Rank& rank);
 
-// A load that fails, with a text that has all the words, and leaves all as it was.
+// Checks that a load fails with all words in its error and changes nothing.
 void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words);
-// The first of the words that a text lacks, beside the text; "" where it has all.
+// Returns a message about the first of the words that is not in the text, or "" if all are.
 std::string Lacking(const std::string& text, const std::vector<std::string>& words);
 
-// What the library says while this lives.
+// Collects the log messages of the library during its lifetime.
 class Log {
  public:
   explicit Log(int32_t max_level = 1);

@@ -36,7 +36,7 @@ bool World::All(shampoo_status status) const {
 }
 
 std::string World::Errors() const {
-  std::string text = std::to_string(comm_.timeouts()) + " have waited in vain\n";
+  std::string text = std::to_string(comm_.timeouts()) + " timed out\n";
   for (const Call& call : calls_) text += std::to_string(call.status) + ": " + call.error + "\n";
   return text;
 }

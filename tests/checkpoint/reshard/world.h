@@ -9,16 +9,16 @@
 
 namespace shampoo_test {
 
-// All ranks of a job, as threads, each of which saves and loads with the arguments that it has here.
+// All ranks of a job as threads. Each rank saves and loads with its own arguments.
 class World {
  public:
   struct Call {
     std::vector<shampoo_optimizer*> opts;
     const char* directory = nullptr;
     void* stream = nullptr;
-    bool gives_opts = true;  // else NULL
+    bool gives_opts = true;  // otherwise NULL is passed
     int32_t count = kAll;
-    static constexpr int32_t kAll = -1000;  // as many as there are opts
+    static constexpr int32_t kAll = -1000;  // the number of opts
 
     shampoo_status status = SHAMPOO_OK;  // of the last call
     std::string error;
@@ -32,9 +32,9 @@ class World {
   Call& operator[](int rank) { return calls_[static_cast<size_t>(rank)]; }
   void Save() { Run(&shampoo_save); }
   void Load() { Run(&shampoo_load); }
-  void Save(const std::string& directory);  // all the same
+  void Save(const std::string& directory);  // all ranks use the same directory
   void Load(const std::string& directory);
-  // Whether the last call had this status and this text on all ranks, and nobody has waited in vain.
+  // Returns whether the last call had this status on all ranks with the same text and without a timeout.
   bool All(shampoo_status status) const;
   std::string Errors() const;
 

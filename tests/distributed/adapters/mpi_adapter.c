@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of shampoo_mpi.h under mpirun, with any number of ranks. Prints "ok" on rank 0.
+// Tests the callbacks of shampoo_mpi.h under mpirun with any number of ranks. Prints "ok" on rank 0.
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
 #define SHAMPOO_MPI_LARGEST_MESSAGE 23
 #endif
@@ -11,7 +11,7 @@
 
 static int rank, world;
 
-// Ends the job with the place of the failure: one rank alone would leave the others waiting.
+// Ends the whole job with the line of the failure, because otherwise the other ranks would wait.
 #define REQUIRE(condition)                                                                 \
   do {                                                                                     \
     if (!(condition)) {                                                                    \
@@ -20,7 +20,7 @@ static int rank, world;
     }                                                                                      \
   } while (0)
 
-// In place of MPI's own, to see what is sent, and to refuse it.
+// Replaces the function of MPI to check, and to reject, what is sent.
 static int refuse_sends;
 
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
@@ -32,7 +32,7 @@ int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
 
 static char sent(int from, int round, size_t i) { return (char)(from * 41 + round * 7 + (int)i); }
 
-// The ranks of the ops are ranks first, first + 1, ... of the world.
+// The ranks of the ops are the ranks first, first + 1, ... of the world.
 static void gather(const shampoo_comm_ops* ops, int first, int round, size_t bytes, int in_place) {
   const size_t all_bytes = (size_t)ops->world * bytes;
   char* own = malloc(bytes);
@@ -51,7 +51,7 @@ static void gather(const shampoo_comm_ops* ops, int first, int round, size_t byt
 }
 
 static void gather_often(const shampoo_comm_ops* ops, int first) {
-  // Below, at and above the size of a slice, with a rest and without.
+  // Below, at and above the size of a slice, with and without a remainder.
   const size_t sizes[] = {1, 2, 5, 7, 11, 23, 24, 46, 64, 1000};
   for (int round = 0; round < (int)(sizeof sizes / sizeof sizes[0]); ++round) {
     gather(ops, first, round, sizes[round], 0);
@@ -59,7 +59,7 @@ static void gather_often(const shampoo_comm_ops* ops, int first) {
   }
 }
 
-// What the ranks of the world have for each other, 0 among it; below, at and above the size of a message.
+// Returns the number of bytes between two ranks: 0, and below, at and above the size of a message.
 static size_t bytes_between(int from, int to, int round) {
   const int number = from * 5 + to * 3 + round;
   return number % 4 == 0 ? 0 : number % 4 == 1 ? (size_t)(number % 3) * 23 : (size_t)(number * 37 % 91);
@@ -94,7 +94,7 @@ static void exchange(const shampoo_comm_ops* ops, int first, int round) {
   free(send_bytes);
 }
 
-// Ranks are not waited for between two exchanges, but by a gather now and then.
+// Only an occasional gather synchronizes the ranks between exchanges.
 static void exchange_often(const shampoo_comm_ops* ops, int first) {
   for (int round = 0; round < 50; ++round) {
     exchange(ops, first, round);
@@ -113,7 +113,7 @@ static void check_ops(void) {
   ops.release(ops.user);
 }
 
-// Messages of the caller on the same communicator are not taken for the adapter's.
+// Messages of the caller on the same communicator are not confused with those of the adapter.
 static void check_duplicate(void) {
   shampoo_comm_ops ops;
   const int next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -155,13 +155,14 @@ static void check_split(int group_size) {
   ops.release(ops.user);
 }
 
-// A call that MPI refuses without waiting for anybody: results cannot be received "in place".
+// A call that MPI rejects without waiting: results cannot be received "in place".
 static int refused_gather(const shampoo_comm_ops* ops) {
   char byte = 0;
   return ops->all_gather(ops->user, &byte, MPI_IN_PLACE, 1, NULL);
 }
 
-// Rank 1 has a byte more for rank 0 than rank 0 expects, which also waits for the last rank: in vain. Fails on rank 0.
+// Rank 1 sends one byte more than rank 0 expects. Rank 0 also waits for the last rank, which does not send. Fails on
+// rank 0.
 static int failing_exchange(const shampoo_comm_ops* ops) {
   size_t send_bytes[4] = {0, 0, 0, 0}, recv_bytes[4] = {0, 0, 0, 0};
   const char send[2] = {1, 2};
@@ -177,12 +178,12 @@ static void check_failing_exchange(const shampoo_comm_ops* ops) {
   const int error = failing_exchange(ops);
   if (rank == 0) MPI_Error_class(error, &class_of_error);
   REQUIRE(rank == 0 ? class_of_error == MPI_ERR_TRUNCATE : error == 0);
-  // What the last rank sends later is not taken for what was waited for then.
+  // A later message of the last rank is not received in place of the missing one.
   gather(ops, 0, 0, 1, 1);
   exchange_often(ops, 0);
 }
 
-// On all ranks at once, which wait for each other's byte already.
+// The send fails on all ranks while each already waits for a byte of the others.
 static void check_refused_send(const shampoo_comm_ops* ops) {
   const size_t bytes[4] = {1, 1, 1, 1};
   const char send[4] = {1, 2, 3, 4};
@@ -208,7 +209,7 @@ static void check_error_returned(void) {
   ops.release(ops.user);
 }
 
-// A collective fails on the first rank, which aborts; the others wait for it.
+// A collective fails on the first rank, which aborts the job while the others wait.
 static void abort_job(const char* collective) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);
@@ -220,7 +221,7 @@ static void abort_job(const char* collective) {
   gather(&ops, 0, 0, 1, 1);
 }
 
-// The last rank is killed in the middle of its work; the others wait for it.
+// The last rank is killed during its work while the others wait.
 static void be_killed(void) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of shampoo_nccl.h on the stand-in, ranks as threads.
+// The callbacks of shampoo_nccl.h with the stand-in for NCCL; ranks are threads.
 #include <doctest/doctest.h>
 #include <shampoo/shampoo_nccl.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBytes = 1000;
 
-// Runs body(rank, communicator) on a thread for each rank, and ends the communicators that it leaves.
+// Runs body(rank, communicator) on one thread per rank and destroys the remaining communicators.
 void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& body) {
   std::vector<ncclComm_t> comms(static_cast<size_t>(world));
   REQUIRE(ncclCommInitAll(comms.data(), world, nullptr) == ncclSuccess);
@@ -28,7 +28,7 @@ void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& b
   }
 }
 
-// What rank `rank` sends, the same for nobody else and for no other round.
+// Returns the bytes that `rank` sends, which differ for every rank and round.
 char Sent(int rank, int round, size_t i) { return static_cast<char>(rank * 41 + round * 7 + static_cast<int>(i)); }
 
 int Wrong(const std::vector<char>& gathered, int world, int round) {
@@ -40,7 +40,7 @@ int Wrong(const std::vector<char>& gathered, int world, int round) {
   return wrong;
 }
 
-// Gathers what the ranks of the ops send; returns the number of bytes that came wrong, or -1 after a failure.
+// Makes one all-gather and returns the number of wrong bytes, or -1 after a failure.
 int GatherOnce(const shampoo_comm_ops& ops, int round, bool in_place) {
   const auto world = static_cast<size_t>(ops.world), rank = static_cast<size_t>(ops.rank);
   std::vector<char> own(kBytes), all(world * kBytes);
@@ -57,13 +57,13 @@ int GatherOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
-// What rank `from` sends to rank `to`, 0 among them, and different in both directions.
+// Returns the number of bytes from one rank to another. It may be 0 and differs between directions.
 size_t Bytes(int from, int to, int round) {
   const int number = from * 5 + to * 3 + round;
   return number % 4 == 0 ? 0 : static_cast<size_t>(number * 37 % 91);
 }
 
-// Exchanges Bytes; returns the number of bytes that came wrong, or were written past the end, or -1 after a failure.
+// Makes one all-to-all and returns the number of bytes that are wrong or written past the end, or -1 after a failure.
 int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
   std::vector<size_t> send_bytes, recv_bytes;
   std::vector<char> send, expected;
@@ -83,7 +83,7 @@ int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
   return wrong;
 }
 
-// With a gather between two exchanges.
+// Makes a gather between each two exchanges.
 int ExchangeOften(const shampoo_comm_ops& ops) {
   int wrong = 0;
   for (int round = 0; round < 20; ++round) {
@@ -93,7 +93,7 @@ int ExchangeOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
-// One byte to and from each rank, or as many as are said.
+// Exchanges one byte, or the given numbers of bytes, with each rank.
 int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t recv_bytes = 1) {
   const auto world = static_cast<size_t>(ops.world);
   const std::vector<size_t> to(world, send_bytes), from(world, recv_bytes);
@@ -101,12 +101,12 @@ int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t
   return ops.all_to_all(ops.user, send.data(), to.data(), recv.data(), from.data(), nullptr);
 }
 
-// Whether this thread is between ncclGroupStart and ncclGroupEnd; ends the group.
+// Returns whether this thread is between ncclGroupStart and ncclGroupEnd, and ends the group.
 bool GroupIsOpen() { return ncclGroupEnd() != ncclInvalidUsage; }
 
 }  // namespace
 
-TEST_CASE("ops are filled from the communicator") {
+TEST_CASE("shampoo_nccl.h fills the callbacks from a communicator") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     CHECK(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
@@ -119,7 +119,7 @@ TEST_CASE("ops are filled from the communicator") {
   });
 }
 
-TEST_CASE("what cannot be filled is refused and changes nothing") {
+TEST_CASE("invalid arguments are rejected and change nothing") {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.rank = 77;
   CHECK(shampoo_nccl_ops(nullptr, &ops) == ncclInvalidArgument);
@@ -130,7 +130,7 @@ TEST_CASE("what cannot be filled is refused and changes nothing") {
   OnRanks(1, [](int, ncclComm_t* comm) { CHECK(shampoo_nccl_ops(*comm, nullptr) == ncclInvalidArgument); });
 }
 
-TEST_CASE("gathers, in place and out of place") {
+TEST_CASE("all_gather works in place and out of place") {
   for (int world = 1; world <= 4; ++world) {
     CAPTURE(world);
     OnRanks(world, [](int, ncclComm_t* comm) {
@@ -141,7 +141,7 @@ TEST_CASE("gathers, in place and out of place") {
   }
 }
 
-TEST_CASE("exchanges bytes, as many as each rank has for each other, for itself, and none") {
+TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 and bytes to the rank itself") {
   for (int world = 1; world <= 4; ++world) {
     CAPTURE(world);
     OnRanks(world, [](int, ncclComm_t* comm) {
@@ -150,14 +150,14 @@ TEST_CASE("exchanges bytes, as many as each rank has for each other, for itself,
       CHECK(ExchangeOften(ops) == 0);
       REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
       CHECK(ExchangeOften(ops) == 0);
-      // Nothing for anybody, and no memory for it.
+      // No bytes for any rank, with NULL as buffers.
       const std::vector<size_t> none(static_cast<size_t>(ops.world));
       CHECK(ops.all_to_all(ops.user, nullptr, none.data(), nullptr, none.data(), nullptr) == 0);
     });
   }
 }
 
-TEST_CASE("a non-blocking communicator is waited for") {
+TEST_CASE("the callbacks wait for a non-blocking communicator") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
@@ -171,7 +171,7 @@ TEST_CASE("a non-blocking communicator is waited for") {
   });
 }
 
-TEST_CASE("groups of consecutive ranks gather among themselves") {
+TEST_CASE("split communicators gather within groups of consecutive ranks") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     for (const int group_size : {1, 2, 4}) {
       CAPTURE(group_size);
@@ -182,7 +182,7 @@ TEST_CASE("groups of consecutive ranks gather among themselves") {
       CHECK(ops.world == group_size);
       CHECK(ops.rank == rank % group_size);
       CHECK(GatherOften(ops) == 0);
-      // Which ranks of the world are in it.
+      // The ranks of the world that are in the group.
       std::vector<int> members(static_cast<size_t>(group_size));
       CHECK(ops.all_gather(ops.user, &rank, members.data(), sizeof rank, nullptr) == 0);
       for (int i = 0; i < group_size; ++i) {
@@ -199,7 +199,7 @@ TEST_CASE("groups of consecutive ranks gather among themselves") {
   });
 }
 
-TEST_CASE("a failure of NCCL is reported by the callbacks") {
+TEST_CASE("the callbacks report a failure of NCCL") {
   OnRanks(1, [](int, ncclComm_t* comm) {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
@@ -213,7 +213,7 @@ TEST_CASE("a failure of NCCL is reported by the callbacks") {
   });
 }
 
-TEST_CASE("a receive that NCCL refuses is reported, and ends the group") {
+TEST_CASE("a receive that NCCL rejects is reported, and the NCCL group is ended") {
   OnRanks(1, [](int, ncclComm_t* comm) {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
@@ -231,19 +231,19 @@ TEST_CASE("different sizes are an error on every rank") {
     REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
     std::vector<char> own(2), all(6);
     CHECK(ops.all_gather(ops.user, own.data(), all.data(), rank == 1 ? 2 : 1, nullptr) == ncclInvalidArgument);
-    // Rank 1 is not taken at its word by the others, nor by itself.
+    // Rank 1 and the other ranks all detect the difference.
     CHECK(ExchangeBytes(ops, rank == 1 ? 2 : 1, 1) == ncclInvalidArgument);
     CHECK(ExchangeBytes(ops) == 0);
   });
 }
 
-TEST_CASE("abort ends a rank that waits, and leaves NULL where the communicator was") {
+TEST_CASE("abort ends the wait of a rank and sets the communicator to NULL") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
     CHECK(GatherOnce(ops, 0, true) == 0);
     if (rank == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the others wait already
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
       ops.abort(ops.user);
       CHECK(*comm == nullptr);
       ops.abort(ops.user);
@@ -260,13 +260,13 @@ TEST_CASE("abort ends a rank that waits, and leaves NULL where the communicator 
   });
 }
 
-TEST_CASE("abort ends a rank that waits for a message") {
+TEST_CASE("abort ends the wait for a message") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
     CHECK(ExchangeOnce(ops, 0) == 0);
     if (rank == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the others wait already
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
       ops.abort(ops.user);
     } else {
       if (rank == 1) ncclStandinSetNonBlocking(*comm);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL found in the process. This program does not link the stand-in: whether it is loaded is the subject.
+// NCCL that is found in the process. This program does not link the stand-in because the tests load it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>
@@ -22,7 +22,7 @@ Function Symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// Rank r has r + 1 bytes for the next rank, two for itself and none for the rank before.
+// Rank r sends r + 1 bytes to the next rank, two to itself and none to the previous rank.
 void CheckExchange(const CommOps& ops) {
   const auto rank = static_cast<size_t>(ops.rank), world = static_cast<size_t>(ops.world);
   const size_t next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -40,7 +40,7 @@ void CheckExchange(const CommOps& ops) {
   CHECK(recv == expected);
 }
 
-// One byte from the only rank to itself.
+// Sends one byte from the only rank to itself.
 int32_t ExchangeByte(const CommOps& ops, void* recv) {
   const char byte = 1;
   const size_t one = 1;
@@ -49,7 +49,7 @@ int32_t ExchangeByte(const CommOps& ops, void* recv) {
 
 }  // namespace
 
-TEST_CASE("NCCL that is not loaded is refused, and loaded by nobody") {
+TEST_CASE("NCCL that is not loaded is an error and is not loaded by the library") {
   CommOps ops;
   int comm = 0;
   const Status by_default = NcclOps(&comm, nullptr, &ops);
@@ -62,7 +62,7 @@ TEST_CASE("NCCL that is not loaded is refused, and loaded by nobody") {
   CHECK((ops.all_gather == nullptr));
 }
 
-TEST_CASE("a library that is no NCCL is refused by the name of what it lacks") {
+TEST_CASE("a library that is not NCCL is an error that names the missing function") {
   CommOps ops;
   int comm = 0;
   const Status status = NcclOps(&comm, "libc.so.6", &ops);
@@ -71,7 +71,7 @@ TEST_CASE("a library that is no NCCL is refused by the name of what it lacks") {
   CHECK(Has(status, "ncclAllGather"));
 }
 
-TEST_CASE("a communicator of the loaded copy gathers; the copy stays as long as it is used") {
+TEST_CASE("a communicator of the loaded NCCL gathers, and the library stays loaded while it is used") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto init_all = Symbol<decltype(&ncclCommInitAll)>(library, "ncclCommInitAll");
@@ -84,7 +84,7 @@ TEST_CASE("a communicator of the loaded copy gathers; the copy stays as long as 
   std::vector<CommOps> ops(kWorld);
   for (int rank = 0; rank < kWorld; ++rank) {
     CommOps& own = ops[static_cast<size_t>(rank)];
-    // The default name finds it, too: it is the soname of what was loaded by its path.
+    // The default name also finds it because it is the soname of the library that was loaded by its path.
     const Status status = NcclOps(comms[rank], rank == 0 ? nullptr : SHAMPOO_NCCL_STANDIN, &own);
     CAPTURE(status.message());
     REQUIRE(status.ok());
@@ -114,7 +114,7 @@ TEST_CASE("a communicator of the loaded copy gathers; the copy stays as long as 
   for (const CommOps& own : ops) own.release(own.user);
 }
 
-TEST_CASE("an exchange waits for a non-blocking communicator, and tells of a failure") {
+TEST_CASE("an exchange waits for a non-blocking communicator and reports its failure") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");
@@ -138,7 +138,7 @@ TEST_CASE("an exchange waits for a non-blocking communicator, and tells of a fai
   CommOps ops;
   REQUIRE(NcclOps(alone, nullptr, &ops).ok());
   char received = 0;
-  CHECK(ExchangeByte(ops, nullptr) == ncclInvalidArgument);  // the receive is refused
+  CHECK(ExchangeByte(ops, nullptr) == ncclInvalidArgument);  // NCCL rejects the receive
   CHECK(group_end() == ncclInvalidUsage);                    // no group is left open
   CHECK(ExchangeByte(ops, &received) == 0);
   CHECK(received == 1);
@@ -150,7 +150,7 @@ TEST_CASE("an exchange waits for a non-blocking communicator, and tells of a fai
   dlclose(library);
 }
 
-TEST_CASE("of an NCCL without messages there is no exchange, and that is no error") {
+TEST_CASE("NCCL without send and receive gives a communicator without all_to_all") {
   void* const library = dlopen(SHAMPOO_NCCL_OLD, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CommOps ops;
@@ -164,7 +164,7 @@ TEST_CASE("of an NCCL without messages there is no exchange, and that is no erro
   dlclose(library);
 }
 
-TEST_CASE("what NCCL refuses is an error with its words") {
+TEST_CASE("an error of NCCL is reported with its text") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CommOps ops;

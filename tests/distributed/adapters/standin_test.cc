@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in itself, where tests lean on more than shampoo_nccl.h uses.
+// Tests of the stand-in for NCCL, for features that tests use and shampoo_nccl.h does not.
 #include <doctest/doctest.h>
 #include <nccl.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-TEST_CASE("ranks with one id find each other") {
+TEST_CASE("ranks with the same id form a communicator") {
   ncclUniqueId id;
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   ncclUniqueId other;
@@ -43,13 +43,13 @@ TEST_CASE("ranks with one id find each other") {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST_CASE("messages of a group move at its end, in the order of the calls, whatever ranks send first") {
+TEST_CASE("messages of a group are delivered at its end in the order of the calls, in any order of the ranks") {
   ncclComm_t comms[3];
   REQUIRE(ncclCommInitAll(comms, 3, nullptr) == ncclSuccess);
   const int first = 5, second[2] = {6, 7}, to_itself = 8;
   int got_first = 0, got_second[2] = {0, 0}, got_own = 0;
   REQUIRE(ncclGroupStart() == ncclSuccess);
-  // Rank 2 has no part in it, and is not waited for.
+  // Rank 2 takes no part, and the others do not wait for it.
   CHECK(ncclSend(&first, 1, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
   CHECK(ncclRecv(&got_first, 1, ncclInt32, 0, comms[1], nullptr) == ncclSuccess);
   CHECK(ncclRecv(got_second, 8, ncclUint8, 0, comms[1], nullptr) == ncclSuccess);
@@ -65,7 +65,7 @@ TEST_CASE("messages of a group move at its end, in the order of the calls, whate
   for (ncclComm_t comm : comms) ncclCommDestroy(comm);
 }
 
-TEST_CASE("a message alone waits for its other side, and one of another size is an error on both") {
+TEST_CASE("a message waits for its other side, and different sizes are an error on both sides") {
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
   std::thread sender([&] {
@@ -83,7 +83,7 @@ TEST_CASE("a message alone waits for its other side, and one of another size is 
   for (ncclComm_t comm : comms) ncclCommDestroy(comm);
 }
 
-TEST_CASE("of a group in which a call is refused nothing is carried out") {
+TEST_CASE("a group with a rejected call is not executed") {
   ncclComm_t comm = nullptr;
   REQUIRE(ncclCommInitAll(&comm, 1, nullptr) == ncclSuccess);
   const char sent = 1;
@@ -99,7 +99,7 @@ TEST_CASE("of a group in which a call is refused nothing is carried out") {
   ncclCommDestroy(comm);
 }
 
-TEST_CASE("one thread manages all ranks in groups of calls") {
+TEST_CASE("one thread can manage all ranks with groups of calls") {
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
   int sent[2] = {5, 7}, first[2][2], second[2][2];

@@ -26,15 +26,15 @@ ncclResult_t Gather(const std::vector<Request>& requests) {
   for (const Request& to : requests) {
     char* segment = static_cast<char*>(to.recv);
     for (const Request& from : requests) {
-      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // equal: in place
+      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // if equal, the gather is in place
       segment += bytes;
     }
   }
   return ncclSuccess;
 }
 
-// Summed in the order of the ranks, so that a program gets the same bits on every run. Each rank receives all of it, or
-// of kReduceScatter its own part.
+// Sums in the order of the ranks, so a program gets the same bits in every run. Each rank receives the whole sum, or
+// with kReduceScatter its own part.
 template <typename Number>
 ncclResult_t Reduce(const std::vector<Request>& requests) {
   const bool scatter = requests[0].kind == Request::kReduceScatter;
@@ -61,7 +61,7 @@ ncclResult_t Reduce(const std::vector<Request>& requests) {
   return ncclInvalidArgument;
 }
 
-// A group for each color, its ranks in the order of their keys, and of their old ranks where keys are equal.
+// Creates a group for each color. Its ranks are ordered by key and then by old rank.
 ncclResult_t Split(const std::vector<Request>& requests) {
   std::map<int, std::vector<const Request*>> groups;
   for (const Request& request : requests) {

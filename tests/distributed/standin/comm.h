@@ -9,7 +9,7 @@
 
 #include "meeting.h"
 
-// What an ncclComm_t points to: a rank's seat in a meeting, which lives as long as one of the ranks does.
+// The target of an ncclComm_t: the seat of a rank in a meeting. The meeting lives as long as any of its ranks.
 struct ncclComm {
   ncclComm(std::shared_ptr<standin::Meeting> all, int own) : meeting(std::move(all)), rank(own) {}
 

@@ -8,7 +8,7 @@
 namespace standin {
 namespace {
 
-// What is posted together on one communicator: a collective, or all messages of a group that no collective parts.
+// Requests that are posted together on one communicator: a collective, or consecutive messages of a group.
 struct Put {
   Put(ncclComm_t to, const Request& request)
       : comm(to), meeting(to->meeting), rank(to->rank), non_blocking(to->non_blocking), requests{request} {}
@@ -17,24 +17,24 @@ struct Put {
   ncclResult_t Wait() const { return non_blocking ? ncclInProgress : meeting->Wait(rank); }
 
   ncclComm_t comm;
-  // Held here: another thread may abort, and so free, the communicator while this one waits.
+  // A reference, because another thread may abort and free the communicator while this one waits.
   std::shared_ptr<Meeting> meeting;
   int rank;
   bool non_blocking;
   std::vector<Request> requests;
 };
 
-// Of this thread: how deep it is in groups, what they have put off, and the first call that was refused.
+// State of this thread: nesting depth of groups, deferred requests, and the first rejected call.
 thread_local int depth = 0;
 thread_local std::vector<Put> put_off;
 thread_local ncclResult_t refused = ncclSuccess;
 
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-// The first error, else whether anything is in progress.
+// Returns the first error, otherwise whether anything is in progress.
 ncclResult_t First(ncclResult_t a, ncclResult_t b) { return Failed(a) || b == ncclSuccess ? a : b; }
 
-void PutOff(ncclComm_t comm, const Request& request) {
+void Defer(ncclComm_t comm, const Request& request) {
   const auto last = std::find_if(put_off.rbegin(), put_off.rend(), [&](const Put& put) { return put.comm == comm; });
   if (IsMessage(request) && last != put_off.rend() && IsMessage(last->requests[0])) {
     last->requests.push_back(request);
@@ -43,8 +43,8 @@ void PutOff(ncclComm_t comm, const Request& request) {
   }
 }
 
-// One post of each communicator at a time: all are left before the first is waited for, since ranks that this thread
-// manages wait for each other.
+// Posts the requests of all communicators before waiting for the first one, because ranks that this thread manages wait
+// for each other.
 ncclResult_t RunRound(std::vector<Put>& puts) {
   std::vector<Put> round, rest;
   for (const Put& put : puts) {
@@ -73,7 +73,7 @@ ncclResult_t Submit(ncclComm_t comm, const Request& request) {
   if (InGroup()) {
     if (request.kind == Request::kSplit) return Refuse(ncclInvalidUsage);
     if (comm->non_blocking && !IsMessage(request)) return Refuse(ncclInvalidUsage);
-    PutOff(comm, request);
+    Defer(comm, request);
     return ncclSuccess;
   }
   const Put put(comm, request);

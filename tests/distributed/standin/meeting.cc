@@ -36,7 +36,7 @@ void Meeting::Meet(int rank, const Request& message) {
   End(message.peer, result);
 }
 
-// One message of the rank is over.
+// Ends one message of the rank.
 void Meeting::End(int rank, ncclResult_t result) {
   Seat& seat = seats_[static_cast<size_t>(rank)];
   if (seat.result == ncclSuccess) seat.result = result;
@@ -45,7 +45,7 @@ void Meeting::End(int rank, ncclResult_t result) {
   changed_.notify_all();
 }
 
-// The memory of all ranks is touched under the lock, by one thread, while their owners wait for it.
+// One thread accesses the memory of all ranks under the lock while the other ranks wait.
 void Meeting::CarryOutAll() {
   std::vector<Request> requests;
   for (const Seat& seat : seats_) requests.push_back(seat.request);
@@ -70,7 +70,7 @@ ncclResult_t Meeting::Wait(int rank) {
   return ResultOf(seat);
 }
 
-ncclResult_t Meeting::Ask(int rank) {
+ncclResult_t Meeting::Poll(int rank) {
   const std::lock_guard lock(mutex_);
   return aborted_ ? ncclRemoteError : ResultOf(seats_[static_cast<size_t>(rank)]);
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the ranks of a communicator meet: each brings what it wants done, and the last to come does it for all of them;
-// of two ranks that have a message for each other, the later one.
+// Synchronizes the ranks of a communicator: each rank posts a request, and the last one executes it for all. A message
+// is executed by the later of its two ranks.
 #pragma once
 
 #include <nccl.h>
@@ -16,12 +16,12 @@
 
 namespace standin {
 
-// One rank's call of a collective, or of kSend or kReceive: its side of a message.
+// One rank's call of a collective, or its side of a message (kSend or kReceive).
 struct Request {
   enum Kind { kGather, kReduce, kReduceScatter, kSplit, kSend, kReceive } kind = kGather;
   const void* send = nullptr;
   void* recv = nullptr;
-  size_t count = 0;  // of elements that a rank sends; of kReduceScatter, that it receives
+  size_t count = 0;  // elements that a rank sends or, with kReduceScatter, receives
   ncclDataType_t datatype = ncclInt8;
   ncclRedOp_t op = ncclSum;
   int color = 0;
@@ -34,10 +34,10 @@ inline bool IsMessage(const Request& request) {
   return request.kind == Request::kSend || request.kind == Request::kReceive;
 }
 
-// What all ranks ask for, requests[r] by rank r. Where they differ, which NCCL would not notice, none of it is done and
-// the result is ncclInvalidArgument.
+// Executes the collective of all ranks; requests[r] is that of rank r. If they differ, which NCCL would not detect,
+// nothing is executed and the result is ncclInvalidArgument.
 ncclResult_t CarryOut(const std::vector<Request>& requests);
-// The two sides of a message. Of different sizes nothing is moved, and the result is ncclInvalidArgument.
+// Executes a message. If the sizes of both sides differ, nothing is copied and the result is ncclInvalidArgument.
 ncclResult_t CarryOver(const Request& send, const Request& receive);
 
 class Meeting {
@@ -45,21 +45,21 @@ class Meeting {
   explicit Meeting(int world) : seats_(static_cast<size_t>(world)) {}
   int world() const { return static_cast<int>(seats_.size()); }
 
-  // Leaves a collective, or any number of messages, and does not wait. ncclInvalidUsage: what the rank left last is not
-  // carried out yet.
+  // Posts a collective or any number of messages without waiting. Returns ncclInvalidUsage if the previous post of the
+  // rank is not complete.
   ncclResult_t Post(int rank, const std::vector<Request>& requests);
-  // The result of what the rank left last, once all of it is carried out, or is known never to be.
+  // Waits until the last post of the rank is complete or has failed, and returns its result.
   ncclResult_t Wait(int rank);
-  // The same, but ncclInProgress in place of waiting. ncclSuccess where there was nothing.
-  ncclResult_t Ask(int rank);
-  // All who wait, now or later, get ncclRemoteError.
+  // Returns the same result, or ncclInProgress instead of waiting, or ncclSuccess without a post.
+  ncclResult_t Poll(int rank);
+  // Makes all current and later waits return ncclRemoteError.
   void Abort();
 
  private:
   struct Seat {
     Request request;
     bool waits = false;
-    size_t messages = 0;  // not carried out yet
+    size_t messages = 0;  // not executed yet
     ncclResult_t result = ncclSuccess;
   };
 
@@ -71,8 +71,8 @@ class Meeting {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Seat> seats_;
-  int waiting_ = 0;  // for a collective
-  // What waits for its other side: from, to.
+  int waiting_ = 0;  // ranks that wait for a collective
+  // Messages that wait for their other side: from, to.
   std::map<std::pair<int, int>, std::deque<Request>> sends_, receives_;
   bool aborted_ = false;
 };

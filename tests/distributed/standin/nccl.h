@@ -2,9 +2,9 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What the stand-in knows of the interface of NCCL 2.18: names and values are NCCL's, so that a program which compiles
- * with this header compiles with NVIDIA's, too. Ranks are threads of one process, memory is that of the host, and
- * streams are not looked at: a call is carried out when it returns. nccl_standin.h has what only tests may ask for.
+ * The part of the interface of NCCL 2.18 that the stand-in implements. Names and values are those of NCCL, so a program
+ * that compiles with this header also compiles with NVIDIA's. Ranks are threads of one process, memory is host memory,
+ * and streams are ignored: a call is complete when it returns. nccl_standin.h declares functions for tests only.
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -23,14 +23,14 @@
 extern "C" {
 #endif
 
-/* Of the CUDA runtime. */
+/* From the CUDA runtime. */
 typedef struct CUstream_st* cudaStream_t;
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclUniqueId {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
-/* Only ever NULL here: the defaults. */
+/* Always NULL here, which selects the defaults. */
 typedef struct ncclConfig_v21700 ncclConfig_t;
 
 typedef enum {
@@ -81,20 +81,20 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream);
-/* Both: ncclSum and ncclAvg of ncclFloat32 and ncclFloat64. */
+/* Both support ncclSum and ncclAvg of ncclFloat32 and ncclFloat64. */
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
-/* Messages from rank to rank, of as many bytes on both sides. Between two ranks they meet in the order of the calls. */
+/* Messages between ranks, with the same number of bytes on both sides, matched in the order of the calls. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 
-/* What is called between the two is carried out by the end: all of it, or nothing where a call was refused.
- * Initialisation and splits are not taken in a group. */
+/* Calls between the two are executed by the end: all of them, or none if a call was rejected. Initialization and splits
+ * are not allowed in a group. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

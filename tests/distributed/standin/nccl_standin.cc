@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators: made, split, asked and ended.
+// Creates, splits, queries and destroys communicators.
 #include "nccl_standin.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ using standin::Request;
 
 namespace {
 
-// A communicator on its way: ranks that come with the same ncclUniqueId.
+// A communicator under construction: ranks with the same ncclUniqueId.
 struct Arrival {
   std::shared_ptr<Meeting> meeting;
   std::vector<bool> arrived;
@@ -122,7 +122,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   if (comm == nullptr || asyncError == nullptr) return ncclInvalidArgument;
   const ncclResult_t broken = comm->broken;
-  *asyncError = broken != ncclSuccess ? broken : comm->meeting->Ask(comm->rank);
+  *asyncError = broken != ncclSuccess ? broken : comm->meeting->Poll(comm->rank);
   return ncclSuccess;
 }
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The machine of the reader of a page, in one folder: a clone, a home, a Python environment, and a root for what sudo installs."""
+"""The machine of the reader of a page, in one folder: a clone, a home, a Python environment, and a root for sudo."""
 import os
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 STANDINS = Path(__file__).resolve().parent / "standins"
-#: Of the caller, and not of the reader.
+#: Variables of the caller that the reader does not have.
 NOT_HIS = ("CMAKE_PREFIX_PATH", "DESTDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
            "PKG_CONFIG_PATH", "PYTHONPATH", "VIRTUAL_ENV")  # fmt: skip
 
@@ -20,7 +20,7 @@ class Machine:
         self.clone, self.home, self.root, self.venv = (folder / name for name in ("clone", "home", "root", "venv"))
 
     def make(self, source: Path) -> None:
-        """As new, but for what compilers have made in build/ of the clone, which takes minutes."""
+        """Resets the machine, except for the compiled files in build/ of the clone, which take minutes."""
         for old in (self.home, self.root, self.venv):
             shutil.rmtree(old, ignore_errors=True)
         for new in (self.clone, self.home, self.root):
@@ -39,7 +39,7 @@ class Machine:
                 self.remove_others(entry, names)
         for name in names:
             here, there = source / name, self.clone / name
-            # What is the same keeps its time, so that nothing is compiled anew for it.
+            # Unchanged files keep their time, so they are not compiled again.
             if there.is_file() and there.read_bytes() == here.read_bytes():
                 continue
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Machine:
     def make_venv(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", self.venv], check=True)
         (site,) = self.venv.glob("lib/python*/site-packages")
-        # The interpreter may be one of an environment itself, whose packages are not those of the system.
+        # The interpreter may be in a virtual environment, whose packages are not those of the system.
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:
@@ -65,15 +65,15 @@ class Machine:
         path = [str(STANDINS), str(self.venv / "bin")] + ([str(Path(cargo).parent)] if cargo else [])
         return {
             **own, "LC_ALL": "C.UTF-8", "HOME": str(self.home), "SHELL_ROOT": str(self.root), "PATH": ":".join([*path, own["PATH"]]),
-            # One compilation serves all builds of the clone.
+            # All builds of the clone share one compiler cache.
             "CCACHE_DIR": cache_of_ccache(), "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1",
             "CMAKE_BUILD_PARALLEL_LEVEL": own.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"),
-            # Nothing is fetched: the packages are those of the interpreter of the tests. (0 is pip's way to say so.)
+            # pip downloads nothing and uses the packages of the interpreter of the tests. (pip expects 0 here.)
             "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "CARGO_NET_OFFLINE": "true",
             "CARGO_HOME": str(self.home / ".cargo"),
             "SKBUILD_BUILD_DIR": str(self.clone / "build/python"),
             "CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-            # Open MPI on a small machine, and in a container.
+            # Lets Open MPI run on a small machine and in a container.
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         }  # fmt: skip
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of a page: what is between two ends of a line where Bash has read whole commands, with the page's line."""
+"""The commands of a page: lines that Bash parses as complete commands, with their line numbers in the page."""
 import re
 import subprocess
 import sys
@@ -44,11 +44,11 @@ def commands(page: Path) -> Iterator[Command]:
                     yield Command(begin, text.strip())
                 text, begin = "", number + 1
         if text:
-            raise SystemExit(f"{page}:{begin}: Bash cannot read this block to its end")
+            raise SystemExit(f"{page}:{begin}: Bash cannot parse this block to its end")
 
 
 def project_around(line: int, text: str) -> Iterator[Command]:
-    """A block of CMake is the end of a project of a program in C, of whose name the block speaks."""
+    """A CMake block is the end of a C project with the target that the block names."""
     (target,) = set(re.findall(r"target_link_libraries\((\w+)", text))
     head = f"cmake_minimum_required(VERSION 3.16)\nproject({target} C)\nadd_executable({target} {target}.c)\n"
     yield Command(line, f"mkdir -p project && cp {target}.c project && cat >project/CMakeLists.txt <<'END'\n{head}{text}\nEND")

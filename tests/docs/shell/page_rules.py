@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What each page needs before it, and the few commands that are not run as they stand there, each with its reason."""
+"""The requirements of each page and the few commands that are changed or skipped, each with its reason."""
 import sysconfig
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 
 GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
-WHY_77 = "a machine of tests may have no GPU: then the program says so"
+WHY_77 = "a machine may have no GPU, which the program reports"
 NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # of printf's %g; not "nan" or "inf"
 
 
 def nccl(machine):
-    """The folder of NCCL beside the CUDA toolkit; without one that of the stand-in, laid out like it."""
+    """Returns the folder of NCCL next to the CUDA toolkit, or a folder of the stand-in with the same layout."""
     for folder in ("/usr/local/cuda", "/usr/local", "/usr"):
         if all(Path(folder, name).exists() for name in ("include/nccl.h", "lib/libnccl.so")):
             return folder
@@ -37,10 +37,10 @@ WHERE = {
     "/path/to/jaxlib/include": jaxlib_headers,
 }
 
-#: For every page; these may find nothing.
+#: Rules for every page, which may match nothing.
 COMMON = (
     Instead(r"(cmake --preset (release|deb))\b", r"\1 -DSHAMPOO_CUDA_ARCHITECTURES=90-real",
-            "where there is a CUDA toolkit, code for one generation of GPUs takes minutes less than for three"),
+            "where there is a CUDA toolkit, compiling for one generation of GPUs saves minutes"),
 )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def needs_installed(**options):
 
 
 # scikit-learn is not among the packages of the tests; the page's "Needs" offers the option.
-IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not there, and the page names this way")
+IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
 # Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. Without a CMake cache,
 # options that another page has passed to pip do not remain set.
 PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
@@ -103,7 +103,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     "docs/python.md": Page(wants=("python",), before=PIP, rules=(
         Skip(r"SHAMPOO_CUDA=ON", "there is no CUDA toolkit", unless="cuda"),
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
-                "code for one generation of GPUs takes minutes less than for three"),
+                "compiling for one generation of GPUs saves minutes"),
         Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, libshampoo; print(os.path.dirname(libshampoo.__file__))')/libshampoo_cuda.so",
              "the backend is in the package"),
     )),

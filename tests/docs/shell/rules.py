@@ -1,28 +1,28 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of rules by which a command of a page is run otherwise than it stands there. A rule that finds nothing is an error."""
+"""The kinds of rules that change or skip commands of a page. A rule that matches nothing is an error."""
 import re
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Tuple, Union
 
 
 class Instead(NamedTuple):
-    """What the pattern finds is replaced."""
+    """Replaces matches of the pattern."""
     pattern: str
     text: str
     why: str
-    unless: str = ""  # where this is there, the rule is not
+    unless: str = ""  # the rule is ignored if this feature exists
 
 
 class Skip(NamedTuple):
-    """A command in which the pattern is found is not run."""
+    """Skips commands that match the pattern."""
     pattern: str
     why: str
     unless: str = ""
 
 
 class Ends(NamedTuple):
-    """A command in which the pattern is found may end with one of these statuses, and says something."""
+    """Expects one of these statuses, and this output, of commands that match the pattern."""
     pattern: str
     statuses: Tuple[int, ...]
     says: str
@@ -30,14 +30,14 @@ class Ends(NamedTuple):
 
 
 class Then(NamedTuple):
-    """A command behind one in which the pattern is found: a look at what it has made."""
+    """Runs another command after one that matches the pattern, to check its result."""
     pattern: str
     command: str
     why: str
 
 
 class Edit(NamedTuple):
-    """A file of the clone is changed before the page is run."""
+    """Changes a file of the clone before the page runs."""
     path: str
     pattern: str
     text: str
@@ -48,16 +48,16 @@ Rule = Union[Instead, Skip, Ends, Then, Edit]
 
 
 class Page(NamedTuple):
-    """How one page is run; a page without an entry is run as it stands."""
-    needs: Tuple[str, ...] = ()  # pages that are run before
-    wants: Tuple[str, ...] = ()  # without these features of the machine the page is left out
-    before: str = ""  # what its reader has done or has at hand, in the page's folder
-    program: str = ""  # the file into which its reader has put the program of README.md
+    """Describes how a page is run. A page without an entry runs unchanged."""
+    needs: Tuple[str, ...] = ()  # pages that run before this one
+    wants: Tuple[str, ...] = ()  # features of the machine without which the page is skipped
+    before: str = ""  # commands for the preparations of the reader, in the page's folder
+    program: str = ""  # the file with the program of README.md
     rules: Tuple[Rule, ...] = ()
 
 
 class Plan(NamedTuple):
-    """One command as it is run."""
+    """A command as it is run."""
     command: str  # empty: skipped
     ends: List[Ends]
     then: List[Then]
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
 
 class Rules:
-    """The rules of one page, and which of them found something."""
+    """The rules of one page and those that matched."""
 
     def __init__(self, rules: Tuple[Rule, ...], have: Iterable[str]):
         self.rules, self.have, self.used = rules, set(have), set()
@@ -80,7 +80,7 @@ class Rules:
                 continue
             if isinstance(rule, Instead):
                 plan = plan._replace(command=re.sub(rule.pattern, rule.text, plan.command))
-                plan.notes.append(f"not as it stands: {rule.why}")
+                plan.notes.append(f"changed: {rule.why}")
             elif isinstance(rule, Skip):
                 plan = plan._replace(command="")
                 plan.notes.append(f"NOT RUN: {text}: {rule.why}")
@@ -89,7 +89,7 @@ class Rules:
         return plan
 
     def edited(self, root: Path) -> Dict[str, str]:
-        """The files that are changed, with what is in them then."""
+        """Returns the changed files with their new contents."""
         files: Dict[str, str] = {}
         for rule in self.rules:
             if isinstance(rule, Edit):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One script of Bash for all commands of a page, with its rules applied."""
+"""Creates one Bash script for all commands of a page, with its rules applied."""
 import re
 import shlex
 from pathlib import Path
@@ -19,7 +19,7 @@ ends() { # STATUS... : what the command before ended with is one of them
   for one in "$@"; do [ "$one" != "$status" ] || return 0; done
   exit "$status"
 }
-says() { grep -qE -e "$1" "$said" || { echo "$at: expected it to say: $1"; exit 1; }; }
+says() { grep -qE -e "$1" "$said" || { echo "$at: expected in its output: $1"; exit 1; }; }
 """
 
 
@@ -42,7 +42,7 @@ def step(place: str, plan: Plan) -> List[str]:
         lines += ["status=0", "{", plan.command, '} >"$said" 2>&1 || status=$?', 'cat "$said"']
         lines += [f"ends {' '.join(map(str, rule.statuses))}; says {shlex.quote(rule.says)}" for rule in plan.ends]
     else:
-        lines += [plan.command, "status=$?; ends 0"]  # a list with && that fails does not end a shell by itself
+        lines += [plan.command, "status=$?; ends 0"]  # a list with && that fails does not end the shell
     for rule in plan.then:
         lines += [f"printf '  then %s\\n' {shlex.quote(rule.command)}", rule.command, "status=$?; ends 0"]
     return lines
@@ -52,7 +52,7 @@ def make_script(root: Path, path: str, where: Dict[str, str], have: Iterable[str
     page = known(path)
     rules = Rules(page.rules + COMMON, have)
     files, problems, count = rules.edited(root), [], 0
-    lines = [HEAD] + [f"echo {shlex.quote(f'{name} is not as it stands in the repository')}" for name in files]
+    lines = [HEAD] + [f"echo {shlex.quote(f'{name} differs from the repository')}" for name in files]
     if page.before:
         lines += [f"at={shlex.quote('before ' + path)}", "set -x", page.before, "{ set +x; } 2>/dev/null"]
     for command in commands(root / path):
@@ -65,8 +65,8 @@ def make_script(root: Path, path: str, where: Dict[str, str], have: Iterable[str
             place = f"{path}:{command.line}"
             problems.append(f"{place}: no folder replaces {left.group()}: add it to WHERE in shell/page_rules.py")
         lines += step(f"{path}:{command.line}", rules.apply(text))
-    problems += [f"{path}: this rule finds nothing, mend it or take it out: {rule}" for rule in page.rules if rule not in rules.used]
+    problems += [f"{path}: this rule matches nothing, correct or remove it: {rule}" for rule in page.rules if rule not in rules.used]
     if not count:
-        problems.append(f"{path}: there is no command in it")
+        problems.append(f"{path}: it has no command")
     lines.append(f"echo '{count} commands of {path}'")
     return Script("\n".join(lines) + "\n", files, problems)

@@ -10,7 +10,7 @@ from roots import Keys
 
 Shapes = List[Tuple[int, ...]]
 
-# Every key that the model reads. All numbers that enter products are exact in float32.
+# Every key that the model reads. All numbers in products are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,
@@ -52,7 +52,7 @@ BASE: Keys = {
 
 
 class Case:
-    """A trajectory. gradients: of each step, by the position of the parameter; one that is missing is not there."""
+    """A trajectory. gradients: for each step, a dict from parameter position to gradient."""
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,
                  missing: Iterable[tuple[int, Iterable[int]]] = (), silent: Iterable[tuple[int, Iterable[int]]] = (),
@@ -81,7 +81,7 @@ class Case:
 
 
 def of_refreshes() -> list[Case]:
-    """When roots are refreshed."""
+    """Schedules of refreshes."""
     late = [(0, [5, 6, 12]), (1, range(1, 10)), (2, [1, 2, 9, 11, 16, 17])]
     return [
         Case("growth_0.05", "f32", [(4, 3), (3,)], 46, precondition_frequency=20, refresh_growth=0.05,
@@ -155,7 +155,7 @@ def of_epsilon() -> list[Case]:
              root_tolerance=0.02, refresh_growth=0.3),
         Case("higher_order_5", "f32", [(5, 4)], 20, root_method="higher_order", root_order=5,
              root_relative_epsilon=1e-2, root_tolerance=0.02, refresh_growth=0.3, grafting="sgd"),
-        # Without grafting the direction of a matrix grows as its gradient falls.
+        # Without grafting the direction of a matrix grows when its gradient shrinks.
         Case("scaled_1e-6", "f32", [(6, 4), (3, 2)], 20, scale=1e-6, refresh_growth=0.5, lr=2.0**-22),
         Case("scaled_1e6", "f32", [(6, 4), (3, 2)], 20, scale=1e6, refresh_growth=0.5, lr=2.0**16),
         Case("scaled_1e-6_newton", "f32", [(6, 4)], 16, scale=1e-6, refresh_growth=0.5, root_method="newton",
@@ -173,7 +173,7 @@ def of_epsilon() -> list[Case]:
 
 
 def of_all_else() -> list[Case]:
-    """Orders, dtypes, decay and merging beside both rules."""
+    """Orders, dtypes, decay and merging combined with both rules."""
     return [
         Case("order_1", "f32", [(5,), (1,), ()], 20, precondition_1d=True, refresh_growth=0.5, grafting="adam",
              root_relative_epsilon=1e-3),
@@ -208,7 +208,7 @@ def of_all_else() -> list[Case]:
 
 
 def at_random() -> list[Case]:
-    """Keys that are drawn, so that each meets each."""
+    """Random keys, so that all combinations occur."""
     found = []
     for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):  # no iteration of these ends close to its tolerance
         draw = np.random.RandomState(1000 + number)

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the cases of data/rules: trajectories of the model, with tolerances.
 
-    make_cases.py FOLDER           write all cases
-    make_cases.py --check FOLDER   compute them anew, and compare what is there
+    make_cases.py FOLDER           writes all cases
+    make_cases.py --check FOLDER   computes them again and compares them with the files
 
-A tolerance is four times the largest change that the model itself shows in eight runs in the dtype of the parameters,
-with inputs that are moved by up to 2 ulp and factor matrices that are moved, before their roots, by up to the bound on
-the backward error of an eigensolver; at least 1e-12 (f64) or 1e-6 (f32) of the largest change of a parameter.
+A tolerance is four times the largest change of the model in eight runs in the dtype of the parameters, with inputs
+perturbed by up to 2 ulp and factor matrices perturbed before their roots by up to the bound on the backward error of an
+eigensolver. It is at least 1e-12 (f64) or 1e-6 (f32) of the largest change of a parameter.
 """
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ REAL = {"f64": np.float64, "f32": np.float32}
 ROUNDED = 8  # runs that measure what rounding changes
 SHARP = 1e-3  # of the largest change of a parameter: the most that a tolerance may be
 SAME = 1e-12  # relative to the largest element of a tensor: what another BLAS may change in float64 at least
-# Each error of a coupled iteration keeps this distance from root_tolerance (logarithm of their quotient): otherwise
-# rounding could decide when the iteration stops.
+# Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
+# rounding cannot decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
 
 
@@ -46,7 +46,7 @@ class Exact:
 
 
 class Rounded(Exact):
-    """A run in the dtype of the case, with inputs and factor matrices that rounding may have moved."""
+    """A run in the dtype of the case, with inputs and factor matrices perturbed like rounding errors."""
 
     def __init__(self, case: Case, number: int) -> None:
         self.real, self.eps = REAL[case.dtype], float(np.finfo(REAL[case.dtype]).eps)
@@ -56,13 +56,13 @@ class Rounded(Exact):
         return x * (1 + self.eps * self.numbers.uniform(-2, 2, x.shape))
 
     def of_factor(self, a: np.ndarray) -> np.ndarray:
-        # The backward error of an eigensolver; that of NumPy works in float64 whatever the dtype of its input.
+        # The backward error of an eigensolver, because NumPy's always computes in float64.
         moved = np.tril(self.numbers.uniform(-1, 1, a.shape))
         return a + (len(a) * self.eps * abs(a).max() * (moved + np.tril(moved, -1).T)).astype(a.dtype)
 
 
 def run(case: Case, how: Exact) -> tuple[dict[str, np.ndarray], float]:
-    """Return the parameters after each step, and the smallest margin of an iteration."""
+    """Return the parameters after each step and the smallest margin of an iteration."""
     weights = {p: np.array(how.of_input(x), how.real) for p, x in enumerate(case.init)}
     groups = [Group(keys, {p: weights[p] for p in members}, case.steps, how.of_factor) for members, keys in case.groups]
     found = {}
@@ -77,7 +77,7 @@ def run(case: Case, how: Exact) -> tuple[dict[str, np.ndarray], float]:
 
 
 def tolerance(case: Case, exact: dict[str, np.ndarray]) -> dict[str, float]:
-    """Measure what rounding changes."""
+    """Measure the effect of rounding."""
     runs = [run(case, Rounded(case, number))[0] for number in range(ROUNDED)]
     noise = max(float(abs(other[name] - x).max(initial=0)) for other in runs for name, x in exact.items())
     change = max(float(abs(x - case.init[int(name.split("/")[2])]).max(initial=0)) for name, x in exact.items())
@@ -88,7 +88,7 @@ def tolerance(case: Case, exact: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def tensors_and_settings(case: Case) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return what a case gives, without an answer."""
+    """Return the inputs of a case, without results."""
     tensors = {f"init/{p}": x.astype(REAL[case.dtype]) for p, x in enumerate(case.init)}
     for t, of_step in enumerate(case.gradients, 1):
         tensors.update({f"grad/{t}/{p}": g.astype(REAL[case.dtype]) for p, g in of_step.items()})
@@ -106,7 +106,7 @@ def tensors_and_settings(case: Case) -> tuple[dict[str, np.ndarray], dict[str, A
 
 
 def make(case: Case) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors, answers among them, and the metadata of a case."""
+    """Return the tensors, including the results, and the metadata of a case."""
     exact, margin = run(case, Exact())
     if margin < MARGIN[case.dtype]:
         raise SystemExit(f"{case.name}: an error of an iteration is too close to root_tolerance ({margin:.1e})")
@@ -141,20 +141,20 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def differences(case: Case, path: Path) -> list[str]:
-    """Compare a file with its case made anew."""
+    """Compare a file with its case, computed again."""
     if not path.exists():
         return ["no file"]
     tensors, settings = make(case)
     there, settings_there = load(path)
     found = []
-    # Float32 noise depends on the BLAS, and so does the tolerance that follows from it.
+    # Rounding errors in float32 depend on the BLAS, and so does the tolerance.
     wanted, kept = settings.pop("tolerance"), settings_there.pop("tolerance")
     if kept["rtol"] != wanted["rtol"] or not wanted["atol"] / 4 <= kept["atol"] <= 4 * wanted["atol"]:
         found.append(f"tolerance {kept}, not {wanted}")
     if settings != settings_there or list(tensors) != list(there):
         found.append("other settings or tensors")
         return found
-    # The answers are computed in float64. What rounding changes there is the case's tolerance in units of that type.
+    # The results are computed in float64, so the tolerance is that of the case scaled to the precision of float64.
     rounding = kept["atol"] * float(np.finfo(np.float64).eps / np.finfo(REAL[case.dtype]).eps)
     for name, x in tensors.items():
         allowed = max(SAME * float(abs(x).max(initial=0)), rounding) if name.startswith("param/") else 0

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a step in plain NumPy, for the cases of data/rules. It shares nothing with the library.
+"""The rules of a step in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
-A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for what is
-recorded, float32 to measure what rounding does to it.
+A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for the
+recorded results, float32 to measure the effect of rounding.
 """
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
     while True:
         interval = max(1, min(frequency, math.floor(growth * t))) if growth else frequency
         yield t, interval
-        # Without growth and spread the next one is at a multiple of the frequency.
+        # Without growth and spread the next refresh is at a multiple of the frequency.
         t += interval if growth or k["root_spread"] else frequency - t % frequency
 
 
 def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
-    """Return the steps at which the roots of a block are due, and whether there is time to use them later."""
+    """Return the steps at which the roots of a block are due, and whether their use can be deferred."""
     found = {}
     for t, interval in refreshes(k):
         if t > steps:
@@ -55,7 +55,7 @@ def merged(shape: tuple[int, ...], k: Keys) -> list[int]:
 
 
 def stored(x: np.ndarray, dtype: str) -> np.ndarray:
-    """Round a state to the dtype that keeps it between steps."""
+    """Round a state to its dtype between steps."""
     if dtype == "f16":
         return x.astype(np.float16).astype(x.dtype)
     if dtype == "bf16":
@@ -68,7 +68,7 @@ Root = Callable[[np.ndarray, int], np.ndarray]
 
 
 class Block:
-    """The states of a block, and its step."""
+    """The states and the step of a block."""
 
     def __init__(self, weight: np.ndarray, has_factors: bool, k: Keys, root: Root) -> None:
         self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root  # weight is a view
@@ -82,7 +82,7 @@ class Block:
         self.schedule: dict[int, bool] = {}
 
     def refresh(self, t: int) -> None:
-        """Take a snapshot where roots are due, and use those of the snapshot at once or when its time has come."""
+        """Take a snapshot when roots are due, and use its roots at once or root_async steps later."""
         if t in self.schedule:
             goes_on = self.has_roots and self.waiting is None and self.schedule[t]
             self.waiting = (t, list(self.factors))
@@ -163,7 +163,7 @@ class Group:
                 part = tuple(slice(i * most, (i + 1) * most) for i in position)
                 view = weight.reshape(shape)[part]
                 self.blocks.append((p, shape, part, Block(view, has_factors, k, root)))
-        # Phases: the most expensive block first, each to the phase with the least cost so far.
+        # Assigns phases: the most expensive block first, each to the phase with the least total cost.
         load = [0] * min(k["precondition_frequency"], len(self.blocks))
         for block in sorted((b for *_, b in self.blocks), key=lambda b: -b.cost):
             phase = load.index(min(load))
@@ -171,7 +171,7 @@ class Group:
             block.schedule = schedule(k, phase, steps)
 
     def step(self, gradients: dict[int, np.ndarray]) -> None:
-        """Make a step with the gradients that are there; without any the group's step does not advance."""
+        """Make a step with the available gradients. Without any, the step of the group does not advance."""
         self.t += bool(gradients)
         for p, shape, part, block in self.blocks:
             if p in gradients:

@@ -16,7 +16,7 @@ def norm(x: np.ndarray) -> float:
 
 
 def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return A^(-1/r) by the coupled inverse Newton iteration; margins: how clearly each iteration went on or ended."""
+    """Return A^(-1/r) by the coupled inverse Newton iteration; margins: distance from the tolerance at each iteration."""
     one = np.eye(len(a), dtype=a.dtype)
     z = (r + 1) / (2 * norm(a))
     x, y = z ** (1 / r) * one, z * a
@@ -58,7 +58,7 @@ def higher_order(a: np.ndarray, e: float, p: int, k: Keys, margins: list[float])
 
 
 def inverse_root(a: np.ndarray, order: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return the inverse root of a factor matrix, after bias correction, of a block of this order."""
+    """Return the inverse root of a bias-corrected factor matrix of a block of this order."""
     n, one = len(a), np.eye(len(a), dtype=a.dtype)
     epsilon, relative = k["epsilon"], k["root_relative_epsilon"]
     if relative:

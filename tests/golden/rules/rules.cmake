@@ -1,12 +1,12 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The cases of data/rules, beside what all suites have: that they are those of the model, ranks and shards, and scales.
+# Additional tests of data/rules: the cases equal those of the model, and replays with ranks, shards and scaled gradients.
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
 set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300)
 
-# rules_ranks(<name> <options>...): short where the list has the name.
+# rules_ranks(<name> <options>...): in the short tier if the list has the name.
 set(short_rules_ranks updates2 params3 gathered_flat1x3 gathered_rect2x2)
 function(rules_ranks name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/out/rules_ranks/${name})
@@ -30,11 +30,11 @@ foreach(shard flat rect)
   endforeach()
 endforeach()
 
-# With a relative epsilon the scale of gradients has no influence, to the last bit.
+# With a relative epsilon the scale of gradients does not change a single bit.
 add_test(NAME golden.rules.scale_cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
 set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)
-# golden_scaled(<prefix of the tests> <environment> <command>...): where the command is that of a replay.
+# golden_scaled(<prefix of the tests> <environment> <command>...): the command is that of a replay.
 function(golden_scaled name environment)
   set(cases ${PROJECT_BINARY_DIR}/tests/golden/scaled)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/out/scaled)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes cases whose gradients differ by powers of two, and whose learning rates make up for it.
+"""Writes cases with gradients scaled by powers of two and learning rates that compensate for the scale.
 
     scale_cases.py FOLDER
 
-With a relative epsilon the direction then differs by a power of two, too, and so does the learning rate: a replay of
-FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. A root r scales by a power of two where a factor
-matrix scales by 2^r; it scales by the square of the gradient.
+With a relative epsilon the direction also scales by a power of two, and the learning rate by the inverse: replays of
+FOLDER/as_is, FOLDER/up and FOLDER/down must give the same bytes. The scale of a root r is a power of two if the factor
+matrix scales by a power of 2^r; a factor matrix scales with the square of the gradient.
 """
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from make_cases import store, tensors_and_settings
 
 
 def cases(power: int) -> list[Case]:
-    """Return the cases, each with gradients that are scaled by 2^(power * its own exponent)."""
+    """Return the cases with gradients scaled by 2^(power * exponent of the case)."""
 
     def case(name: str, dtype: str, exponent: int, shapes: Shapes, steps: int, by: float = 1.0, **keys: Any) -> Case:
-        """by: the direction scales by this power of the scale of the gradients."""
+        """by: the direction scales with this power of the scale of the gradients."""
         scale = 2.0 ** (power * exponent)
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # Root 2 of a matrix: each of its two inverse roots scales as the inverse of the gradient.
+    # Root 2 of a matrix: each of its two inverse roots scales with the inverse of the gradient.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_trajectories.py LIBSHAMPOO_SO: the iteration that root_method names is what runs inside a step.
+"""check_trajectories.py LIBSHAMPOO_SO: checks that a step runs the iteration that root_method names.
 
-Whole trajectories in float64 are compared, after every step, with the plain implementation below, which shares nothing
-with the library. Most of them have a loose root_tolerance: the iteration then ends about a percent away from the root,
-so that only the same iteration, stopped at the same point, gives the same parameters. Afterwards each constant of the
-iterations below is changed a little, and at least one trajectory must then disagree: the test can fail.
+Compares whole trajectories in float64 after every step with the plain implementation below, which shares no code with
+the library. Most of them have a loose root_tolerance. The iteration then ends about a percent away from the root, so
+only the same iteration, stopped at the same point, gives the same parameters. Finally each constant of the iterations
+below is changed slightly, and at least one trajectory must then differ, which shows that the test can fail.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MARGIN = 1e-9  # how far from root_tolerance an error must lie, so that rounding
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The constants of both iterations: numbers as they are in the formulas, or factors of 1 on what is computed."""
+    """The constants of both iterations: numbers in the formulas, or factors of 1 on computed values."""
 
     epsilon: float = 1.0
     tolerance: float = 1.0
@@ -64,7 +64,7 @@ class StoppingMargin:
 
 
 def symmetric(y: np.ndarray) -> np.ndarray:
-    """Y without its rounding errors across the diagonal, which would grow with every product."""
+    """Return Y without its asymmetric rounding errors, which would grow with every product."""
     return (y + y.T) / 2
 
 
@@ -187,7 +187,7 @@ class Settings:
 
 
 def contract(tensor: np.ndarray, matrices: Iterable[np.ndarray]) -> np.ndarray:
-    """The tensor multiplied along each of its dims with the matrix of that dim."""
+    """Return the tensor multiplied along each of its dims with the matrix of that dim."""
     for dim, matrix in enumerate(matrices):
         tensor = np.moveaxis(np.tensordot(tensor, matrix, axes=(dim, 0)), -1, dim)
     return tensor
@@ -210,7 +210,7 @@ def merged_shape(shape: Tuple[int, ...], s: Settings) -> List[int]:
 
 
 class Block:
-    """A block's state, and its step."""
+    """The state and the step of a block."""
 
     def __init__(self, weight: np.ndarray, s: Settings, constants: Constants, margin: StoppingMargin) -> None:
         self.weight = weight  # a view
@@ -283,7 +283,7 @@ class Trajectory:
     steps: int = 8
 
     def data(self) -> Tuple[List[np.ndarray], List[List[np.ndarray]]]:
-        """The parameters, and the gradients of each step; always the same."""
+        """Return the parameters and the gradients of each step, which are always the same."""
         numbers = np.random.RandomState(list(self.name.encode()))  # the same in every version of numpy
         weights = [numbers.normal(size=shape) for shape in self.shapes]
         gradients = [[self.gradient_scale * numbers.normal(size=shape) for shape in self.shapes]
@@ -296,14 +296,14 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Result:
-    """The parameters after each step, and how many roots were computed."""
+    """The parameters after each step and the number of computed roots."""
 
     parameters: List[List[np.ndarray]]
     roots_computed: int
     margin: float = math.inf
 
     def distance(self, other: Result) -> float:
-        """The largest difference of a parameter, relative to its largest element; infinite if one is not finite."""
+        """Return the largest difference of a parameter relative to its largest element, or infinity if one is not finite."""
 
         def relative(w: np.ndarray, v: np.ndarray) -> float:
             return float(np.abs(w - v).max() / np.abs(v).max()) if np.isfinite(w + v).all() else math.inf
@@ -383,7 +383,7 @@ class Library:
             raise RuntimeError(f"{function}: {self.library.shampoo_last_error().decode()}")
 
     def replay(self, trajectory: Trajectory) -> Tuple[Result, Dict[str, int]]:
-        """The trajectory, and what the optimizer counted."""
+        """Return the trajectory and the statistics of the optimizer."""
         config, plan, optimizer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         weights, gradients = trajectory.data()
         try:
@@ -473,7 +473,7 @@ def trajectories() -> List[Trajectory]:
         higher_order_case("merged", [(3, 4, 5)], scale=3.0, epsilon=1e-3, root_tolerance=0.05, root_order=4,
                           use_merge_dims=True, max_preconditioner_dim=12, inverse_root_override="3", momentum=0.8,
                           beta2=0.99, use_bias_correction=False),
-        # The first root of a vector with an epsilon this small is where c is 1.001.
+        # With an epsilon this small, c is 1.001 in the first root of a vector.
         higher_order_case("override_list", [(7,), (5, 6), (3, 4, 5)], epsilon=1e-4, root_tolerance=0.04, beta2=0.9,
                           inverse_root_override="0,1,3"),
         higher_order_case("late_start", [(6, 5), (4,)], epsilon=1e-5, root_tolerance=0.05, root_order=5, grafting="sgd",
@@ -484,7 +484,8 @@ def trajectories() -> List[Trajectory]:
         higher_order_case("nesterov", [(4, 9)], scale=0.1, epsilon=1e-4, root_tolerance=0.02, root_order=2,
                           momentum=0.9, use_nesterov=True, weight_decay=0.02, initial_inverse="zero",
                           start_preconditioning_step=3, precondition_frequency=2, inverse_root_override="2"),
-        # At step 2 the factors are still 0: the inverse roots of 1e-16, by which the gradient of step 3 is multiplied.
+        # At step 2 the factor matrices are still 0, so the gradient of step 3 is multiplied by the inverse roots of
+        # 1e-16.
         higher_order_case("silence", [(5,)], silent_steps=2, lr=1e-4, epsilon=1e-3, root_tolerance=0.05, beta2=0.8,
                           max_preconditioner_dim=4, precondition_frequency=2, inverse_root_override="4",
                           use_bias_correction=False),
@@ -492,7 +493,7 @@ def trajectories() -> List[Trajectory]:
 
 
 def changes() -> List[Tuple[str, str, Constants]]:
-    """(method, name, constants of which one is not as it should be)."""
+    """Return (method, name, constants of which one is wrong)."""
 
     def changed(**fields: Any) -> Constants:
         return dataclasses.replace(EXACT, **fields)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of shampoo-ckpt: what it takes, and what it says of what it does not take."""
+"""The command line of shampoo-ckpt: its arguments and its errors."""
 import os
 import pathlib
 import re

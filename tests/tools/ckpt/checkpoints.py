@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of shampoo-ckpt share: making checkpoints, running the tool, and reading the files without it."""
+"""Helpers for the tests of shampoo-ckpt: creates checkpoints, runs the tool, and reads the files without it."""
 import json
 import os
 import struct
@@ -14,7 +14,7 @@ import numpy as np
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
 NAMES = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32"}
 ELEMENTWISE = ("filtered_grad", "grafting", "momentum")
-# More blocks than the tool holds at a time.
+# More blocks than the tool keeps in memory at a time.
 MANY_BLOCKS = ("--steps", 1, "--shape", "wide=32100", "--shape", "bias=25100", "--set", "grafting=none", "--set",
                "momentum=0", "--set1", "grafting=none")
 
@@ -30,13 +30,13 @@ def make(directory, *options):
 
 
 class Tensor:
-    """One tensor, and where it is in its file."""
+    """A tensor and its position in its file."""
 
     def __init__(self, path, dtype, shape, begin, raw):
         self.path, self.dtype, self.shape, self.begin, self.end, self.raw = path, dtype, shape, begin, begin + len(raw), raw
 
     def values(self):
-        """As float64, flat."""
+        """Returns the elements as a flat float64 array."""
         if self.dtype == "BF16":
             return (np.frombuffer(self.raw, np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         return np.frombuffer(self.raw, DTYPES[self.dtype]).astype(np.float64)
@@ -48,9 +48,9 @@ def tensors_of(path):
     header = json.loads(content[8:start])
     header.pop("__metadata__")
     tensors = {}
-    for name, told in header.items():
-        begin, end = (start + at for at in told["data_offsets"])
-        tensors[name] = Tensor(path, told["dtype"], told["shape"], begin, content[begin:end])
+    for name, metadata in header.items():
+        begin, end = (start + at for at in metadata["data_offsets"])
+        tensors[name] = Tensor(path, metadata["dtype"], metadata["shape"], begin, content[begin:end])
     return tensors
 
 
@@ -77,12 +77,12 @@ class Checkpoint:
         return [block for block in self.index["blocks"] if block["parameter"] == name]
 
     def entries(self, name, kind):
-        """Tensors of all states of a parameter of that kind: "factor" for factor.0 and factor.1."""
+        """Returns the tensors of all states of a parameter of a kind: "factor" for factor.0 and factor.1."""
         return [self.tensors[f"{block['key']}/{state}"] for block in self.blocks(name) for state in block["entries"]
                 if state.split(".")[0] == kind]
 
     def places(self, block):
-        """The elements of the flattened parameter that a block has, in its order."""
+        """Returns the positions of a block's elements in the flattened parameter, in the order of the block."""
         count = self.elements(block["parameter"])
         piece = block.get("piece", {"shape": [count], "offset": [0], "extent": [count]})
         within = block["offset"] + sum(
@@ -91,14 +91,14 @@ class Checkpoint:
         return np.ravel_multi_index([index + first for index, first in zip(at, piece["offset"])], piece["shape"])
 
     def whole(self, name, state):
-        """An elementwise state of a parameter, flat."""
+        """Returns an elementwise state of a parameter as a flat array."""
         whole = np.full(self.elements(name), np.nan)
         for block in self.blocks(name):
             whole[self.places(block)] = self.tensors[f"{block['key']}/{state}"].values()
         return whole
 
     def rewrite(self, change):
-        """Changes the index, and gives it the checksum that belongs to it."""
+        """Changes the index and updates its checksum."""
         change(self.index)
         text = json.dumps(self.index, ensure_ascii=False)
         self.path.write_text('{"checksum":"0123456789abcdef",\n"checkpoint":' + text + "}\n", encoding="utf-8")
@@ -120,7 +120,7 @@ class Case(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_tool(self, status, *arguments):
-        """Runs it; returns what it has printed."""
+        """Runs the tool and returns its output."""
         result = ckpt(*arguments)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout if status != 2 else result.stderr

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo-ckpt diff: what it says of two checkpoints is worked out anew from their files."""
+"""Compares the output of shampoo-ckpt diff with numbers that are computed from the files."""
 import re
 
 import numpy as np
@@ -11,7 +11,7 @@ WEIGHT = "encoder/layer.0/weight"
 
 
 def apart(a, b):
-    """As the tool tells it: elements, different ones, the largest difference, the largest relative one."""
+    """Returns the numbers of the tool: elements, different ones, the largest difference, the largest relative one."""
     differ = a != b
     distance = np.abs(a - b)[differ]
     relative = distance / np.maximum(np.abs(a), np.abs(b))[differ]
@@ -20,7 +20,7 @@ def apart(a, b):
 
 class Diff(Case):
     def diff(self, status, a, b):
-        """-> ({(parameter, state): numbers}, the other lines)"""
+        """Returns ({(parameter, state): numbers}, the other lines)."""
         rows, lines = {}, []
         for line in self.run_tool(status, "diff", a, b).splitlines()[2:]:
             row = re.fullmatch(r"(\S+) +(\S+) +(\d+) +(\d+) +(\S+) +(\S+)", line)
@@ -32,17 +32,17 @@ class Diff(Case):
         return rows, lines
 
     def check(self, a, b, rows, names, states):
-        """That these states, and no others, are told to differ, as far as they do."""
+        """Checks that exactly these states are reported as different, with the correct numbers."""
         for name in names:
             for state in states:
                 values = [one.whole(name, state) for one in (a, b)]
                 self.assertFalse(np.isnan(values).any())
                 expected = apart(*values)
-                told = rows.get((name, state))
-                self.assertEqual(told is None, expected[1] == 0, (name, state))
-                if told:
-                    self.assertEqual(told[:2], expected[:2])
-                    np.testing.assert_allclose(told[2:], expected[2:], rtol=6e-6)
+                row = rows.get((name, state))
+                self.assertEqual(row is None, expected[1] == 0, (name, state))
+                if row:
+                    self.assertEqual(row[:2], expected[:2])
+                    np.testing.assert_allclose(row[2:], expected[2:], rtol=6e-6)
 
     def test_the_same(self):
         one = make(self.folder / "one")
@@ -62,10 +62,10 @@ class Diff(Case):
         for state in ("factor.0", "inverse.0", "factor.1"):
             values = [np.concatenate([one.tensors[f"{block['key']}/{state}"].values() for block in a.blocks(WEIGHT)])
                       for one in (a, b)]
-            told = rows[WEIGHT, state]
+            row = rows[WEIGHT, state]
             expected = apart(*values)
-            self.assertEqual(told[:2], expected[:2])
-            np.testing.assert_allclose(told[2:], expected[2:], rtol=6e-6)
+            self.assertEqual(row[:2], expected[:2])
+            np.testing.assert_allclose(row[2:], expected[2:], rtol=6e-6)
 
     def test_more_blocks_than_are_held_at_a_time(self):
         folders = [make(self.folder / str(seed), "--seed", seed, *MANY_BLOCKS) for seed in (1, 2)]

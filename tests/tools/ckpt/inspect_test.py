@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What shampoo-ckpt inspect tells is what the files have: worked out anew from them."""
+"""Compares the output of shampoo-ckpt inspect with values that are computed from the files."""
 import json
 
 import numpy as np
@@ -16,7 +16,7 @@ DTYPES = {"bf16": ("--set", "factor_dtype=bf16", "--set", "momentum_dtype=bf16",
 
 
 def square(packed):
-    """The full matrix of a lower triangle."""
+    """Returns the full matrix of a lower triangle."""
     n = int((np.sqrt(8 * packed.size + 1) - 1) / 2)
     matrix = np.zeros((n, n))
     matrix[np.tril_indices(n)] = packed
@@ -49,11 +49,11 @@ class Inspect(Case):
 
     def check(self, directory):
         checkpoint = Checkpoint(directory)
-        told = self.inspect(directory)
+        report = self.inspect(directory)
         rows = {line.split("  ")[0]: line.split() for line in self.run_tool(0, "inspect", directory).splitlines()}
-        self.assertEqual([param["name"] for param in told["parameters"]],
+        self.assertEqual([param["name"] for param in report["parameters"]],
                          [param["name"] for param in checkpoint.index["parameters"]])
-        for param in told["parameters"]:
+        for param in report["parameters"]:
             stored = checkpoint.param(param["name"])
             self.assertEqual((param["shape"], param["group"], param["dtype"]),
                              (stored["shape"], stored["group"], NAMES[stored["dtype"]]))
@@ -76,12 +76,12 @@ class Inspect(Case):
                     if number in state:
                         np.testing.assert_allclose(state[number], expected[kind][number], rtol=1e-12)
                 self.assertEqual(float(cell), float(text_of(state.get("trace", state["norm"]))))
-        self.assertEqual(told["ranks"], checkpoint.index["world"])
-        self.assertEqual(told["files"],
+        self.assertEqual(report["ranks"], checkpoint.index["world"])
+        self.assertEqual(report["files"],
                          [{"name": path.name, "bytes": path.stat().st_size} for path in checkpoint.files()])
-        self.assertEqual(told["bytes"], sum(path.stat().st_size for path in checkpoint.files()))
-        self.assertEqual(told["groups"], checkpoint.index["groups"])
-        self.assertEqual(told["damage"], [])
+        self.assertEqual(report["bytes"], sum(path.stat().st_size for path in checkpoint.files()))
+        self.assertEqual(report["groups"], checkpoint.index["groups"])
+        self.assertEqual(report["damage"], [])
 
     def test_worlds(self):
         for name, options in WORLDS.items():
@@ -123,9 +123,9 @@ class Inspect(Case):
     def test_which_checkpoint_is_shown(self):
         make(self.folder, "--saves", 3, "--steps", 2, "--set", "checkpoint_keep=2")
         (self.folder / "checkpoint-000009.json.tmp").write_text("")
-        told = self.inspect(self.folder)
-        self.assertEqual((told["number"], told["complete"], told["unfinished"]), (3, [2, 3], [9]))
-        self.assertEqual(told["groups"][0]["step"], 6)
+        report = self.inspect(self.folder)
+        self.assertEqual((report["number"], report["complete"], report["unfinished"]), (3, [2, 3], [9]))
+        self.assertEqual(report["groups"][0]["step"], 6)
         self.assertRegex(self.run_tool(0, "inspect", self.folder),
                          "\nnumber +3, the last of 2 in the directory: 2, 3; unfinished: 9\n")
         older = self.inspect(self.folder / "checkpoint-000002.json")
@@ -157,9 +157,9 @@ class Inspect(Case):
         make(self.folder)
         for path in Checkpoint(self.folder).files():
             path.unlink()
-        told = self.inspect("--no-norms", self.folder)
-        self.assertEqual(len(told["parameters"]), 5)
-        self.assertNotIn("states", told["parameters"][0])
+        report = self.inspect("--no-norms", self.folder)
+        self.assertEqual(len(report["parameters"]), 5)
+        self.assertNotIn("states", report["parameters"][0])
 
     def test_damage(self):
         make(self.folder, "--copies", 2)
@@ -170,9 +170,9 @@ class Inspect(Case):
         result = ckpt("inspect", "--json", self.folder)
         self.assertEqual(result.returncode, 1)
         self.assertIn("momentum", result.stderr)
-        told = json.loads(result.stdout)
-        self.assertEqual(len(told["damage"]), 1)
-        states = next(param["states"] for param in told["parameters"] if param["name"] == name)
+        report = json.loads(result.stdout)
+        self.assertEqual(len(report["damage"]), 1)
+        states = next(param["states"] for param in report["parameters"] if param["name"] == name)
         self.assertEqual([kind for kind in states if states[kind]["damaged"]], ["momentum"])
         self.assertNotIn("norm", states["momentum"])
         row = next(line for line in self.run_tool(1, "inspect", self.folder).splitlines() if line.startswith(name))

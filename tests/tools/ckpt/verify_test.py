@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo-ckpt verify finds whatever is damaged, names it, and goes on."""
+"""shampoo-ckpt verify finds and names all damage."""
 import re
 
 from checkpoints import Case, Checkpoint, ckpt, flip, main, make
@@ -10,7 +10,7 @@ WEIGHT = "encoder/layer.0/weight"
 
 class Verify(Case):
     def damage(self):
-        """The lines that tell of it, and the last one."""
+        """Returns the lines that report damage, and the last line."""
         lines = self.run_tool(1, "verify", self.folder).splitlines()
         self.assertTrue(lines[-1].startswith("not ok: "), lines)
         return lines[:-1], lines[-1]
@@ -90,9 +90,9 @@ class Verify(Case):
     def test_a_later_format_is_no_damage(self):
         checkpoint = Checkpoint(make(self.folder))
         checkpoint.rewrite(lambda index: index.update(format_version=2))
-        told = ckpt("verify", self.folder)
-        self.assertEqual((told.returncode, told.stdout), (2, ""))
-        self.assertIn("the checkpoint is of format 2, and this library reads up to 1", told.stderr)
+        result = ckpt("verify", self.folder)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("the checkpoint is of format 2, and this library reads up to 1", result.stderr)
 
     def test_more_elements_than_can_be_looked_through(self):
         checkpoint = Checkpoint(make(self.folder))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a checkpoint, opened with the safetensors package, have what shampoo_state_read gives.
+"""Compares the files of a checkpoint, opened with the safetensors package, with the results of shampoo_state_read.
 
     open_files.py MAKE_CHECKPOINT
 
-Names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are expanded to the full matrix.
-Exit status 77: the package is not there.
+The files must have the names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are
+expanded to the full matrix. Exits with 77 if the package is not installed.
 """
 import json
 import subprocess
@@ -23,7 +23,7 @@ except ImportError:
     print("skipped: this python3 cannot import safetensors (PyPI); tests/run.sh installs it")
     sys.exit(77)
 
-# By the number that the public header gives a dtype; numpy has no bf16, whose bits are told instead.
+# Indexed by the dtype codes of the public header. numpy has no bf16, so its bits are read instead.
 DTYPES = {1: ("F32", np.float32), 2: ("F64", np.float64), 3: ("F16", np.float16), 4: ("BF16", np.uint16),
           5: ("I32", np.int32), 6: ("I64", np.int64)}
 CASES = {
@@ -44,8 +44,8 @@ def require(condition, text):
 
 
 def square(packed, n):
-    """The full matrix of a lower triangle, row after row."""
-    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are no triangle of order {n}")
+    """Return the full matrix of a lower triangle in row-major order."""
+    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are not a triangle of order {n}")
     matrix = np.zeros((n, n), packed.dtype)
     matrix[np.tril_indices(n)] = packed
     matrix.T[np.tril_indices(n)] = packed
@@ -53,7 +53,7 @@ def square(packed, n):
 
 
 def expected_tensors(dump, shapes):
-    """What shampoo_state_read gave: {rank: {name in a file: entry}}."""
+    """Return the results of shampoo_state_read: {rank: {name in a file: entry}}."""
     entries = [entry for entry in json.loads((dump / "entries.json").read_text(encoding="utf-8"))
                if not entry["key"].startswith("group.")]
     first, held = {}, {}  # of a block; of a parameter on a rank
@@ -67,7 +67,7 @@ def expected_tensors(dump, shapes):
     for entry in entries:
         block, state = entry["key"].rsplit("/", 1)
         param = block.rsplit("/", 1)[0]
-        # A part of a parameter is numbered on each rank: in the files it is known by its first element.
+        # Blocks of a shard are numbered on each rank. In the files they are named by their first element.
         is_part = held[param, entry["rank"]] < int(np.prod(shapes[param], dtype=np.int64))
         if entry["piece"] and is_part:
             block = f"{param}/@{first[block, entry['rank']]}"
@@ -86,11 +86,11 @@ def check_tensor(name, entry, dtype, shape, raw):
         values = square(values, n)
     else:
         require(shape == entry["shape"], f"{name} has shape {shape}, expected {entry['shape']}")
-    require(values.tobytes() == entry["raw"], f"{name} has other bytes in its file than in the optimizer")
+    require(values.tobytes() == entry["raw"], f"{name} has different bytes in its file and in the optimizer")
 
 
 def check_file(path, expected):
-    """Opens it in each way that the package has."""
+    """Open the file with each function of the package."""
     content = dict(safetensors.deserialize(path.read_bytes()))
     with safetensors.safe_open(path, framework="numpy") as file:
         require(set(file.keys()) == set(content), f"{path.name}: safe_open has other names")

@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an optimizer takes, from an allocator of the host and for the scratch memory of its BLAS, is what
-// shampoo_plan_bytes() has foretold; all is given back, by the right function and once.
+// Checks that the memory of an optimizer, from the host's allocator and for the scratch memory of its BLAS, is what
+// shampoo_plan_bytes() predicts, and that all of it is freed once with the right function.
 //
-// The private BLAS's scratch memory does not come from the allocator: it is seen as mappings, of which resident pages
-// are counted. The resident memory of the whole process must grow accordingly.
+// The scratch memory of the private BLAS does not come from the allocator. The test counts the resident pages of its
+// mappings. The resident memory of the whole process must grow accordingly.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,7 +20,7 @@ typedef struct counter {
   size_t size[kMost];
   void* memory[kMost];
   int allocations;
-  int64_t bytes;  // allocated and not given back
+  int64_t bytes;  // allocated and not freed
   int released;
 } counter;
 
@@ -40,16 +40,16 @@ static void* allocate(void* user, size_t bytes, size_t align, int32_t device_typ
 static void deallocate(void* user, void* memory, size_t bytes, int32_t device_type, int32_t device_id, void* stream) {
   counter* const c = user;
   REQUIRE(device_type == SHAMPOO_CPU && device_id == 0 && stream == NULL, "device %d %d", device_type, device_id);
-  REQUIRE(c->released == 0, "memory is given back after release");
+  REQUIRE(c->released == 0, "memory is freed after release");
   for (int i = 0; i < c->allocations; ++i) {
     if (c->memory[i] != memory) continue;
-    REQUIRE(c->size[i] == bytes, "%zu bytes given back, %zu allocated", bytes, c->size[i]);
+    REQUIRE(c->size[i] == bytes, "%zu bytes freed, %zu allocated", bytes, c->size[i]);
     c->memory[i] = NULL;
     c->bytes -= (int64_t)bytes;
     free(memory);
     return;
   }
-  REQUIRE(memory == NULL, "memory is given back that was not allocated, or twice");
+  REQUIRE(memory == NULL, "memory is freed that was not allocated, or freed twice");
 }
 
 static void release(void* user) { ++((counter*)user)->released; }
@@ -59,7 +59,7 @@ static int64_t page_bytes;
 static int64_t rounded_to_pages(int64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 #ifdef SEES_MAPPINGS
-// Mappings that the library makes itself: only those of the scratch memory, as allocations are the host's here.
+// Mappings of the library. These are only the scratch memory because all other memory comes from the host's allocator.
 static char* mapping[kMost];
 static size_t mapping_bytes[kMost];
 static int mappings;
@@ -86,7 +86,7 @@ static int64_t resident_scratch(void) {
 }
 #endif
 
-// Memory of the process that is resident and not of a file.
+// Returns the resident memory of the process that is not backed by a file.
 static int64_t resident_bytes(void) {
   FILE* const status = fopen("/proc/self/status", "r");
   REQUIRE(status != NULL, "/proc/self/status cannot be read");
@@ -119,39 +119,41 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
   big_model_begin(&m, f, settings, rows, columns, threads, &desc);
   const int64_t allocated = c.bytes;
   big_model_step(&m, 3);
-  printf("%lld x %lld, %d threads: foretold %lld of state and %lld of workspace, %lld allocated", (long long)rows,
+  printf("%lld x %lld, %d threads: predicted %lld of state and %lld of workspace, %lld allocated", (long long)rows,
          (long long)columns, threads, (long long)m.state_bytes, (long long)m.workspace_bytes, (long long)allocated);
   REQUIRE(c.bytes == allocated, "a step has allocated %lld bytes", (long long)(c.bytes - allocated));
   int states = 0;
   for (int i = 0; i < c.allocations; ++i) states += c.size[i] == (size_t)m.state_bytes;
-  REQUIRE(states == 1, "%d allocations of the %lld bytes foretold for the state", states, (long long)m.state_bytes);
-  REQUIRE(allocated <= m.total_bytes, "%lld bytes allocated, %lld foretold", (long long)allocated,
+  REQUIRE(states == 1, "%d allocations of the %lld bytes predicted for the state", states, (long long)m.state_bytes);
+  REQUIRE(allocated <= m.total_bytes, "%lld bytes allocated, %lld predicted", (long long)allocated,
           (long long)m.total_bytes);
   if (!has_scratch) {
-    REQUIRE(allocated == m.total_bytes, "%lld bytes allocated, %lld foretold", (long long)allocated,
+    REQUIRE(allocated == m.total_bytes, "%lld bytes allocated, %lld predicted", (long long)allocated,
             (long long)m.total_bytes);
   }
 #ifdef SEES_MAPPINGS
   watching = 0;
   const int64_t scratch = resident_scratch();
   printf(", %lld of scratch resident", (long long)scratch);
-  const int64_t foretold_scratch = m.total_bytes - allocated;
-  REQUIRE(scratch <= rounded_to_pages(foretold_scratch) + mappings * page_bytes,
-          "%lld bytes of scratch memory are resident, %lld foretold", (long long)scratch, (long long)foretold_scratch);
+  const int64_t predicted_scratch = m.total_bytes - allocated;
+  REQUIRE(scratch <= rounded_to_pages(predicted_scratch) + mappings * page_bytes,
+          "%lld bytes of scratch memory are resident, %lld predicted", (long long)scratch,
+          (long long)predicted_scratch);
   const int64_t taken = allocated + scratch;
-  REQUIRE(llabs(taken - m.total_bytes) * 100 <= m.total_bytes, "%lld bytes taken, %lld foretold", (long long)taken,
+  REQUIRE(llabs(taken - m.total_bytes) * 100 <= m.total_bytes, "%lld bytes taken, %lld predicted", (long long)taken,
           (long long)m.total_bytes);
-  // Parameters and gradients are the test's own; two percent and a megabyte are stacks, tables and pages half used.
+  // Parameters and gradients belong to the test. Two percent and a megabyte allow for stacks, tables and partly used
+  // pages.
   const int64_t grown = resident_bytes() - resident_before - 2 * m.elements * (int64_t)sizeof(float);
   printf(", process grew by %lld", (long long)grown);
-  REQUIRE(grown <= m.total_bytes + m.total_bytes / 50 + (1 << 20), "the process grew by %lld bytes, %lld foretold",
+  REQUIRE(grown <= m.total_bytes + m.total_bytes / 50 + (1 << 20), "the process grew by %lld bytes, %lld predicted",
           (long long)grown, (long long)m.total_bytes);
 #else
   (void)resident_before;
 #endif
   printf("\n");
   big_model_end(&m);
-  REQUIRE(c.bytes == 0, "%lld bytes are not given back", (long long)c.bytes);
+  REQUIRE(c.bytes == 0, "%lld bytes are not freed", (long long)c.bytes);
   REQUIRE(c.released == 1, "release was called %d times", c.released);
   return m.workspace_bytes;
 }
@@ -159,7 +161,7 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
 int main(void) {
   page_bytes = sysconf(_SC_PAGESIZE);
   (void)rounded_to_pages;
-  // Huge pages would be counted whole where the first of their bytes is touched.
+  // A huge page would count as a whole when its first byte is touched.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
   const api f = api_linked();
   const int has_scratch = strstr(f.build_info(), "\"private\": true") != NULL;
@@ -178,7 +180,7 @@ int main(void) {
   check(&f, rich, 500, 300, 3, has_scratch);
   const setting long_rows[] = {{"max_preconditioner_dim", "4096"}, {"use_merge_dims", "false"}, {NULL, NULL}};
   check(&f, long_rows, 4, 1024, 1, has_scratch);
-  // Small blocks take little: an application may have thousands of optimizers.
+  // Small blocks need little memory because an application may have thousands of optimizers.
   const setting tiny[] = {{"use_merge_dims", "false"}, {NULL, NULL}};
   REQUIRE(check(&f, tiny, 4, 3, 1, has_scratch) <= 64 * 1024, "a workspace of more than 64 KiB for 4 x 3");
   REQUIRE(check(&f, tiny, 64, 10, 1, has_scratch) <= 320 * 1024, "a workspace of more than 320 KiB for 64 x 10");

@@ -1,0 +1,33 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <shampoo/shampoo.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shampoo::golden {
+
+class Device;
+
+// Options of a replay. The result must not depend on them, except with shards in shard_mode local.
+struct ReplayOptions {
+  int32_t threads = 0;  // of each rank; 0: chosen by the library
+  int ranks = 1;        // ranks with the same parameters, as threads of this process
+  int shards = 1;       // shards of the parameters; each shard has `ranks` ranks
+  bool rectangles = false;
+  std::vector<std::pair<std::string, std::string>> keys;  // in addition to those of the case
+  const shampoo_comm_ops* process = nullptr;              // this process is one rank of this communicator; if shards is
+                                                          // above 1, each rank has one shard
+  Device* device = nullptr;                               // nullptr: the host
+  // For trajectories: folders of StepCheckpoints.
+  std::filesystem::path save_every = {};   // each step except the last saves a checkpoint here; empty: none
+  std::filesystem::path resume_from = {};  // resumes from each of its checkpoints; empty: from the start
+  bool resume_across = false;              // the checkpoints are from another device: returns all results
+};
+
+}  // namespace shampoo::golden

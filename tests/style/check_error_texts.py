@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# Copyright The libshampoo authors.
+# SPDX-License-Identifier: Apache-2.0
+"""check_error_texts.py ROOT: checks the form of the error texts in core and capi/src.
+
+A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
+"{}" represents a value, and "|" separates alternatives. Every text must have the form of FORM. Every text of Invalid
+must also contain the expected value or the next step (GUIDANCE), unless it is one of EXCEPTIONS. Texts that are
+composed in variables are not checked.
+"""
+import re
+import sys
+from pathlib import Path
+
+FOLDERS = ("core", "capi/src")
+FUNCTIONS = ("Invalid", "Unsupported", "WrongState", "NoMemory", "Numeric", "CommFailed", "IoFailed", "DeviceError",
+             "Internal")
+CALL = re.compile(rf"(?<![\w:~])({'|'.join(FUNCTIONS)})\($")
+VALUE, ALTERNATIVE = "{}", "|"
+
+# A comment, a character, a string literal (possibly raw), or one other character.
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
+                   r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
+
+# Names that may begin a text with a capital letter.
+NAMES = ("SHAMPOO_", "CUDA", "NCCL", "NaN", "BLAS", "LAPACK", "MPI")
+
+FORM = (
+    (re.compile(rf"^(?!{'|'.join(NAMES)})[A-Z]"), "begins with a capital letter"),
+    (re.compile(r"\b([Tt]old|[Tt]ells?|[Dd]ear|[Ss]tands?|[Ss]tood)\b"),
+     "contains a word that docs/style.md replaces"),
+    (re.compile(r"!"), "contains an exclamation mark"),
+    (re.compile(r"(?<!\.\.)\.$"), "ends with a period"),
+    (re.compile(r"  "), "contains two blanks in a row"),
+    (re.compile(r"^ | $"), "begins or ends with a blank"),
+)
+
+# Words that introduce the expected value, or the next step in the imperative. All of them occur in the texts.
+GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lists|did you mean|see|add|bind|call|"
+                      r"check|choose|create|give|leave|make|pass|put|read|save|set|use)\b", re.IGNORECASE)
+
+# Parts of texts of Invalid without guidance -> the reason. At most ten.
+EXCEPTIONS = {
+    'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
+    "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
+    "is not aligned to the {} bytes requested": "the requested alignment is the expected one",
+    "stacks more than {} tensors": "the limit is the expected maximum",
+    "key root_rank_rtol is auto": "a query has no number to return, which the text explains",
+}
+
+
+def texts(source):
+    """Yield (line, function, text) for every call of FUNCTIONS that has a literal."""
+    code, stack, line = "", [], 1
+    for token in TOKEN.finditer(source):
+        word = token.group(0)
+        literal = token.group("plain") if token.group("text") is None else token.group("text")
+        if literal is not None:
+            for call in stack:
+                call["pieces"].append((call["code"], literal.replace('\\"', '"').replace("\\\\", "\\")))
+                call["code"] = ""
+        elif word == "(":
+            code += word
+            for call in stack:
+                call["code"] += word
+                call["depth"] += 1
+            found = CALL.search(code)
+            if found:
+                stack.append({"function": found.group(1), "line": line, "pieces": [], "code": "", "depth": 1})
+        elif word == ")":
+            code += word
+            for call in stack:
+                call["code"] += word
+                call["depth"] -= 1
+            if stack and stack[-1]["depth"] == 0:
+                call = stack.pop()
+                if call["pieces"]:
+                    yield call["line"], call["function"], joined(call["pieces"], call["code"][:-1])
+        elif not word.startswith(("//", "/*")):
+            code = (code + word)[-200:]
+            for call in stack:
+                call["code"] += word
+        line += word.count("\n")
+
+
+def joined(pieces, rest):
+    """Join the literals of a call. Code between two literals is a value, unless it only separates them."""
+    text = ""
+    for code, literal in pieces:
+        code = code.strip()
+        if code == ":":
+            text += ALTERNATIVE
+        elif code.endswith("?"):  # the last argument is a condition, and those before it are values
+            text += VALUE if code.rpartition(",")[0].strip(" ,\n") else ""
+        elif code.strip(" ,\n"):
+            text += VALUE
+        text += literal
+    return text + (VALUE if rest.strip(" ,\n") else "")
+
+
+def problems(function, text):
+    """Yield the problems of a text."""
+    yield from (message for pattern, message in FORM if pattern.search(text))
+    if function == "Invalid" and not GUIDANCE.search(text) and not any(part in text for part in EXCEPTIONS):
+        yield "contains neither the expected value nor the next step"
+
+
+def main():
+    root, count, failures, seen = Path(sys.argv[1]), 0, [], ""
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in (".cc", ".cu", ".h"):
+                continue
+            for line, function, text in texts(file.read_text(encoding="utf-8")):
+                count += 1
+                seen += text + "\n"
+                failures += [f"{file.relative_to(root)}:{line}: {function}: this text {problem}: {text}"
+                             for problem in problems(function, text)]
+    failures += [f"this exception matches no text, remove it: {part}" for part in EXCEPTIONS if part not in seen]
+    print("\n".join(failures + [f"{count} error texts, {len(failures)} problems"]))
+    # Without any text the search itself is broken.
+    return 1 if failures or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
