@@ -103,7 +103,7 @@ def on_cpu(w: np.ndarray, grad: np.ndarray) -> np.ndarray:
     return w
 
 
-def test_steps_on_a_stream(cuda: Cuda) -> None:
+def test_steps_run_on_a_stream(cuda: Cuda) -> None:
     random = np.random.default_rng(1)
     w, grad = (random.standard_normal((6, 4)).astype(np.float32) for _ in range(2))
     param, gradient, stream = OnDevice(cuda, w), OnDevice(cuda, grad), cuda.stream()
@@ -144,7 +144,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
     assert not any(gradient() is not None for gradient in kept)
 
 
-def test_a_refused_step_is_told_by_the_next_call(cuda: Cuda) -> None:
+def test_the_call_after_a_rejected_step_reports_it(cuda: Cuda) -> None:
     opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     opt.step([OnDevice(cuda, np.full(4, np.nan, np.float32))])
     with pytest.raises(FloatingPointError, match='"w"') as error:
@@ -170,7 +170,7 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
     opt.close()
 
 
-def test_gradients_that_are_not_row_major_are_refused(cuda: Cuda) -> None:
+def test_gradients_that_are_not_row_major_are_rejected(cuda: Cuda) -> None:
     """Only those on the CPU are copied."""
     ones = np.ones((4, 3), np.float32)
     param = OnDevice(cuda, ones)
@@ -181,7 +181,7 @@ def test_gradients_that_are_not_row_major_are_refused(cuda: Cuda) -> None:
     assert (param.read() < 1).all()
 
 
-def test_arrays_of_another_device_are_refused(cuda: Cuda) -> None:
+def test_arrays_on_another_device_are_rejected(cuda: Cuda) -> None:
     opt = libshampoo.Optimizer({"w": OnDevice(cuda, np.ones(4, np.float32))})
     with pytest.raises(ValueError, match="gradient of 'w': on cpu:0, and the optimizer is on cuda:0"):
         opt.step([np.ones(4, np.float32)])

@@ -26,11 +26,11 @@ FRAMEWORKS = ("tinygrad", "torch")
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.partition("_")[0] not in FRAMEWORKS])
-def test_docstrings(name: str) -> None:
+def test_docstrings_run(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"libshampoo.{name}")).failed == 0
 
 
-def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of Python are one program; a block that names a package which is not here is left out."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "python.md"
@@ -47,7 +47,7 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert count >= 5
 
 
-def test_the_readme() -> None:
+def test_the_readme_runs() -> None:
     """Each block of Python runs on its own, with arrays, gradients and a model of the reader."""
     model = None
     if importlib.util.find_spec("torch") is not None:
@@ -66,7 +66,7 @@ def test_the_readme() -> None:
     assert count >= 1
 
 
-def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its block of Python, and its commands of shampoo-ckpt, on checkpoints as they are told of there."""
     pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
@@ -89,7 +89,7 @@ def test_the_guide_to_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_missing_framework_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_framework(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"libshampoo.{name}", raising=False)
     with pytest.raises(ImportError, match=f"libshampoo.{name} needs .*: pip install {name}"):
@@ -102,7 +102,7 @@ def test_public_names_have_docstrings() -> None:
         assert name == "KEYS" or thing.__doc__, name
 
 
-def test_types(tmp_path: Path) -> None:
+def test_mypy_finds_no_error(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path],

@@ -83,7 +83,7 @@ def test_a_step_is_pure() -> None:
     assert same(first, tx.update(draw(9), state, params)), "compiled, and not"
 
 
-def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
+def test_a_new_state_has_no_uninitialized_bytes() -> None:
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = {"w": jnp.ones((2, 24, 17))}
     arenas = []
@@ -94,7 +94,7 @@ def test_a_new_state_has_no_byte_of_what_was_there_before() -> None:
     assert all(same(arena, arenas[0][0]) for arena in arenas[0] + arenas[1])
 
 
-def test_another_learning_rate_does_not_compile_anew() -> None:
+def test_changing_the_learning_rate_does_not_recompile() -> None:
     tx = libshampoo.jax.shampoo(0.25, **KEYS)
     params, grads = draw(1), draw(2)
     update = jax.jit(tx.update)
@@ -108,7 +108,7 @@ def test_another_learning_rate_does_not_compile_anew() -> None:
 
 
 @pytest.mark.parametrize("kind", ["number", "schedule", "traced"])
-def test_learning_rates_are_those_of_the_library(kind: str) -> None:
+def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> None:
     rates = [0.5, 0.25, 0.125, 0.0625]
     params, grads = draw(1), [draw(t + 2) for t in range(4)]
     expected = in_numpy(params, rates, grads, weight_decay=0.1)
@@ -180,7 +180,7 @@ def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
     assert int(state.count) == (3 if compiled else 6) and donating._cache_size() == 1
 
 
-def test_a_tree_without_parameters() -> None:
+def test_a_tree_without_parameters_is_allowed() -> None:
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     for tree in ({}, (), {"layer": {}, "other": []}):
         for init, update in ((tx.init, tx.update), (jax.jit(tx.init), jax.jit(tx.update))):
@@ -211,7 +211,7 @@ def test_subnormal_numbers_are_kept() -> None:
     assert same(updates, expected)
 
 
-def test_dtypes() -> None:
+def test_all_dtypes_are_supported() -> None:
     params, grads = draw(1, jnp.bfloat16), draw(2, jnp.float32)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
@@ -275,7 +275,7 @@ def test_none_is_the_default_of_a_key() -> None:
     assert same(*states)
 
 
-def test_values_of_keys_that_are_scalar_arrays() -> None:
+def test_keys_take_scalar_arrays() -> None:
     params, grads = draw(1), draw(2)
     keys = {"weight_decay": 0.5, "precondition_frequency": 2, "use_merge_dims": False, "beta2": 0.75}
     expected = libshampoo.jax.shampoo(0.1, **keys)
@@ -288,7 +288,7 @@ def test_values_of_keys_that_are_scalar_arrays() -> None:
 
 
 @pytest.mark.parametrize("name", ["weight_decay", "precondition_frequency", "use_merge_dims", "stack_dims", "threads"])
-def test_a_traced_value_of_a_key_is_refused_by_name(name: str) -> None:
+def test_the_error_for_a_traced_value_names_its_key(name: str) -> None:
     words = f"{name}: the value is traced .*only the learning rate can change.*static_args='{name}'"
     with pytest.raises(TypeError, match=words):
         jax.jit(lambda value: libshampoo.jax.shampoo(0.1, **{name: value}).init(draw(1)))(1)
@@ -312,7 +312,7 @@ def shapes(tree: Any) -> Any:
     return jax.tree.map(lambda shape: jax.ShapeDtypeStruct(shape, jnp.float32), tree, is_leaf=is_shape)
 
 
-def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libshampoo.jax, "_warned", set())
     params = shapes({"embedding": (100, 16), "layers": LAYERS, "more": {"layers": {"w": (2, 9, 9), "b": (2, 9)}}})
     tx = libshampoo.jax.shampoo(0.1)
@@ -343,14 +343,14 @@ def test_stacked_layers_without_stack_dims_are_a_warning(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
-def test_other_tensors_are_no_warning(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_that_are_not_stacked_cause_no_warning(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libshampoo.jax, "_warned", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         libshampoo.jax.shampoo(0.1).init(shapes(CONVOLUTIONS[kind]))
 
 
-def test_a_parameter_without_a_gradient_stays() -> None:
+def test_a_parameter_without_a_gradient_does_not_change() -> None:
     tx = libshampoo.jax.shampoo(0.1, weight_decay=0.1, **KEYS)
     params, grads = draw(1), draw(2)
     grads["layer"]["b"] = None
@@ -363,7 +363,7 @@ def test_a_parameter_without_a_gradient_stays() -> None:
     assert same(after.arena, state.arena)
 
 
-def test_transformations_of_jax() -> None:
+def test_transformations_of_jax_work() -> None:
     keys = {**KEYS, "precondition_frequency": 1}  # the first step asks for blocks
     tx = libshampoo.jax.shampoo(0.1, **keys)
     params, grads = ({"w": jnp.stack([draw(s)["layer"]["w"] for s in seeds])} for seeds in ((1, 2), (3, 4)))
@@ -387,7 +387,7 @@ def test_transformations_of_jax() -> None:
     assert jax.eval_shape(tx.init, params).arena.shape == tx.init(params).arena.shape
 
 
-def test_threads_step_at_once() -> None:
+def test_threads_step_at_the_same_time() -> None:
     tx = libshampoo.jax.shampoo(0.1, threads=2, **KEYS)
     params = draw(1)
     update = jax.jit(tx.update).lower(params, tx.init(params), params).compile()
@@ -419,7 +419,7 @@ def test_an_executable_outlives_its_transformation() -> None:
     assert same(update(params, state, params), expected)
 
 
-def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
+def test_the_linear_algebra_and_environment_of_jax_do_not_change() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     a = jnp.asarray(np.random.default_rng(1).standard_normal((96, 96)), jnp.float32)
 
@@ -440,7 +440,7 @@ def test_jaxs_linear_algebra_and_the_environment_are_left_alone() -> None:
 STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function of the name"
 
 
-def test_errors() -> None:
+def test_errors_name_the_argument_and_its_value() -> None:
     make, params = libshampoo.jax.shampoo, draw(1)
     tx = make(0.1, **KEYS)
     state = tx.init(params)
@@ -481,7 +481,7 @@ def test_errors() -> None:
             refused()
 
 
-def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
+def test_a_plan_of_a_pytree_equals_the_plan_of_the_transformation() -> None:
     params = draw(1)
     shapes = jax.eval_shape(lambda: draw(1))
     plan = libshampoo.jax.plan(shapes, **KEYS)
@@ -496,7 +496,7 @@ def test_a_plan_of_a_pytree_is_that_of_the_transformation() -> None:
         libshampoo.jax.plan(params, output="params")
 
 
-def test_failures_of_a_step_have_the_librarys_text() -> None:
+def test_failures_of_a_step_contain_the_text_of_the_library() -> None:
     params = draw(1)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     update, state = jax.jit(tx.update), tx.init(params)

@@ -45,7 +45,7 @@ class Group:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_trajectory(path: Path, in_c: Path) -> None:
+def test_a_trajectory_has_the_bits_of_c(path: Path, in_c: Path) -> None:
     expected, _ = read_safetensors(in_c / path.name)
     data, case = read_safetensors(path)
     groups = [Group(group, data) for group in case["groups"]]

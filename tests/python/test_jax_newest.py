@@ -25,7 +25,7 @@ def find_python() -> str:
     pytest.skip("there is no python3.13")
 
 
-def test_the_newest_jax(tmp_path: Path) -> None:
+def test_the_tests_pass_with_the_newest_jax(tmp_path: Path) -> None:
     run([find_python(), "-m", "venv", tmp_path / "venv"])
     python = tmp_path / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "--disable-pip-version-check"]

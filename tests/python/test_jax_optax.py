@@ -37,12 +37,12 @@ def same(left: Any, right: Any) -> bool:
     return all(np.asarray(left[name]).tobytes() == np.asarray(right[name]).tobytes() for name in PARAMS)
 
 
-def test_in_a_chain() -> None:
+def test_it_works_in_a_chain() -> None:
     clipped = train(optax.chain(optax.clip_by_global_norm(1e6), libshampoo.jax.shampoo(0.1, **KEYS)))
     assert same(clipped[0], train(libshampoo.jax.shampoo(0.1, **KEYS))[0])
 
 
-def test_groups() -> None:
+def test_groups_can_have_different_keys() -> None:
     make = libshampoo.jax.shampoo
     groups = {"decay": make(0.1, weight_decay=0.5, **KEYS), "rest": make(0.1, **KEYS)}
     found, _, _ = train(optax.multi_transform(groups, {"w": "decay", "b": "rest"}))
@@ -50,7 +50,7 @@ def test_groups() -> None:
     assert same(found, {"w": decayed["w"], "b": plain["b"]}) and not same(decayed, plain)
 
 
-def test_learning_rates() -> None:
+def test_schedules_and_injected_rates_have_the_same_effect() -> None:
     schedule = optax.linear_schedule(0.5, 0.0, 4)
     scheduled = train(libshampoo.jax.shampoo(schedule, **KEYS))
     inject = optax.inject_hyperparams(lambda learning_rate: libshampoo.jax.shampoo(learning_rate, **KEYS))
@@ -61,7 +61,7 @@ def test_learning_rates() -> None:
     assert same(frozen[0], PARAMS)
 
 
-def test_groups_without_parameters() -> None:
+def test_groups_may_have_no_parameters() -> None:
     """A label that nobody has, a mask without a parameter, and optax's own walk through a state."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
@@ -75,7 +75,7 @@ def test_groups_without_parameters() -> None:
     assert jax.tree.all(jax.tree.map(np.array_equal, mapped, state))
 
 
-def test_inject_hyperparams() -> None:
+def test_inject_hyperparams_sets_keys() -> None:
     inject, schedule = optax.inject_hyperparams, optax.linear_schedule(0.5, 0.0, 4)
     for rate in (0.1, schedule):
         expected = train(libshampoo.jax.shampoo(rate, **KEYS))
@@ -127,7 +127,7 @@ def test_updates_of_the_dtype_of_the_parameters_in_a_cond() -> None:
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_gradients_of_several_steps(dtype: Any) -> None:
+def test_gradients_of_several_steps_can_be_accumulated(dtype: Any) -> None:
     params, grads = ({name: leaf.astype(dtype) for name, leaf in tree.items()} for tree in (PARAMS, GRADS))
     tx = optax.MultiSteps(libshampoo.jax.shampoo(0.1, **KEYS), 2)
     state, update = tx.init(params), jax.jit(tx.update)

@@ -34,7 +34,7 @@ def run(program: str, *arguments: object, **environment: str) -> str:
     return done.stdout
 
 
-def test_another_process_goes_on(tmp_path: Path) -> None:
+def test_another_process_continues_a_run(tmp_path: Path) -> None:
     """From the arrays of the state alone: nothing is initialised there."""
     save = """
 params, state = draw(0), tx.init(draw(0))
@@ -74,7 +74,7 @@ print(np.asarray(params["w"]).tobytes().hex(), len(os.listdir(sys.argv[1])))
     assert int(first[1]) > 0 and list(tmp_path.glob("jit_step*"))
 
 
-def test_several_devices() -> None:
+def test_steps_run_on_several_devices() -> None:
     program = """
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 params, grads = draw(0), draw(1)
@@ -89,7 +89,7 @@ for place in (whole, cut):
     run(program, XLA_FLAGS="--xla_force_host_platform_device_count=2")
 
 
-def test_memory_ends_with_the_transformation() -> None:
+def test_memory_is_released_with_the_transformation() -> None:
     """Each of 8 plans is another one; what XLA keeps of a program that it has compiled is a few MB."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
@@ -119,7 +119,7 @@ assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"),
         ("import ctypes, jax; jax.ffi.include_dir = lambda: sys.argv[1]", "has version 0.0: install a later jaxlib"),
     ],
 )
-def test_a_jax_that_does_not_fit(preparation: str, words: str, tmp_path: Path) -> None:
+def test_an_incompatible_jax_is_rejected(preparation: str, words: str, tmp_path: Path) -> None:
     header = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     header.parent.mkdir(parents=True)
     header.write_text("#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 0\n")

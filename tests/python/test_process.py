@@ -71,12 +71,12 @@ print("libraries of BLAS beside it:", [info["filepath"] for info in before])
 """
 
 
-def test_numpys_own_blas_is_left_alone() -> None:
+def test_the_blas_of_numpy_does_not_change() -> None:
     pytest.importorskip("threadpoolctl")
     subprocess.run([sys.executable, "-c", BLAS_PROGRAM], check=True, timeout=120)
 
 
-def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
     """The package, beside a library that has all functions and says that it is 0.7.3."""
     compiler = shutil.which("cc")
     assert compiler is not None
@@ -101,7 +101,7 @@ def test_a_library_of_another_version_is_refused(tmp_path: Path) -> None:
     assert "is 0.7.3" in done.stderr
 
 
-def test_the_module_knows_its_library() -> None:
+def test_the_module_reports_its_library() -> None:
     assert json.loads(libshampoo.build_info())["version"] == libshampoo.__version__
 
 
@@ -157,7 +157,7 @@ def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_why_cuda_cannot_be_used() -> None:
+def test_unavailable_reason_says_why_cuda_cannot_be_used() -> None:
     text = libshampoo.cuda.unavailable_reason()
     if text:
         with pytest.raises(NotImplementedError):

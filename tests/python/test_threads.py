@@ -140,7 +140,7 @@ def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
     assert len(found) >= 4 and all("in use by another thread" in text for text in found)
 
 
-def test_a_forked_child_can_end() -> None:
+def test_a_forked_child_can_exit() -> None:
     opt = libshampoo.Optimizer([np.ones((8, 8), np.float32)], threads=3)
     opt.step([np.ones((8, 8), np.float32)])
     child = os.fork()

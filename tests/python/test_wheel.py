@@ -110,7 +110,7 @@ def wheel_of_this_build(folder: Path, *options: str) -> Path:
     return make_wheel(folder, f"cmake.define.SHAMPOO_PREBUILT={stripped_library(folder)}", *options)
 
 
-def test_wheel_alone(tmp_path: Path) -> None:
+def test_the_wheel_works_without_frameworks(tmp_path: Path) -> None:
     wheel = wheel_of_this_build(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     assert {"libshampoo/libshampoo.so.0", "libshampoo/py.typed", "libshampoo/_native.pyi"} <= set(names)
@@ -123,7 +123,7 @@ def test_wheel_alone(tmp_path: Path) -> None:
     use_wheel(wheel, tmp_path, frameworks=False)
 
 
-def test_a_build_without_jaxlib(tmp_path: Path) -> None:
+def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
     """It has no libshampoo.jax, and the ImportError says what to do."""
     wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
     files = zipfile.ZipFile(wheel)
@@ -142,7 +142,7 @@ def test_a_build_without_jaxlib(tmp_path: Path) -> None:
         assert "ImportError: " in done.stderr and words in done.stderr
 
 
-def test_a_wrong_folder_of_headers_ends_a_build_for_jaxlib(tmp_path: Path) -> None:
+def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="SHAMPOO_XLA_INCLUDE: /usr/nothing has no\\s+xla/ffi/api/ffi.h"):
         wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=/usr/nothing")
 
@@ -163,11 +163,11 @@ def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> Non
         assert run([sys.executable, script], env={**os.environ, "PYTHONPATH": str(path)}).strip() == found
 
 
-def test_wheel_with_frameworks(tmp_path: Path) -> None:
+def test_the_wheel_works_with_frameworks(tmp_path: Path) -> None:
     use_wheel(wheel_of_this_build(tmp_path), tmp_path, frameworks=True)
 
 
-def test_wheel_of_sources(tmp_path: Path) -> None:
+def test_a_wheel_built_from_sources_can_be_repaired(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path, frameworks=True)

@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as folder:
     library = Path(folder, "libshampoo.so.0")
     flags = ["-shared", "-fPIC", f"-Wl,-soname,{library.name}"]
     subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
-    test = [program, "--ignored", "--exact", "library::another_version_is_refused"]
+    test = [program, "--ignored", "--exact", "library::another_version_is_rejected"]
     environment = {**os.environ, "LD_LIBRARY_PATH": folder}
     run = subprocess.run(test, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 print(run.stdout)

@@ -83,7 +83,7 @@ fn failing(
 }
 
 #[test]
-fn what_is_thrown_may_throw_when_it_is_dropped() {
+fn a_panic_payload_may_panic_when_it_is_dropped() {
     let mut opt = failing(|| panic_any(Thrown), || panic_any(Thrown));
     let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
     assert!(error.code() == Code::Comm && error.message().contains("no text"), "{error}");
@@ -117,7 +117,7 @@ fn what_is_thrown_may_throw_when_it_is_dropped() {
 }
 
 #[test]
-fn a_receiver_of_messages_may_throw_anything() {
+fn a_log_callback_may_panic_with_any_payload() {
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     libshampoo::set_log(Level::Debug, move |_, _| {
@@ -137,7 +137,7 @@ fn a_receiver_of_messages_may_throw_anything() {
 }
 
 #[test]
-fn calls_of_the_library_in_between_do_not_take_the_cause() {
+fn library_calls_in_abort_do_not_replace_the_cause() {
     let fails_too = || {
         Config::new().unwrap().set("none", 1.0).unwrap_err();
     };
@@ -148,7 +148,7 @@ fn calls_of_the_library_in_between_do_not_take_the_cause() {
 
 /// A failure that calls the library when it is dropped, and a failure that takes its place.
 #[test]
-fn what_a_communicator_fails_with_may_call_the_library_when_it_is_dropped() {
+fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
     #[derive(Debug)]
     struct Calls;
 

@@ -51,7 +51,7 @@ impl Executor for Scoped {
 }
 
 #[test]
-fn an_executor_gives_the_same_bits_even_where_it_makes_mistakes() {
+fn any_executor_gives_the_same_bits_even_if_it_breaks_its_contract() {
     for mistake in ["", "leaves all out", "panics", "runs twice, and too many"] {
         let (calls, finished, dropped) = (Arc::default(), Arc::default(), Arc::default());
         let executor = Scoped {
@@ -124,7 +124,7 @@ fn over_addresses(bound: bool) {
 }
 
 #[test]
-fn addresses_arenas_and_numbers_of_the_caller() {
+fn a_caller_can_provide_addresses_arenas_and_scalars() {
     over_addresses(false);
     over_addresses(true);
 }
@@ -171,7 +171,7 @@ unsafe extern "C" fn release(user: *mut c_void) {
 }
 
 #[test]
-fn memory_of_the_caller() {
+fn a_caller_can_provide_an_allocator() {
     let counts = Counts::default();
     let mut allocator = libshampoo::sys::shampoo_allocator::new();
     allocator.user = &counts as *const Counts as *mut c_void;

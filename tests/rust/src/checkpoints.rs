@@ -23,7 +23,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn entries_bring_a_run_back() {
+fn a_state_restored_by_entries_continues_with_the_same_bits() {
     let (mut opt, mut values) = (optimizer(), model());
     steps(&mut opt, &mut values, 0, 2);
     let mut other = optimizer();
@@ -59,7 +59,7 @@ fn entries_bring_a_run_back() {
 }
 
 #[test]
-fn checkpoints_bring_a_run_back() {
+fn a_loaded_checkpoint_continues_with_the_same_bits() {
     let folder = Folder::new("checkpoints");
     let (mut opt, mut values) = (optimizer(), model());
     let error = opt.load(None, &folder.0).unwrap_err();

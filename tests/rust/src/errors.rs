@@ -17,7 +17,7 @@ fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&st
 }
 
 #[test]
-fn keys_and_values() {
+fn unknown_keys_and_wrong_values_are_rejected() {
     let mut config = Config::new().unwrap();
     expect(config.set("graftin", "adam").map(|_| ()), Code::Invalid, &["graftin", "grafting"]);
     expect(config.set("lr", -1.0).map(|_| ()), Code::Invalid, &["lr", "-1"]);
@@ -31,7 +31,7 @@ fn keys_and_values() {
 }
 
 #[test]
-fn values_of_all_kinds() {
+fn keys_accept_values_of_all_types() {
     let mut config = Config::new().unwrap();
     config
         .set("lr", 2)
@@ -60,7 +60,7 @@ fn values_of_all_kinds() {
 }
 
 #[test]
-fn parameters_and_places() {
+fn wrong_parameters_and_places_are_rejected() {
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
     plan.param(Param::new("w", &[2, 3])).unwrap();
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);
@@ -84,7 +84,7 @@ fn parameters_and_places() {
 }
 
 #[test]
-fn buffers() {
+fn wrong_buffers_are_rejected() {
     let mut opt = optimizer();
     let (mut values, grads) = (model(), gradients(&model(), 0));
     steps(&mut opt, &mut values, 0, 1);
@@ -124,7 +124,7 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
 }
 
 #[test]
-fn numbers_and_counters() {
+fn wrong_numbers_and_counters_are_rejected() {
     let mut opt = optimizer();
     expect(opt.set(0, "grafting", 1.0), Code::Invalid, &["grafting"]);
     expect(opt.set(5, "lr", 1.0), Code::Invalid, &["5"]);
@@ -136,7 +136,7 @@ fn numbers_and_counters() {
 }
 
 #[test]
-fn what_is_missing_on_this_machine() {
+fn missing_devices_and_backends_are_reported() {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     expect(Optimizer::builder(&plan).device_id(3).build(), Code::Invalid, &["3"]);
     let plan = builder(&config(), Place::default().replica(0, 2)).finish().unwrap();
@@ -152,7 +152,7 @@ fn what_is_missing_on_this_machine() {
 }
 
 #[test]
-fn errors_are_those_of_rust() {
+fn errors_implement_the_traits_of_rust() {
     fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
     is_error::<Error>();
     let error = optimizer().stat("luck").unwrap_err();

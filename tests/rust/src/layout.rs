@@ -54,7 +54,7 @@ macro_rules! function {
 }
 
 #[test]
-fn declarations_are_those_of_the_c_compiler() {
+fn declarations_have_the_layout_of_the_c_compiler() {
     let mut lines: Vec<String> = Vec::new();
     include!(env!("SHAMPOO_LAYOUT"));
     let expected = std::fs::read_to_string(from_environment("SHAMPOO_LAYOUT_EXPECTED")).unwrap();

@@ -23,7 +23,7 @@ fn shampoo_version_of_header() -> String {
 /// Run by ctest alone, with a library that says it is 9.7.5.
 #[test]
 #[ignore = "needs a library of another version"]
-fn another_version_is_refused() {
+fn another_version_is_rejected() {
     let errors = [
         Config::new().map(|_| ()).unwrap_err(),
         libshampoo::keys().map(|_| ()).unwrap_err(),
@@ -38,7 +38,7 @@ fn another_version_is_refused() {
 }
 
 #[test]
-fn keys_and_backends() {
+fn keys_and_backends_are_listed() {
     let keys = libshampoo::keys().unwrap();
     let config = Config::new().unwrap();
     for key in &keys {
@@ -54,7 +54,7 @@ fn keys_and_backends() {
 }
 
 #[test]
-fn messages_of_the_log() {
+fn log_messages_reach_the_callback() {
     let folder = std::env::temp_dir().join(format!("shampoo-rust-log-{}", std::process::id()));
     optimizer().save(None, &folder).unwrap();
     let seen: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
@@ -84,7 +84,7 @@ fn messages_of_the_log() {
 }
 
 #[test]
-fn inverse_roots() {
+fn an_inverse_root_is_computed_in_place() {
     let mut config = Config::new().unwrap();
     config.set("epsilon", 0.0).unwrap();
     // Of eigenvalues 1 and 3, in f32 and f64.

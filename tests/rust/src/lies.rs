@@ -55,7 +55,7 @@ impl Communicator for Lies {
 
 /// It may make errors and wrong numbers, and no more: a trait in safe Rust must not break memory. Valgrind looks on.
 #[test]
-fn a_communicator_that_lies_breaks_nothing() {
+fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
     let mut told = 0;
     for seed in 0..6 {
         for (gather, all_to_all) in [(false, false), (true, false), (true, true)] {
@@ -97,7 +97,7 @@ fn a_communicator_that_lies_breaks_nothing() {
 
 /// Numbers of a state are the caller's to write, whatever they are: a step refuses them, or steps.
 #[test]
-fn a_state_that_lies_breaks_nothing() {
+fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
     let mut refused = 0;
     for root_async in [0, 1] {
         for lie in [i64::MIN, -1, 1, 1 << 31, 1 << 52, i64::MAX] {

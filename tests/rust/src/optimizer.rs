@@ -33,7 +33,7 @@ fn create_makes_the_optimizer_of_a_config_and_a_plan() {
 }
 
 #[test]
-fn updates_go_to_another_place() {
+fn updates_are_written_to_a_separate_buffer() {
     let mut updates = config();
     updates.set("output", "updates").unwrap();
     let (start, grad) = ([1.0f32, 2.0, 3.0], [0.5f32, -0.5, 1.0]);
@@ -57,7 +57,7 @@ fn updates_go_to_another_place() {
 }
 
 #[test]
-fn updates_of_a_group_leave_its_parameters() {
+fn updates_of_a_group_leave_its_parameters_unchanged() {
     for (first, second) in [("parameters", "updates"), ("updates", "parameters")] {
         let mut configs = [config(), config()];
         configs[0].set("output", first).unwrap();
@@ -93,7 +93,7 @@ fn a_copy_is_the_parameter_rounded() {
 }
 
 #[test]
-fn a_parameter_without_a_gradient_stays() {
+fn a_parameter_without_a_gradient_does_not_change() {
     let (mut values, grads, mut opt) = (model(), gradients(&model(), 0), optimizer());
     let mut buffers: Vec<_> = values.iter_mut().map(|value| Buffers::new(value)).collect();
     let second = buffers.remove(1).with_grad(&grads[1]);
@@ -104,7 +104,7 @@ fn a_parameter_without_a_gradient_stays() {
 }
 
 #[test]
-fn groups_have_numbers_of_their_own() {
+fn groups_have_their_own_hyper_parameters() {
     let mut other = config();
     other.set("lr", 0.01).unwrap();
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
@@ -127,7 +127,7 @@ fn groups_have_numbers_of_their_own() {
 }
 
 #[test]
-fn a_learning_rate_is_that_of_all_groups_or_of_none() {
+fn a_learning_rate_is_set_in_all_groups_or_in_none() {
     let mut plan = PlanBuilder::new(&config(), Place::default()).unwrap();
     let group = plan.group(&config()).unwrap();
     plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
@@ -141,7 +141,7 @@ fn a_learning_rate_is_that_of_all_groups_or_of_none() {
 }
 
 #[test]
-fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
+fn an_optimizer_outlives_its_config_and_plan_and_moves_to_another_thread() {
     let plan = builder(&config(), Place::default()).finish().unwrap();
     let mut first = Optimizer::new(&plan).unwrap();
     drop(plan);
@@ -155,7 +155,7 @@ fn an_optimizer_outlives_what_it_was_made_of_and_moves_to_another_thread() {
 }
 
 #[test]
-fn what_is_said_of_a_parameter_counts() {
+fn descriptions_of_parameters_take_effect() {
     let mut plan = PlanBuilder::new(&config(), Place::default().shard(1, 2).threads(3)).unwrap();
     plan.param(Param::new("stacked", &[2, 2, 3]).stack_dims(1)).unwrap();
     let rectangle = Shard::Rectangle { offset: vec![0, 3], shape: vec![8, 4] };
@@ -172,7 +172,7 @@ fn what_is_said_of_a_parameter_counts() {
 }
 
 #[test]
-fn each_buffer_may_have_a_dtype_of_its_own() {
+fn each_buffer_may_have_its_own_dtype() {
     let (start, grad) = ([1.0f32, -2.0, 3.0, 0.5], [1.0f32, -1.0, 2.0, 0.5]);
     let mut stepped = start;
     one_param(&config(), Param::new("w", &[4])).step(&mut [Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
@@ -193,7 +193,7 @@ fn each_buffer_may_have_a_dtype_of_its_own() {
 }
 
 #[test]
-fn a_plan_tells_blocks_and_bytes() {
+fn a_plan_describes_blocks_and_bytes() {
     let plan = builder(&config(), Place::default().replica(1, 2)).finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!(blocks[0].shape, [8, 8]);

@@ -169,7 +169,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
 }
 
 #[test]
-fn a_communicator_that_is_refused_is_dropped() {
+fn a_rejected_communicator_is_dropped() {
     let seen: Arc<Seen> = Arc::default();
     let thread = Thread { meeting: Meeting::new(2), rank: 2, all_to_all: false };
     let error = Comm::new(Fails { thread, how: "", seen: Arc::clone(&seen) }).unwrap_err();
@@ -214,7 +214,7 @@ unsafe extern "C" fn alone(
 }
 
 #[test]
-fn functions_in_c() {
+fn communicators_can_be_functions_in_c() {
     let calls = AtomicUsize::new(0);
     let mut ops = libshampoo::sys::shampoo_comm_ops::new();
     ops.user = &calls as *const AtomicUsize as *mut c_void;

@@ -115,7 +115,7 @@ class CommTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void anExceptionBecomesTheErrorOfTheStep(boolean later) {
+  void anExceptionInACommunicatorBecomesAnErrorOfTheStep(boolean later) {
     Fails comm = new Fails();
     List<Throwable> reported = new ArrayList<>();
     Thread.currentThread().setUncaughtExceptionHandler((thread, thrown) -> reported.add(thrown));
@@ -173,7 +173,7 @@ class CommTest {
   }
 
   @Test
-  void buffersOfAnExchangeAreInNativeOrderAndWhatIsSentIsReadOnly() {
+  void buffersOfAnExchangeHaveNativeOrderAndTheSendBufferIsReadOnly() {
     List<ByteBuffer> seen = new ArrayList<>();
     Communicator looks =
         new Mirror() {
@@ -222,7 +222,7 @@ class CommTest {
   }
 
   @Test
-  void aRankThatIsNotBelowItsWorldIsRefusedAndReleased() {
+  void aRankThatIsNotBelowItsWorldIsRejectedAndReleased() {
     Ranks.Rank comm = new Ranks(2).new Rank(2);
     ShampooException error = assertThrows(ShampooException.Invalid.class, () -> Comm.of(comm));
     assertTrue(error.getMessage().contains("rank"), error.getMessage());
@@ -230,7 +230,7 @@ class CommTest {
   }
 
   @Test
-  void aCommunicatorOfCIsTaken() {
+  void aCommunicatorOfCIsAccepted() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofAddress(0));
     int released = Foreign.releases();
     Comm comm = Comm.ofAddress(Foreign.ops());
@@ -293,14 +293,14 @@ class CommTest {
   }
 
   @Test
-  void ncclThatIsNotLoadedIsTold() {
+  void theErrorSaysThatNcclIsNotLoaded() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofNccl(0, null));
     ShampooException error = assertThrows(ShampooException.State.class, () -> Comm.ofNccl(64, "libnccl_is_not_here.so"));
     assertTrue(error.getMessage().contains("libnccl_is_not_here.so"), error.getMessage());
   }
 
   @Test
-  void aThreadOfCCallsTheCommunicator() {
+  void aCommunicatorCanBeCalledOnAThreadOfC() {
     Fails comm = new Fails();
     try (Optimizer optimizer = alone(comm)) {
       optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));

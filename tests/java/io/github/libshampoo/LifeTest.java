@@ -41,7 +41,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsClosedIsRefused() {
+  void closedObjectsAreRejected() {
     Config config = new Config();
     Plan plan = new Plan(config);
     plan.addParam("w", 24);
@@ -121,7 +121,7 @@ class LifeTest {
   }
 
   @Test
-  void whatACallHasCalledCannotCloseOrStep() {
+  void aCallbackCannotCloseOrStepItsOptimizer() {
     Optimizer[] optimizer = new Optimizer[1];
     Throwable[] thrown = new Throwable[2];
     Communicator comm =
@@ -145,7 +145,7 @@ class LifeTest {
   }
 
   @Test
-  void aPlanIsNotClosedWhileAnOptimizerIsMadeOfIt() {
+  void aPlanIsNotClosedWhileAnOptimizerIsCreatedFromIt() {
     try (Config config = Model.config();
         Plan plan = new Plan(config, new Place().replica(0, 2))) {
       plan.addParam("w", 4);
@@ -205,7 +205,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsBoundIsKeptAndWhatIsReplacedIsLetGo() throws Exception {
+  void boundMemoryIsKeptAliveAndReplacedMemoryIsReleased() throws Exception {
     try (Optimizer optimizer = make()) {
       FloatBuffer w = Buffers.filled(24, 1);
       FloatBuffer grad = Buffers.filled(24, 1);
@@ -229,7 +229,7 @@ class LifeTest {
   }
 
   @Test
-  void whatIsNotClosedIsCollected() throws Exception {
+  void objectsThatAreNotClosedAreCollected() throws Exception {
     Ranks.Rank comm = new Ranks(1).new Rank(0);
     Optimizer optimizer = make(comm);
     optimizer.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
@@ -252,7 +252,7 @@ class LifeTest {
   }
 
   @Test
-  void anOptimizerIsKeptWhileItsLastCallRuns() {
+  void anOptimizerIsKeptAliveDuringItsLastCall() {
     List<WeakReference<Optimizer>> stepping = new ArrayList<>();
     int[] seen = new int[1];
     Optimizer[] only =
@@ -282,7 +282,7 @@ class LifeTest {
   }
 
   @Test
-  void aCommunicatorIsLetGoWithItsOptimizer() throws Exception {
+  void aCommunicatorIsReleasedWithItsOptimizer() throws Exception {
     Ranks.Rank comm = new Ranks(1).new Rank(0);
     WeakReference<Ranks.Rank> gone = new WeakReference<>(comm);
     make(comm).close();
@@ -311,7 +311,7 @@ class LifeTest {
   }
 
   @Test
-  void collectionsDuringStepsChangeNothing() throws Exception {
+  void garbageCollectionDuringStepsChangesNothing() throws Exception {
     float[] expected = trainWithoutKeeping();
     AtomicBoolean done = new AtomicBoolean();
     Thread collector =

@@ -72,7 +72,7 @@ class LoaderTest {
   }
 
   @Test
-  void theJarAloneIsEnoughAndLeavesNothing() throws Exception {
+  void theJarNeedsNoOtherFilesAndLeavesNoneBehind() throws Exception {
     Path temporary = Files.createDirectories(folder.resolve("temporary"));
     assertEquals("version " + VERSION, child(Map.of(), "-Djava.io.tmpdir=" + temporary).strip());
     try (Stream<Path> left = Files.list(temporary)) {
@@ -81,7 +81,7 @@ class LoaderTest {
   }
 
   @Test
-  void aFolderThatIsNamedComesFirst() throws Exception {
+  void theFolderInThePropertyIsSearchedFirst() throws Exception {
     String property = "-Dio.github.libshampoo.library.path=";
     String told = child(Map.of(), property + folder);
     assertContains(told, "refused: ");
@@ -92,7 +92,7 @@ class LoaderTest {
   }
 
   @Test
-  void aPlatformThatIsNotInTheJarIsTold() throws Exception {
+  void theErrorNamesAPlatformThatIsNotInTheJar() throws Exception {
     String told = child(Map.of(), "-Dos.arch=s390x");
     assertContains(told, "no library for linux-s390x");
     assertContains(told, "io.github.libshampoo.library.path");
@@ -100,14 +100,14 @@ class LoaderTest {
   }
 
   @Test
-  void aFolderThatCannotBeWrittenIsTold() throws Exception {
+  void theErrorNamesAFolderThatCannotBeWritten() throws Exception {
     String told = child(Map.of(), "-Djava.io.tmpdir=" + folder.resolve("none"));
     assertContains(told, folder.resolve("none").toString());
     assertContains(told, "set the property java.io.tmpdir");
   }
 
   @Test
-  void aFolderWithoutExecutionIsTold() throws Exception {
+  void theErrorExplainsAFolderWithoutExecution() throws Exception {
     String told = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
     String text = Library.explain(told, Path.of("/tmp/x/libshampoo_java.so"), "");
     assertContains(text, "the folder /tmp/x is on a file system that is mounted noexec: set the property java.io.tmpdir");
@@ -116,7 +116,7 @@ class LoaderTest {
 
   /** The same in a folder that is mounted so, where this machine lets us mount one in a namespace of our own. */
   @Test
-  void aFolderMountedNoexecIsTold() throws Exception {
+  void theErrorExplainsAFolderMountedNoexec() throws Exception {
     Path mounted = Files.createDirectories(folder.resolve("mounted"));
     String mount = "mount -t tmpfs -o noexec none " + mounted;
     Map<String, String> environment = Map.of("PATH", System.getenv("PATH"));
@@ -146,7 +146,7 @@ class LoaderTest {
   }
 
   @Test
-  void aLibraryOfAnotherVersionIsRefused() throws Exception {
+  void aLibraryOfAnotherVersionIsRejected() throws Exception {
     Path other = other();
     // Its own comes first, whatever the environment says.
     assertContains(child(Map.of("LD_LIBRARY_PATH", folder.toString())), "version " + VERSION);
@@ -173,7 +173,7 @@ class LoaderTest {
 
   /** The numbers that stand in files of others' formats. */
   @Test
-  void versionsAreThoseOfTheHeader() throws IOException {
+  void versionsAgreeWithTheHeader() throws IOException {
     for (String file : List.of("bindings/java/pom.xml", "examples/java_digits/pom.xml", "docs/java.md")) {
       String text = Files.readString(SOURCE.resolve(file));
       Matcher found = Pattern.compile("<artifactId>libshampoo</artifactId>\\s*<version>([^<]*)</version>").matcher(text);

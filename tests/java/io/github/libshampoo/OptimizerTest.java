@@ -86,7 +86,7 @@ class OptimizerTest {
   }
 
   @Test
-  void addressesOfOthersAreTaken() {
+  void memoryAtAnAddressIsAccepted() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);
     Memory memory = Memory.of(Memory.of(w).address(), 16);
@@ -102,7 +102,7 @@ class OptimizerTest {
   }
 
   @Test
-  void buffersOfAnotherKindAreRefused() {
+  void buffersOfAnotherKindAreRejected() {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer grad = Buffers.filled(6, 1);
     try (Optimizer optimizer = make()) {
@@ -137,7 +137,7 @@ class OptimizerTest {
   }
 
   @Test
-  void allAreBoundOrNone() {
+  void aFailingBindChangesNoParameter() {
     try (Optimizer optimizer = make()) {
       List<Binding> bindings =
           List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
@@ -148,7 +148,7 @@ class OptimizerTest {
   }
 
   @Test
-  void aParameterWithoutAGradientStays() {
+  void aParameterWithoutAGradientDoesNotChange() {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer b = Buffers.filled(2, 1);
     try (Optimizer optimizer = make()) {
@@ -189,7 +189,7 @@ class OptimizerTest {
 
   /** With updates in place of the parameter it would be lost; the key is that of its group. */
   @Test
-  void updatesDoNotTakeThePlaceOfTheParameter() {
+  void updatesDoNotReplaceTheParameter() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer b = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);
@@ -343,7 +343,7 @@ class OptimizerTest {
   }
 
   @Test
-  void aParameterWithoutElementsIsBound() {
+  void aParameterWithoutElementsCanBeBound() {
     FloatBuffer w = Buffers.filled(4, 1);
     try (Optimizer optimizer = make(Model.config(), new Param("empty", 0, 3), new Param("w", 4))) {
       optimizer.bind("empty", Buffers.filled(0, 1), Buffers.filled(0, 1));
@@ -354,7 +354,7 @@ class OptimizerTest {
   }
 
   @Test
-  void memoryOfTheHostIsNoneOfADevice() {
+  void hostMemoryIsRejectedOnADevice() {
     Memory memory = Memory.of(Buffers.filled(4, 1));
     assertRefused("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
     try (Config config = Model.config();

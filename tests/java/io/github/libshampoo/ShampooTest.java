@@ -34,14 +34,14 @@ class ShampooTest {
   }
 
   @Test
-  void versionIsThatOfTheHeader() {
+  void versionAgreesWithTheHeader() {
     assertEquals(System.getProperty("shampoo.version"), Shampoo.version());
     assertContains(Shampoo.buildInfo(), "\"version\"");
   }
 
   /** What is declared in the header is in the raw layer, without anybody's doing. */
   @Test
-  void everyFunctionOfTheHeaderIsThere() throws IOException {
+  void everyFunctionOfTheHeaderIsWrapped() throws IOException {
     String header = Files.readString(Path.of(System.getProperty("shampoo.header")));
     Matcher declared = Pattern.compile("^[a-z][a-z0-9_ ]*[ *](shampoo_\\w+)\\(", Pattern.MULTILINE).matcher(header);
     Set<String> names = new TreeSet<>();
@@ -111,7 +111,7 @@ class ShampooTest {
   }
 
   @Test
-  void configTakesNumbersBoolsAndTexts() {
+  void configAcceptsNumbersBooleansAndStrings() {
     try (Config config = new Config().set("lr", 0.25).set("precondition_frequency", 7).set("use_nesterov", true)) {
       config.set("grafting", "adam").set("momentum", 0);
       assertEquals("0.25", config.get("lr"));
@@ -136,7 +136,7 @@ class ShampooTest {
   }
 
   @Test
-  void aPlanTellsBlocksAndBytes() {
+  void aPlanDescribesBlocksAndBytes() {
     try (Config config = new Config().set("max_preconditioner_dim", 32);
         Plan plan = new Plan(config, new Place().replica(1, 2))) {
       int group = plan.addGroup(config);
@@ -163,7 +163,7 @@ class ShampooTest {
   }
 
   @Test
-  void aPlanRefusesWhatIsWrong() {
+  void wrongDescriptionsAreRejectedByThePlan() {
     try (Config config = new Config();
         Plan plan = new Plan(config)) {
       plan.addParam("w", 4);
@@ -184,7 +184,7 @@ class ShampooTest {
   }
 
   @Test
-  void shardsOfOtherRanksAreTold() {
+  void shardsOfOtherRanksAreDescribed() {
     try (Config config = new Config().set("shard_mode", "gather");
         Plan plan = new Plan(config, new Place().shard(0, 2))) {
       int index = plan.addParam(new Param("w", 10).flatShard(0, 3));
@@ -249,7 +249,7 @@ class ShampooTest {
   }
 
   @Test
-  void aRefusedLevelLeavesTheReceiver() {
+  void aRejectedLevelKeepsTheCallback() {
     List<String> told = new ArrayList<>();
     Shampoo.setLog((level, message) -> told.add(message), LogLevel.WARNING);
     try {

@@ -43,7 +43,7 @@ class StateTest {
   }
 
   @Test
-  void aStateThatIsCopiedGoesOnWithTheSameBits(@TempDir Path folder) {
+  void aCopiedStateContinuesWithTheSameBits(@TempDir Path folder) {
     FloatBuffer w = Buffers.floats(Model.first(0));
     try (Optimizer optimizer = ofModel();
         Optimizer copy = ofModel();
@@ -68,7 +68,7 @@ class StateTest {
   }
 
   @Test
-  void entriesTellWhatTheyAre() {
+  void entriesDescribeThemselves() {
     try (Optimizer optimizer = ofModel()) {
       List<StateEntry> entries = optimizer.stateEntries();
       StateEntry factor = entries.stream().filter(entry -> entry.key().equals("w/0/factor.0")).findFirst().orElseThrow();
@@ -129,7 +129,7 @@ class StateTest {
   }
 
   @Test
-  void checkpointsThatAreNotThereAreTold(@TempDir Path folder) throws Exception {
+  void missingCheckpointsAreReported(@TempDir Path folder) throws Exception {
     try (Optimizer optimizer = ofModel();
         Optimizer other = make(new Param("other", 4))) {
       ShampooException error = assertThrows(ShampooException.Files.class, () -> optimizer.load(folder));
