@@ -64,17 +64,17 @@ def main() -> None:
         sources = [str(path.relative_to(here)) for path in sorted(here.glob("src/*.java"))]
         run(f"{options.jdk}/javac", "-Xlint:all", "-Werror", "-cp", "libshampoo.jar", "-d", "classes", *sources)
         java = (f"{options.jdk}/java", "-cp", "classes:libshampoo.jar", "Train")
-        told = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
+        printed = run(*java, "--data", "../digits.bin", "--epochs", options.epochs, *SETTINGS, "--step-losses", "steps.csv")
         subprocess.run(
             [options.trainer, "--data", options.data, "--epochs", options.epochs, *SETTINGS, "--csv", folder / "c.csv",
              "--step-losses", folder / "c_steps.csv"], check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         worst = compare(rows(folder / "c_steps.csv"), rows(here / "steps.csv"), TOLERANCE)
         compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # which C writes with 9 digits
-        refused = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)
-        assert refused.returncode == 1 and '--epochs: "none"' in refused.stderr, refused
-        assert "\r" not in told, "a progress line, and no terminal"
-        print(told, f"largest difference from C: {worst:.2g}", sep="\n")
+        rejected = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)
+        assert rejected.returncode == 1 and '--epochs: "none"' in rejected.stderr, rejected
+        assert "\r" not in printed, "a progress line, and no terminal"
+        print(printed, f"largest difference from C: {worst:.2g}", sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""other_version.py COMPILER EXPORTS PROGRAM: runs the test that a library of another version is refused.
+"""other_version.py COMPILER EXPORTS PROGRAM: runs the test that a library of another version is rejected.
 
-The library is made here: it has all functions, of which only shampoo_version() may be called.
+The script builds this library. It has all functions, but only shampoo_version() may be called.
 """
 import os
 import subprocess

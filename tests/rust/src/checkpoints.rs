@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state: by entries, and as checkpoints.
+//! State entries and checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
 use libshampoo::{Code, Comm, Dtype, Optimizer, Place};
 use std::path::PathBuf;
 
-/// A folder that ends with the test.
+/// A folder that is deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {

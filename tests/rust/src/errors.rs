@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Bad input gets a text that tells what is wrong, and loses nothing.
+//! Errors describe wrong input and change nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, Place, PlanBuilder, Shard};
 
-/// The code and the words of an error.
+/// Checks the code of an error, and that its text contains the words.
 #[track_caller]
 fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
     let error = result.unwrap_err();
@@ -75,7 +75,7 @@ fn wrong_parameters_and_places_are_rejected() {
     let flat = Shard::Flat { offset: 4, count: 3 };
     expect(plan.param(Param::new("f", &[2, 3]).shard(flat.clone())), Code::Invalid, &["f"]);
     expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "there are 1"]);
-    assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "what was refused has not been added");
+    assert_eq!(plan.param(Param::new("b", &[2])).unwrap(), 1, "a rejected parameter was added");
     let plan = plan.finish().unwrap();
     expect(plan.bytes("rent"), Code::Invalid, &["rent"]);
     expect(plan.bytes_on(1, "state"), Code::Invalid, &["1"]);
@@ -105,7 +105,7 @@ fn wrong_buffers_are_rejected() {
     let mut buffers = [a, Buffers::read_only(&frozen).with_grad(&grads[1]), c];
     expect(opt.step(&mut buffers), Code::Invalid, &["\"p1\"", "with_out()"]);
     assert_eq!(bits(&values), before);
-    // The optimizer goes on as if nothing had been.
+    // The rejected steps have changed nothing.
     steps(&mut opt, &mut values, 1, 4);
     assert_eq!(bits(&values), bits(&trained()));
 }
@@ -147,7 +147,7 @@ fn missing_devices_and_backends_are_reported() {
         expect(Optimizer::new(&plan), Code::Unsupported, &[]);
     }
     expect(libshampoo::load_backend("/no/such/file.so"), Code::Unsupported, &["/no/such/file.so"]);
-    // SAFETY: it is refused before it is looked at.
+    // SAFETY: the NULL handle is rejected before it is used.
     expect(unsafe { Comm::from_nccl(std::ptr::null_mut(), None) }, Code::Invalid, &["nccl_comm"]);
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! What an optimizer does with buffers, groups, numbers and threads of the caller.
+//! Buffers, groups, hyper-parameters and threads of an optimizer.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
 use libshampoo::{Bf16, Buffers, Config, Dtype, Optimizer, Param, Place, PlanBuilder, Shard, F16};
@@ -44,12 +44,12 @@ fn updates_are_written_to_a_separate_buffer() {
     let mut opt = one_param(&updates, Param::new("w", &[3]));
     let mut buffers = [Buffers::read_only(&start).with_grad(&grad).with_out(&mut out)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].param_mut::<f32>().is_none(), "it is read only");
+    assert!(buffers[0].param_mut::<f32>().is_none(), "the parameter is read-only");
     assert_eq!(buffers[0].out::<f32>().unwrap().len(), 3);
     for i in 0..3 {
         assert_eq!(start[i] + out[i], stepped[i]);
     }
-    // In place there is no room for both.
+    // In place, the update would overwrite the parameter.
     let mut values = start;
     let error = opt.step(&mut [Buffers::new(&mut values).with_grad(&grad)]).unwrap_err();
     assert!(error.message().contains("with_out()"), "{error}");
@@ -85,7 +85,7 @@ fn a_copy_is_the_parameter_rounded() {
     let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);
     let mut buffers = [Buffers::new(&mut w).with_grad(&grad).with_copy(&mut copy)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].copy::<f32>().is_none(), "it is of another dtype");
+    assert!(buffers[0].copy::<f32>().is_none(), "the copy has another dtype");
     for (value, copied) in w.iter().zip(copy) {
         let widened = f32::from_bits(u32::from(copied.0) << 16);
         assert!((widened - value).abs() <= value.abs() / 256.0, "{widened} {value}");
@@ -121,7 +121,7 @@ fn groups_have_their_own_hyper_parameters() {
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.0, 0.0));
     let (mut a, mut b, grad) = ([1.0f32; 4], [2.0f32; 4], [1.0f32; 4]);
     opt.step(&mut [Buffers::new(&mut a).with_grad(&grad), Buffers::new(&mut b).with_grad(&grad)]).unwrap();
-    assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 moves nothing");
+    assert_eq!((a, b), ([1.0; 4], [2.0; 4]), "a learning rate of 0 must not change parameters");
     opt.status(true).unwrap();
     assert_eq!(opt.stat("steps").unwrap(), 1.0);
 }
@@ -133,7 +133,7 @@ fn a_learning_rate_is_set_in_all_groups_or_in_none() {
     plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
     plan.param(Param::new("narrow", &[4]).group(group)).unwrap();
     let mut opt = Optimizer::new(&plan.finish().unwrap()).unwrap();
-    let error = opt.set_lr(1e300).unwrap_err(); // no number of float32
+    let error = opt.set_lr(1e300).unwrap_err(); // above the largest float32
     assert!(error.message().contains("lr"), "{error}");
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.1));
     opt.set_lr(0.5).unwrap();
@@ -163,7 +163,7 @@ fn descriptions_of_parameters_take_effect() {
     let plan = plan.finish().unwrap();
     let blocks = plan.blocks().unwrap();
     assert_eq!((blocks[0].param, blocks[1].param, blocks[2].param), (0, 0, 1));
-    assert_eq!(blocks[1].flat_offset, 6, "each of the stacked tensors has a block of its own");
+    assert_eq!(blocks[1].flat_offset, 6, "each stacked tensor must have its own block");
     assert_eq!((&blocks[2].shape[..], blocks[2].of_shard), (&[8, 4][..], true));
     let mut opt = Optimizer::new(&plan).unwrap();
     assert_eq!(opt.get(0, "threads").unwrap(), 3.0);
@@ -184,7 +184,7 @@ fn each_buffer_may_have_its_own_dtype() {
     one_param(&config(), param).step(&mut [buffers]).unwrap();
     assert_eq!(out, stepped.map(f64::from));
     for (half, value) in copy.iter().zip(&stepped) {
-        // Of a normal binary16: 5 bits of exponent around 15, 10 of fraction.
+        // A normal binary16 number has 5 bits of exponent, with bias 15, and 10 bits of fraction.
         let (exponent, fraction) = (i32::from(half.0 >> 10 & 31) - 15, f32::from(half.0 & 1023) / 1024.0);
         let sign = if half.0 >> 15 == 1 { -1.0 } else { 1.0 };
         let widened = sign * (1.0 + fraction) * 2f32.powi(exponent);

@@ -10,7 +10,7 @@ final class Child {
     try {
       System.out.println("version " + Shampoo.version());
     } catch (UnsatisfiedLinkError error) {
-      System.out.println("refused: " + error.getMessage());
+      System.out.println("rejected: " + error.getMessage());
     }
   }
 }

@@ -255,16 +255,16 @@ class CommTest {
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
-    List<ShampooException> refused = new ArrayList<>();
+    List<ShampooException> rejections = new ArrayList<>();
     Communicator mirror =
         new Mirror() {
           @Override
           public void allGather(ByteBuffer send, ByteBuffer recv) throws Exception {
             super.allGather(send, recv);
             if (second[0] != null) {
-              refused.add(assertThrows(ShampooException.State.class, second[0]::step));
-              refused.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
-              refused.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
+              rejections.add(assertThrows(ShampooException.State.class, second[0]::step));
+              rejections.add(assertThrows(ShampooException.State.class, () -> second[0].status(true)));
+              rejections.add(assertThrows(ShampooException.State.class, () -> second[0].save(folder)));
             }
           }
         };
@@ -279,14 +279,14 @@ class CommTest {
         other.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));
         second[0] = other;
         first.step();
-        assertTrue(refused.size() >= 3);
-        for (ShampooException error : refused) {
+        assertTrue(rejections.size() >= 3);
+        for (ShampooException error : rejections) {
           assertTrue(error.getMessage().contains("one after another"), error.getMessage());
         }
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // The same communicator in both places is one; that two ranks write the same file is refused.
+        // The same communicator in both places is one; that two ranks write the same file is rejections.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }

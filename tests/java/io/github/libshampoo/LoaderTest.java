@@ -37,9 +37,9 @@ class LoaderTest {
     builder.environment().clear();
     builder.environment().putAll(environment);
     Process process = builder.start();
-    String told = new String(process.getInputStream().readAllBytes());
-    assertEquals(0, process.waitFor(), told);
-    return told;
+    String output = new String(process.getInputStream().readAllBytes());
+    assertEquals(0, process.waitFor(), output);
+    return output;
   }
 
   private static List<String> childCommand(String... options) {
@@ -83,33 +83,33 @@ class LoaderTest {
   @Test
   void theFolderInThePropertyIsSearchedFirst() throws Exception {
     String property = "-Dio.github.libshampoo.library.path=";
-    String told = child(Map.of(), property + folder);
-    assertContains(told, "refused: ");
-    assertContains(told, folder.toString());
-    assertContains(told, "io.github.libshampoo.library.path");
+    String output = child(Map.of(), property + folder);
+    assertContains(output, "rejected: ");
+    assertContains(output, folder.toString());
+    assertContains(output, "io.github.libshampoo.library.path");
     // Nothing is copied then.
     assertContains(child(Map.of(), property + unpacked(), "-Djava.io.tmpdir=/nowhere"), "version " + VERSION);
   }
 
   @Test
   void theErrorNamesAPlatformThatIsNotInTheJar() throws Exception {
-    String told = child(Map.of(), "-Dos.arch=s390x");
-    assertContains(told, "no library for linux-s390x");
-    assertContains(told, "io.github.libshampoo.library.path");
+    String output = child(Map.of(), "-Dos.arch=s390x");
+    assertContains(output, "no library for linux-s390x");
+    assertContains(output, "io.github.libshampoo.library.path");
     assertContains(child(Map.of(), "-Dos.arch=s390x", "-Djava.library.path=" + unpacked()), "version " + VERSION);
   }
 
   @Test
   void theErrorNamesAFolderThatCannotBeWritten() throws Exception {
-    String told = child(Map.of(), "-Djava.io.tmpdir=" + folder.resolve("none"));
-    assertContains(told, folder.resolve("none").toString());
-    assertContains(told, "set the property java.io.tmpdir");
+    String output = child(Map.of(), "-Djava.io.tmpdir=" + folder.resolve("none"));
+    assertContains(output, folder.resolve("none").toString());
+    assertContains(output, "set the property java.io.tmpdir");
   }
 
   @Test
   void theErrorExplainsAFolderWithoutExecution() throws Exception {
-    String told = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
-    String text = Library.explain(told, Path.of("/tmp/x/libshampoo_java.so"), "");
+    String failure = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
+    String text = Library.explain(failure, Path.of("/tmp/x/libshampoo_java.so"), "");
     assertContains(text, "the folder /tmp/x is on a file system that is mounted noexec: set the property java.io.tmpdir");
     assertEquals("other", Library.explain("other", Path.of("/tmp/x/libshampoo_java.so"), ""));
   }
@@ -123,8 +123,8 @@ class LoaderTest {
     String can = run(List.of("sh", "-c", "unshare -rm sh -c '" + mount + "' && echo yes || true"), environment);
     Assumptions.assumeTrue(can.endsWith("yes\n"), can);
     List<String> command = childCommand("-Djava.io.tmpdir=" + mounted);
-    String told = run(List.of("unshare", "-rm", "sh", "-c", mount + " && exec " + String.join(" ", command)), environment);
-    assertContains(told, "mounted noexec: set the property java.io.tmpdir");
+    String output = run(List.of("unshare", "-rm", "sh", "-c", mount + " && exec " + String.join(" ", command)), environment);
+    assertContains(output, "mounted noexec: set the property java.io.tmpdir");
   }
 
   /** A library that has all functions and says that it is 0.7.3. */
@@ -151,7 +151,7 @@ class LoaderTest {
     // Its own comes first, whatever the environment says.
     assertContains(child(Map.of("LD_LIBRARY_PATH", folder.toString())), "version " + VERSION);
     String loaded = child(Map.of("LD_PRELOAD", other.toString()));
-    assertContains(loaded, "refused: these classes were compiled for libshampoo " + VERSION);
+    assertContains(loaded, "rejected: these classes were compiled for libshampoo " + VERSION);
     assertContains(loaded, "is 0.7.3");
     Path unpacked = unpacked();
     Files.move(other, unpacked.resolve("libshampoo.so.0"), java.nio.file.StandardCopyOption.REPLACE_EXISTING);

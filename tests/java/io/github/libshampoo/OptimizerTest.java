@@ -34,7 +34,7 @@ class OptimizerTest {
     return make(Model.config(), new Param("w", 3, 2), new Param("b", 2));
   }
 
-  private static void assertRefused(String part, Executable call) {
+  private static void assertRejected(String part, Executable call) {
     String text = assertThrows(ShampooException.Invalid.class, call).getMessage();
     assertTrue(text.contains(part), text);
   }
@@ -94,11 +94,11 @@ class OptimizerTest {
       optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, null)));
       optimizer.step();
       Memory small = Memory.of(memory.address(), 12);
-      assertRefused("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
+      assertRejected("12 bytes", () -> optimizer.bind(0, List.of(new Binding(small, null, small, null))));
     }
     assertTrue(w.get(0) < 1);
-    assertRefused("address 0", () -> Memory.of(0, 4));
-    assertRefused("-1 bytes", () -> Memory.of(64, -1));
+    assertRejected("address 0", () -> Memory.of(0, 4));
+    assertRejected("-1 bytes", () -> Memory.of(64, -1));
   }
 
   @Test
@@ -106,30 +106,30 @@ class OptimizerTest {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer grad = Buffers.filled(6, 1);
     try (Optimizer optimizer = make()) {
-      assertRefused("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
+      assertRejected("not direct", () -> optimizer.bind("w", FloatBuffer.allocate(6), grad));
       ByteBuffer big = ByteBuffer.allocateDirect(24);
-      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
-      assertRefused("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
+      assertRejected("BIG_ENDIAN", () -> optimizer.bind("w", big, grad));
+      assertRejected("BIG_ENDIAN", () -> optimizer.bind("w", big.asFloatBuffer(), grad));
       Buffer chars = Buffers.bytes(24).asCharBuffer();
       assertTrue(chars instanceof CharBuffer);
-      assertRefused("bytes, floats", () -> optimizer.bind("w", chars, grad));
-      assertRefused("expected a buffer of F32", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
-      assertRefused("gradient of \"w\": 20 bytes; expected 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
-      assertRefused("parameter \"w\": 28 bytes; expected 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
+      assertRejected("bytes, floats", () -> optimizer.bind("w", chars, grad));
+      assertRejected("expected a buffer of F32", () -> optimizer.bind("w", Buffers.bytes(24).asDoubleBuffer(), grad));
+      assertRejected("gradient of \"w\": 20 bytes; expected 24", () -> optimizer.bind("w", w, Buffers.filled(5, 1)));
+      assertRejected("parameter \"w\": 28 bytes; expected 24", () -> optimizer.bind("w", Buffers.filled(7, 1), grad));
       ByteBuffer odd = Buffers.bytes(25).position(1).slice().order(ByteOrder.nativeOrder());
-      assertRefused("align", () -> optimizer.bind("w", odd, grad));
-      assertRefused("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
-      assertRefused("overlap", () -> {
+      assertRejected("align", () -> optimizer.bind("w", odd, grad));
+      assertRejected("read-only", () -> optimizer.bind("w", w.asReadOnlyBuffer(), grad));
+      assertRejected("overlap", () -> {
         Memory memory = Memory.of(w);
         optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
       });
-      assertRefused("\"none\"", () -> optimizer.bind("none", w, grad));
-      assertRefused("there are 2", () -> optimizer.bind(2, w, grad));
-      assertRefused("there are 2", () -> optimizer.bind(-1, w, grad));
+      assertRejected("\"none\"", () -> optimizer.bind("none", w, grad));
+      assertRejected("there are 2", () -> optimizer.bind(2, w, grad));
+      assertRejected("there are 2", () -> optimizer.bind(-1, w, grad));
       assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
-      assertRefused("there are 2", () -> optimizer.bindGrad(2, grad));
-      assertRefused("there are 2", () -> optimizer.bindGrad(-1, grad));
+      assertRejected("there are 2", () -> optimizer.bindGrad(2, grad));
+      assertRejected("there are 2", () -> optimizer.bindGrad(-1, grad));
       // Nothing was bound by any of them.
       assertThrows(ShampooException.State.class, optimizer::step);
       optimizer.bind("w", w, grad.asReadOnlyBuffer()); // a gradient is only read
@@ -141,7 +141,7 @@ class OptimizerTest {
     try (Optimizer optimizer = make()) {
       List<Binding> bindings =
           List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
-      assertRefused("\"b\"", () -> optimizer.bind(0, bindings));
+      assertRejected("\"b\"", () -> optimizer.bind(0, bindings));
       assertTrue(assertThrows(ShampooException.State.class, optimizer::step).getMessage().contains("w"));
       assertTrue(optimizer.error().contains("w"));
     }
@@ -201,8 +201,8 @@ class OptimizerTest {
       plan.addParam(new Param("b", 4).group(plan.addGroup(updates)));
       try (Optimizer optimizer = new Optimizer(plan.finish())) {
         optimizer.bind("w", w, grad);
-        assertRefused("output of \"b\"", () -> optimizer.bind("b", b, grad));
-        assertRefused("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
+        assertRejected("output of \"b\"", () -> optimizer.bind("b", b, grad));
+        assertRejected("set to updates", () -> optimizer.bind(0, List.of(Binding.inPlace(w, grad), Binding.inPlace(b, grad))));
         optimizer.bind(1, List.of(new Binding(Memory.of(b), Memory.of(grad), Memory.of(update), null)));
         optimizer.step();
         assertEquals(1, b.get(0));
@@ -265,7 +265,7 @@ class OptimizerTest {
       assertThrows(ShampooException.Invalid.class, () -> optimizer.get(0, "grafting"));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.stat("none"));
       assertThrows(ShampooException.Invalid.class, () -> optimizer.step(64)); // there are no streams
-      assertRefused("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
+      assertRejected("lr", () -> optimizer.bindScalar(0, "lr", DType.F64, Memory.of(rate)));
       assertThrows(
           ShampooException.Invalid.class, () -> optimizer.bindScalar(0, "beta1", DType.F32, Memory.of(rate)));
     }
@@ -280,8 +280,8 @@ class OptimizerTest {
       plan.addParam(new Param("narrow", 4).group(second));
       try (Optimizer optimizer = new Optimizer(plan.finish())) {
         assertEquals(0.1, optimizer.lr());
-        assertRefused("lr", () -> optimizer.setLr(1e300)); // float64 has it, float32 does not
-        assertRefused("lr", () -> optimizer.setLr(-1));
+        assertRejected("lr", () -> optimizer.setLr(1e300)); // float64 has it, float32 does not
+        assertRejected("lr", () -> optimizer.setLr(-1));
         assertEquals(List.of(0.1, 0.2), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
         optimizer.setLr(0.5);
         assertEquals(List.of(0.5, 0.5), List.of(optimizer.get(0, "lr"), optimizer.get(second, "lr")));
@@ -305,9 +305,9 @@ class OptimizerTest {
       assertTrue(buffer.isDirect());
       assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of refuses another byte order
     }
-    assertRefused("floats: count is -1", () -> Shampoo.floats(-1));
-    assertRefused("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));
-    assertRefused("bytes: count is 2147483647", () -> Shampoo.bytes(Integer.MAX_VALUE));
+    assertRejected("floats: count is -1", () -> Shampoo.floats(-1));
+    assertRejected("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));
+    assertRejected("bytes: count is 2147483647", () -> Shampoo.bytes(Integer.MAX_VALUE));
     try (Optimizer optimizer =
         make(Model.config(), new Param("w", 3, 2), new Param("d", 2).dtype(DType.F64), new Param("h", 2).dtype(DType.BF16))) {
       optimizer.bind("w", floats, Shampoo.floats(6));
@@ -336,10 +336,10 @@ class OptimizerTest {
     try (Optimizer created = Optimizer.create("", new Tensor(DType.BF16, "h", half, null, 4))) {
       created.step();
     }
-    assertRefused("there is no key \"lrr\"", () -> Optimizer.create("lrr=1"));
-    assertRefused("key lr has no value", () -> new Config().parse("lr"));
-    assertRefused("pass a DType", () -> new Tensor("h", half, null, 4));
-    assertRefused("\"w\"", () -> Optimizer.create("", new Tensor("w", simple, gradient, 7)));
+    assertRejected("there is no key \"lrr\"", () -> Optimizer.create("lrr=1"));
+    assertRejected("key lr has no value", () -> new Config().parse("lr"));
+    assertRejected("pass a DType", () -> new Tensor("h", half, null, 4));
+    assertRejected("\"w\"", () -> Optimizer.create("", new Tensor("w", simple, gradient, 7)));
   }
 
   @Test
@@ -356,7 +356,7 @@ class OptimizerTest {
   @Test
   void hostMemoryIsRejectedOnADevice() {
     Memory memory = Memory.of(Buffers.filled(4, 1));
-    assertRefused("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
+    assertRejected("address on the device", () -> memory.check("w", DType.F32, 4, DeviceType.CUDA, false));
     try (Config config = Model.config();
         Plan plan = new Plan(config, new Place().device(DeviceType.CUDA))) {
       plan.addParam("w", 4);

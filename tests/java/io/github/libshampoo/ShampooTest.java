@@ -222,40 +222,40 @@ class ShampooTest {
 
   @Test
   void messagesAreDelivered() throws InterruptedException {
-    List<String> told = new ArrayList<>();
+    List<String> messages = new ArrayList<>();
     List<Thread> threads = new ArrayList<>();
     Shampoo.setLog(
         (level, message) -> {
-          told.add(level + " " + message);
+          messages.add(level + " " + message);
           threads.add(Thread.currentThread());
         }, LogLevel.WARNING);
     try {
       warn();
-      assertEquals(1, told.size());
-      assertContains(told.get(0), "WARNING");
-      assertContains(told.get(0), "nesterov");
+      assertEquals(1, messages.size());
+      assertContains(messages.get(0), "WARNING");
+      assertContains(messages.get(0), "nesterov");
       assertEquals(0, Foreign.warn()); // on a thread that Java does not know
-      assertEquals(2, told.size());
+      assertEquals(2, messages.size());
       assertFalse(threads.get(1).isAlive() && threads.get(1) == Thread.currentThread());
-      Shampoo.setLog((level, message) -> told.add(message), LogLevel.ERROR);
+      Shampoo.setLog((level, message) -> messages.add(message), LogLevel.ERROR);
       warn();
       assertThrows(RuntimeException.class, () -> Raw.shampoo_set_log(null, 9));
-      assertEquals(2, told.size());
+      assertEquals(2, messages.size());
     } finally {
       Shampoo.setLog(null, LogLevel.ERROR);
     }
     warn();
-    assertEquals(2, told.size());
+    assertEquals(2, messages.size());
   }
 
   @Test
   void aRejectedLevelKeepsTheCallback() {
-    List<String> told = new ArrayList<>();
-    Shampoo.setLog((level, message) -> told.add(message), LogLevel.WARNING);
+    List<String> messages = new ArrayList<>();
+    Shampoo.setLog((level, message) -> messages.add(message), LogLevel.WARNING);
     try {
       assertThrows(ShampooException.Invalid.class, () -> Raw.shampoo_set_log((level, message) -> {}, 9));
       warn();
-      assertEquals(1, told.size());
+      assertEquals(1, messages.size());
     } finally {
       Shampoo.setLog(null, LogLevel.ERROR);
     }
